@@ -26,7 +26,7 @@ def points(n, d, shift=3.0, scale=1.0):
 
 @pytest.mark.parametrize("scale", [1.0, 1e-60, 1e60])
 @pytest.mark.parametrize("blocks", [4, 7, 10])
-def test_scores_are_those_of_all_fours_of_rows_of_distinct_blocks(blocks, scale):
+def test_scores_match_unbiased_score_over_distinct_blocks(blocks, scale):
     x = points(60, 5)
     codes = torch.randint(blocks, (60,), generator=torch.Generator().manual_seed(blocks))
     products = BlockProducts(blocks_of(scale * x, codes))
@@ -36,7 +36,7 @@ def test_scores_are_those_of_all_fours_of_rows_of_distinct_blocks(blocks, scale)
     assert scores["participation_ratio_unbiased"].value == pytest.approx(1 + 4 * expected.value, rel=1e-9)
 
 
-def test_a_block_can_be_left_out_but_fewer_than_four_blocks_and_equal_points_have_no_score():
+def test_block_can_be_left_out_but_four_are_needed():
     x = torch.randn(6000, 100, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     scores = scores_across_blocks(BlockProducts(blocks_of(x, torch.arange(6000) % 10)))
     assert scores["isoscore_unbiased"].value == pytest.approx(1, abs=0.01)
@@ -51,14 +51,14 @@ def test_a_block_can_be_left_out_but_fewer_than_four_blocks_and_equal_points_hav
 
 
 @pytest.mark.parametrize("huge", [0, 1e3, 1e8])
-def test_scores_without_a_block_are_those_of_the_other_rows(huge):
+def test_scores_without_block_match_scores_of_other_rows(huge):
     x = points(500, 8)
     x[7] += huge
     blocks = torch.arange(500) // 50
     scores = BlockProducts(blocks_of(x, blocks)).scores_without(0)
-    rest_moments = FourthMoments(8)
-    rest_moments.update(x[50:])
-    expected = corrected_scores_from_moments(rest_moments) | {"mean_share": mean_share(rest_moments)}
+    moments_without_block = FourthMoments(8)
+    moments_without_block.update(x[50:])
+    expected = corrected_scores_from_moments(moments_without_block) | {"mean_share": mean_share(moments_without_block)}
     assert {slug: score.value for slug, score in scores.items()} == pytest.approx(
         {slug: score.value for slug, score in expected.items()}, rel=1e-12
     )

@@ -16,10 +16,10 @@ pytestmark = pytest.mark.slow
 D = 6
 SPLITS = {"unequal": (13, 5), "one without rows": (18, 0)}
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-# Rows and weights are multiples of 1 / 16, so that no point is rounded: only what is made of the points may differ.
+# Rows and weights are multiples of 1 / 16, so that points are exact and only the penalties round.
 GRID = 16
 ROWS = 18
-# More than any number goes through: a sum over all pairs of rows, then one over all pairs of dimensions.
+# An upper bound: a sum over all pairs of rows, then one over all pairs of dimensions.
 ROUNDINGS = ROWS**2 + D**2
 
 
@@ -29,14 +29,14 @@ def shrunk(across):
     return istar
 
 
-def of_points(regularizer):
+def point_penalty(regularizer):
     return lambda model, x, labels: regularizer(model(x))
 
 
 PENALTIES = {
-    "istar": lambda across: of_points(shrunk(across)),
+    "istar": lambda across: point_penalty(shrunk(across)),
     "istar far from the origin": lambda across: lambda model, x, labels: shrunk(across)(model(x) + 1000),
-    "istar without shrinkage": lambda across: of_points(IStar(lam=1.0, zeta=0.0, across_processes=across)),
+    "istar without shrinkage": lambda across: point_penalty(IStar(lam=1.0, zeta=0.0, across_processes=across)),
     "unbiased": lambda across: (
         lambda model, x, labels: UnbiasedIStar(1.0, across_processes=across)([model(x), model(x)[:, :3] ** 3])
     ),
@@ -48,7 +48,7 @@ PENALTIES = {
     "cosreg": lambda across: (
         lambda model, x, labels: CosReg(1.0, across_processes=across)(model(x) * (x[:, :1] > -0.5))
     ),
-    "entropy": lambda across: of_points(PersistentEntropy(1.0, bars="all", across_processes=across)),
+    "entropy": lambda across: point_penalty(PersistentEntropy(1.0, bars="all", across_processes=across)),
     "entropy by label": lambda across: (
         lambda model, x, labels: PersistentEntropy(1.0, cluster_weight=0.3, across_processes=across)(model(x), labels)
     ),
@@ -110,7 +110,7 @@ def steps_of_rank(rank):
 def functions_of_rank(rank):
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])[2 * rank : 2 + rank].requires_grad_()
     rows = gathered(x)
-    # Each rank weighs the rows in its own way: gradients of both are added.
+    # Each rank weighs the rows differently; the gradients of both are added.
     (rows * torch.tensor([[1.0], [2.0], [3.0]]) * (rank + 1)).sum().backward()
     y = torch.tensor([1.0 + rank, 10.0], requires_grad=True)
     total = summed(y)
@@ -140,26 +140,26 @@ def ranks(tmp_path_factory):
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("kind", DTYPES)
 @pytest.mark.parametrize("name", PENALTIES)
-def test_two_processes_have_the_penalty_and_the_gradient_of_one(ranks, name, split, kind):
+def test_two_processes_match_penalty_and_gradient_of_one(ranks, name, split, kind):
     value, gradient = step(PENALTIES[name](True), model_of(DTYPES[kind]), *batch(DTYPES[kind]))
     gradient = torch.tensor(gradient, dtype=torch.float64)
     assert gradient.any()
     size, pull = conditions(PENALTIES[name](True), *batch(torch.float64))
     for rank in ranks:
-        theirs, their_gradient = rank[name, split, kind]
-        assert theirs == pytest.approx(value, rel=0, abs=tolerance(ROUNDINGS, DTYPES[kind], size))
+        value_of_rank, gradient_of_rank = rank[name, split, kind]
+        assert value_of_rank == pytest.approx(value, rel=0, abs=tolerance(ROUNDINGS, DTYPES[kind], size))
         atol = tolerance(ROUNDINGS, DTYPES[kind], max(pull, float(gradient.abs().max())))
-        torch.testing.assert_close(torch.tensor(their_gradient, dtype=torch.float64), gradient, rtol=0, atol=atol)
+        torch.testing.assert_close(torch.tensor(gradient_of_rank, dtype=torch.float64), gradient, rtol=0, atol=atol)
 
 
-def test_penalties_of_each_process_alone_are_another_function(ranks):
+def test_penalties_per_process_differ_from_joint_penalty(ranks):
     value, gradient = step(PENALTIES["istar without shrinkage"](True), model_of(torch.float64), *batch(torch.float64))
     mean = sum(rank["separate"][0] for rank in ranks) / 2
     assert abs(mean - value) > 0.01 * value
     assert not torch.allclose(torch.tensor(ranks[0]["separate"][1]), torch.tensor(gradient), rtol=0.01)
 
 
-def test_rows_sums_and_greatest_values_are_those_of_all_processes(ranks):
+def test_rows_sums_and_maxima_cover_all_processes(ranks):
     for rank in ranks:
         assert rank["functions"]["rows"] == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
         assert rank["functions"]["labels"] == [0, 1, 1]
@@ -172,7 +172,7 @@ def test_rows_sums_and_greatest_values_are_those_of_all_processes(ranks):
     assert [rank["degenerate"] for rank in ranks] == [(1.0, 0.0), (1.0, 0.0)]
 
 
-def test_without_a_process_group_values_stay_as_they_are():
+def test_values_are_unchanged_without_process_group():
     x = torch.ones(2, 3, requires_grad=True)
     assert summed(x) is x
     assert gathered(x) is x

@@ -20,7 +20,7 @@ def flagged(profile, rule):
     return profile.outliers[rule].nonzero().flatten().tolist()
 
 
-def test_profile_is_by_dimension_and_five_times_the_average_variance_is_an_outlier_but_none_constant():
+def test_profile_gives_mean_std_and_outliers_by_dimension():
     mean, std = torch.tensor([1.0, -2.0]).double(), torch.tensor([3.0, 0.0]).double()
     profile = profile_of(mean, std)
     torch.testing.assert_close(profile.mean, mean)
@@ -36,7 +36,7 @@ def test_profile_is_by_dimension_and_five_times_the_average_variance_is_an_outli
     assert profile_of(mean, std).score.value == 2
 
 
-def test_unusual_means_on_either_side_and_unusually_large_deviations_are_flagged():
+def test_unusual_means_and_large_deviations_are_flagged():
     mean = torch.linspace(-0.1, 0.1, 100).double()
     mean[7], mean[42] = 5, -5
     profile = profile_of(mean, torch.ones(100).double())
@@ -63,7 +63,7 @@ def test_unusual_means_on_either_side_and_unusually_large_deviations_are_flagged
         (torch.tensor([[1.0, math.inf], [0.0, 0.0]]), NOT_FINITE),
     ],
 )
-def test_a_profile_of_too_few_points_or_points_that_are_not_finite_is_undefined(x, reason):
+def test_profile_of_few_or_nonfinite_points_is_undefined(x, reason):
     moments = Moments(x.shape[1])
     moments.update(x)
     profile = activation_profile(moments)

@@ -19,7 +19,7 @@ def values(scores):
     return [score.value for score in scores]
 
 
-def test_anisotropy_second_moment_and_the_share_of_the_mean_are_known_by_hand():
+def test_anisotropy_and_mean_share_match_hand_computation():
     moments = moments_of(SHIFTED_CROSS)
     assert values(anisotropy(spectrum_of(moments, centred=True), 2)) == pytest.approx([0.8, 0.2])
     assert values(anisotropy(spectrum_of(moments, centred=False), 2)) == pytest.approx([38 / 46, 8 / 46])
@@ -43,7 +43,7 @@ def test_points_without_energy_are_undefined(x):
 
 
 @pytest.mark.parametrize("centred", [True, False])
-def test_points_that_are_not_finite_are_undefined(centred):
+def test_nonfinite_points_are_undefined(centred):
     moments = moments_of(torch.tensor([[math.nan, 1.0], [0.0, 1.0]]))
     reason = "The moments are not finite: some points are NaN, infinite or too large."
     assert anisotropy(spectrum_of(moments, centred=centred), 1)[0].reason == reason
@@ -51,6 +51,6 @@ def test_points_that_are_not_finite_are_undefined(centred):
 
 
 @pytest.mark.parametrize("K", [0, 3])
-def test_directions_that_do_not_exist_are_refused(K):
+def test_invalid_number_of_directions_is_refused(K):
     with pytest.raises(ValueError, match=f"Expected 1 <= K <= d = 2, got {K}: there are d directions"):
         anisotropy(spectrum_of(moments_of(SHIFTED_CROSS), centred=True), K)

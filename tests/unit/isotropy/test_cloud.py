@@ -15,7 +15,7 @@ def x():
     return x
 
 
-def test_what_is_not_finite_is_left_out_of_moments_cosines_and_sample(x):
+def test_nonfinite_rows_are_left_out(x):
     points = read_cloud(Rows(x))
     finite = np.isfinite(x).all(axis=1)
     assert (points.n, points.d, points.n_left_out) == (397, 5, 3)
@@ -25,7 +25,7 @@ def test_what_is_not_finite_is_left_out_of_moments_cosines_and_sample(x):
     np.testing.assert_array_equal(points.sample, x[points.rows])
 
 
-def test_a_sample_is_as_large_as_it_may_be_whatever_is_left_out(x, monkeypatch):
+def test_sample_is_as_large_as_limit(x, monkeypatch):
     monkeypatch.setattr(cloud, "SAMPLE_ROWS", 397)
     assert len(read_cloud(Rows(x)).sample) == 397
     monkeypatch.setattr(cloud, "SAMPLE_ROWS", 50)
@@ -34,7 +34,7 @@ def test_a_sample_is_as_large_as_it_may_be_whatever_is_left_out(x, monkeypatch):
     np.testing.assert_array_equal(points.sample, x[points.rows])
 
 
-def test_eigenvalues_and_energies_are_those_of_numpy_also_of_float32_points(x):
+def test_eigenvalues_and_energies_match_numpy(x):
     far = (1000 + np.random.default_rng(0).normal(size=(500, 3)) * [1, 1e-3, 0]).astype(np.float32)
     expected = np.linalg.eigvalsh(np.cov(far.astype(float).T))[::-1]
     np.testing.assert_allclose(read_cloud(Rows(far)).eigenvalues, expected, rtol=1e-7, atol=1e-13)
@@ -44,7 +44,7 @@ def test_eigenvalues_and_energies_are_those_of_numpy_also_of_float32_points(x):
     np.testing.assert_array_equal(read_cloud(Rows(x[:2])).energies[2:], 0)
 
 
-def test_pairs_bars_and_neighbours_are_of_the_first_rows_of_the_sample(x, monkeypatch):
+def test_pairs_bars_and_neighbors_use_first_sample_rows(x, monkeypatch):
     monkeypatch.setattr(cloud, "PAIR_ROWS", 30)
     monkeypatch.setattr(cloud, "BARCODE_ROWS", 20)
     points = read_cloud(Rows(x))
@@ -53,14 +53,14 @@ def test_pairs_bars_and_neighbours_are_of_the_first_rows_of_the_sample(x, monkey
     assert len(points.bars) == 19
 
 
-def test_copies_of_a_point_are_one_point_among_neighbours_and_no_rows_are_a_cloud_too():
+def test_duplicates_count_once_and_empty_cloud_is_read():
     x = np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 3, axis=0)
     assert len(read_cloud(Rows(x)).neighbours.indices) == 40
     points = read_cloud(Rows(np.empty((0, 3))))
     assert (points.n, len(points.sample), points.moment_scores["isoscore"].value) == (0, 0, None)
 
 
-def test_labels_follow_the_rows_of_the_sample_or_those_of_all(x):
+def test_labels_follow_sample_or_all_rows(x):
     names = ["even" if i % 2 == 0 else "odd" for i in range(400)]
     points = read_cloud(Rows(x, names))
     codes = points.labels.codes
@@ -72,7 +72,7 @@ def test_labels_follow_the_rows_of_the_sample_or_those_of_all(x):
     assert read_cloud(Rows(x)).all_labels is None
 
 
-def test_rows_without_a_label_belong_to_no_class(x):
+def test_unlabeled_rows_belong_to_no_class(x):
     names = ["" if i % 4 == 0 else "ab"[i % 2] for i in range(400)]
     points = read_cloud(Rows(x, names))
     rows, codes = points.labels.drop_unlabeled(points.sample)
@@ -83,7 +83,7 @@ def test_rows_without_a_label_belong_to_no_class(x):
     assert len(head) == sum(bool(names[row]) for row in points.rows[:10].tolist())
 
 
-def test_progress_is_told_and_rows_can_be_read_again(x):
+def test_progress_is_reported_and_rows_can_be_reread(x):
     progress = []
     points = read_cloud(Rows(x), progress=progress.append)
     assert sum(progress) == 400

@@ -8,15 +8,15 @@ from isotropy.clusters import silhouette, simplified_silhouette
 # Two classes on a line: {0, 2} and {10, 14}.
 LINE = torch.tensor([[0.0], [2.0], [10.0], [14.0]])
 CLASSES = torch.tensor([0, 0, 1, 1])
-OF_LINE = (1 - 2 / 12 + 1 - 2 / 10 + 1 - 4 / 9 + 1 - 4 / 13) / 4
-OF_CENTROIDS = (1 - 1 / 12 + 1 - 1 / 10 + 1 - 2 / 9 + 1 - 2 / 13) / 4
+SILHOUETTE_OF_LINE = (1 - 2 / 12 + 1 - 2 / 10 + 1 - 4 / 9 + 1 - 4 / 13) / 4
+SIMPLIFIED_OF_LINE = (1 - 1 / 12 + 1 - 1 / 10 + 1 - 2 / 9 + 1 - 2 / 13) / 4
 SILHOUETTES = [("The silhouette", silhouette), ("The simplified silhouette", simplified_silhouette)]
 each_silhouette = pytest.mark.parametrize(("name", "measure"), SILHOUETTES)
 
 
-def test_silhouettes_of_points_on_a_line_are_known_by_hand():
-    assert silhouette(LINE, CLASSES).value == pytest.approx(OF_LINE, rel=1e-12)
-    assert simplified_silhouette(LINE, CLASSES).value == pytest.approx(OF_CENTROIDS, rel=1e-12)
+def test_silhouettes_match_hand_computation():
+    assert silhouette(LINE, CLASSES).value == pytest.approx(SILHOUETTE_OF_LINE, rel=1e-12)
+    assert simplified_silhouette(LINE, CLASSES).value == pytest.approx(SIMPLIFIED_OF_LINE, rel=1e-12)
     x, labels = torch.tensor([[0.0], [1.0], [5.0]]), torch.tensor([0, 0, 1])
     assert silhouette(x, labels).value == pytest.approx((1 - 1 / 5 + 1 - 1 / 4 + 0) / 3, rel=1e-12)
     assert simplified_silhouette(x, labels).value == pytest.approx((1 - 0.5 / 5 + 1 - 0.5 / 4 + 1) / 3, rel=1e-12)
@@ -34,7 +34,7 @@ def test_silhouettes_do_not_depend_on_scale_or_dtype(name, measure, scale, dtype
 
 
 @each_silhouette
-def test_points_at_one_place_but_of_two_classes_have_silhouette_zero(name, measure):
+def test_equal_points_of_two_classes_have_silhouette_zero(name, measure):
     assert measure(torch.full((6, 3), 0.1), torch.tensor([0, 0, 0, 1, 1, 1])).value == 0
     x = torch.randn(1, 300, generator=torch.Generator().manual_seed(0)).repeat(1200, 1)
     x[1198:] = 5
@@ -44,7 +44,7 @@ def test_points_at_one_place_but_of_two_classes_have_silhouette_zero(name, measu
 
 
 @each_silhouette
-def test_classes_of_more_points_than_a_tile_beside_small_ones_lose_none(name, measure):
+def test_classes_larger_than_a_tile_are_counted_fully(name, measure):
     locations = torch.tensor([0.0, 1.0, 10.0, 11.0])
     sizes = torch.tensor([700, 2, 600, 3])
     labels = torch.arange(4).repeat_interleave(sizes)
@@ -68,7 +68,7 @@ def test_classes_of_more_points_than_a_tile_beside_small_ones_lose_none(name, me
     ],
 )
 @each_silhouette
-def test_silhouettes_need_two_classes_and_one_of_two_points(name, measure, labels, reason):
+def test_silhouettes_need_two_classes_and_a_class_of_two(name, measure, labels, reason):
     x = torch.randn(len(labels), 3)
     score = measure(x, torch.tensor(labels, dtype=torch.int64))
     assert (score.value, score.reason) == (None, f"{name} {reason}")
@@ -76,13 +76,13 @@ def test_silhouettes_need_two_classes_and_one_of_two_points(name, measure, label
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @each_silhouette
-def test_points_that_are_not_finite_leave_silhouettes_undefined(name, measure, bad):
+def test_nonfinite_points_leave_silhouettes_undefined(name, measure, bad):
     score = measure(torch.tensor([[bad], [1.0], [2.0]]), torch.tensor([0, 0, 1]))
     assert score.reason == f"{name} is not finite: some points are NaN or infinite."
 
 
 @pytest.mark.parametrize("labels", [torch.zeros(4), torch.zeros(3).long(), torch.zeros(4, 1).long()])
-def test_labels_that_do_not_fit_the_points_are_refused(labels):
+def test_labels_of_wrong_type_or_shape_are_refused(labels):
     for measure in (silhouette, simplified_silhouette):
         with pytest.raises(
             ValueError, match=r"Expected labels as an integer tensor \[4\], got \[.*\] of torch.*: give"

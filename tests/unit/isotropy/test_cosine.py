@@ -6,7 +6,7 @@ import torch
 from isotropy.cosine import CHUNK_ROWS, CosineMoments, cosine_histogram, unit_rows
 from tests.rounding import likely, tolerance
 
-A_FEW = tolerance(20, torch.float32)  # What three float32 points of two dimensions may lose
+ROUNDING = tolerance(20, torch.float32)  # of three float32 points of two dimensions
 
 
 def cosine_moments(x):
@@ -19,21 +19,21 @@ def cosine_moments(x):
     ("x", "expected", "error"),
     [
         # Cosines 0, 1/sqrt(2), 1/sqrt(2), whatever the lengths.
-        (torch.tensor([[1.0, 0.0], [0.0, 5.0], [2.0, 2.0]]), math.sqrt(2) / 3, A_FEW),
+        (torch.tensor([[1.0, 0.0], [0.0, 5.0], [2.0, 2.0]]), math.sqrt(2) / 3, ROUNDING),
         (torch.tensor([[1.0, 2.0], [-1.0, -2.0]]), -1, 1e-6),
         (torch.full((9, 3), 0.1), 1, 1e-6),
         (torch.full((8192, 3), 0.1), 1, 2 * likely(CHUNK_ROWS, torch.float32)),
-        (torch.tensor([[1.0, 0.0], [1.0, 1.0]]) * 1e-30, math.sqrt(0.5), A_FEW),
-        (torch.tensor([[1.0, 0.0], [1.0, 1.0]]) * 1e30, math.sqrt(0.5), A_FEW),
-        (torch.tensor([[300.0, 0.0], [300.0, 300.0]]).half(), math.sqrt(0.5), A_FEW),
+        (torch.tensor([[1.0, 0.0], [1.0, 1.0]]) * 1e-30, math.sqrt(0.5), ROUNDING),
+        (torch.tensor([[1.0, 0.0], [1.0, 1.0]]) * 1e30, math.sqrt(0.5), ROUNDING),
+        (torch.tensor([[300.0, 0.0], [300.0, 300.0]]).half(), math.sqrt(0.5), ROUNDING),
     ],
     ids=["three points", "opposite", "equal", "many equal", "tiny", "huge", "half"],
 )
-def test_the_mean_cosine_is_known_by_hand(x, expected, error):
+def test_mean_cosine_matches_hand_computation(x, expected, error):
     assert cosine_moments(x).mean_cosine().value == pytest.approx(expected, rel=error)
 
 
-def test_zero_rows_are_counted_and_left_out_but_kept_among_unit_rows_and_merging_adds_them():
+def test_zero_rows_are_counted_and_left_out():
     moments = cosine_moments(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
     assert (moments.n, moments.zero_rows) == (2, 2)
     assert moments.mean_cosine().value == pytest.approx(1)
@@ -45,10 +45,10 @@ def test_zero_rows_are_counted_and_left_out_but_kept_among_unit_rows_and_merging
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1, 1e12, 1e30])
-def test_one_dimension_can_make_the_whole_mean_cosine_whatever_the_scale(scale):
+def test_rogue_dimension_contributions_do_not_depend_on_scale(scale):
     # Unit rows (0.6, 0.8), (0.6, -0.8): products 0.36 and -0.64.
     for x, error in (
-        (torch.tensor([[3.0, 4.0], [6.0, -8.0]]), A_FEW),
+        (torch.tensor([[3.0, 4.0], [6.0, -8.0]]), ROUNDING),
         (torch.tensor([[3.0, 4.0], [6, -8]]).double(), 1e-6),
     ):
         rogue = cosine_moments(x * scale).rogue_dimensions()
@@ -56,7 +56,7 @@ def test_one_dimension_can_make_the_whole_mean_cosine_whatever_the_scale(scale):
         assert rogue.score.value == pytest.approx(0.36, rel=error)
 
 
-def test_contributions_of_many_rows_are_those_of_their_parts_merged():
+def test_merged_contributions_equal_those_of_all_rows():
     x = torch.randn(5000, 3, generator=torch.Generator().manual_seed(0)) + 0.5
     x[::7] = 0
     total, merged = cosine_moments(x), cosine_moments(x[:1234])
@@ -83,13 +83,13 @@ def test_equal_points_and_constant_dimensions_have_contributions(dtype):
         (torch.tensor([[1, math.inf], [1.0, 0.0]]), "The mean cosine is not finite: some points are NaN or infinite."),
     ],
 )
-def test_rogue_dimensions_are_undefined_where_the_mean_cosine_is(x, reason):
+def test_rogue_dimensions_are_undefined_if_mean_cosine_is(x, reason):
     rogue, mean = cosine_moments(x).rogue_dimensions(), cosine_moments(x).mean_cosine()
     assert (rogue.score.value, rogue.score.reason) == (mean.value, mean.reason) == (None, reason)
     assert rogue.contributions.tolist() == []
 
 
-def test_points_of_another_space_and_histograms_of_points_that_are_not_finite_are_refused():
+def test_mismatched_dimensions_and_nonfinite_points_are_refused():
     with pytest.raises(ValueError, match=r"floating tensor \[n, 3\], got \[4, 2\]"):
         CosineMoments(3).update(torch.ones(4, 2))
     with pytest.raises(ValueError, match="Expected moments of 3 dimensions, got 2: merge only clouds of one"):
@@ -98,7 +98,7 @@ def test_points_of_another_space_and_histograms_of_points_that_are_not_finite_ar
         cosine_histogram(torch.tensor([[1.0, math.nan], [1.0, 0.0]]))
 
 
-def test_a_histogram_counts_each_pair_once_across_blocks():
+def test_histogram_counts_each_pair_once():
     x = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
     histogram = cosine_histogram(x, bins=4)
     assert histogram.edges.tolist() == [-1, -0.5, 0, 0.5, 1]

@@ -4,7 +4,7 @@ import torch
 from isotropy.regularizers.cosreg import CosReg
 from tests.rounding import tolerance
 
-ROUNDINGS = 30  # More than a number goes through here: unit rows, their sum over at most ten, and its square
+ROUNDINGS = 30  # an upper bound for unit rows, their sum over at most ten, and its square
 
 
 def points(n=40, d=4):
@@ -20,11 +20,11 @@ def points(n=40, d=4):
         (torch.ones(10, 3), 9 / 10),
     ],
 )
-def test_equal_right_angled_and_opposite_points_have_known_penalties(x, penalty):
+def test_penalty_matches_hand_computation(x, penalty):
     assert float(CosReg(2.0)(x)) == pytest.approx(2 * penalty, rel=0, abs=tolerance(ROUNDINGS, torch.float32, 2))
 
 
-def test_rows_of_zeros_are_left_out_and_get_no_gradient():
+def test_zero_rows_are_left_out_and_get_no_gradient():
     x = torch.cat([points(), torch.zeros(3, 4)]).requires_grad_()
     penalty = CosReg(1.0)(x)
     penalty.backward()
@@ -34,7 +34,7 @@ def test_rows_of_zeros_are_left_out_and_get_no_gradient():
 
 
 @pytest.mark.parametrize("x", [torch.empty(0, 3), torch.zeros(4, 3), torch.tensor([[1.0, 2.0, 3.0]])])
-def test_no_directions_and_one_have_penalty_0_and_no_gradient(x):
+def test_penalty_of_fewer_than_two_directions_is_zero(x):
     x = x.clone().requires_grad_()
     penalty = CosReg(1.0)(x)
     penalty.backward()
@@ -43,12 +43,12 @@ def test_no_directions_and_one_have_penalty_0_and_no_gradient(x):
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_the_penalty_does_not_depend_on_the_length_of_points_however_long(scale):
+def test_penalty_does_not_depend_on_scale(scale):
     expected = pytest.approx(float(CosReg(1.0)(points())), rel=tolerance(50, torch.float32))
     assert float(CosReg(1.0)(points() * scale)) == expected
 
 
-def test_points_that_are_no_finite_matrix_are_refused_and_state_and_settings_are_kept():
+def test_invalid_points_are_refused_and_state_is_empty():
     with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity: lower the learning rate"):
         CosReg(1.0)(torch.full((2, 2), float("nan")))
     with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[3\]"):

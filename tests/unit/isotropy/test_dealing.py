@@ -12,7 +12,7 @@ def cloud_of(x, **arguments):
     return read_cloud(Rows(x, **arguments))
 
 
-def test_blocks_take_about_as_many_items_each_and_dealings_of_the_same_rows_have_one_key():
+def test_blocks_are_balanced_and_equal_dealings_share_a_key():
     counts = np.bincount(Slices(1000, 10).blocks_of(np.arange(1000)), minlength=10)
     assert counts.min() >= 90
     assert counts.max() <= 110
@@ -20,7 +20,7 @@ def test_blocks_take_about_as_many_items_each_and_dealings_of_the_same_rows_have
     assert deal_groups("aab", 3).key() == deal_groups("xxy", 3).key() != deal_groups("abb", 3).key()
 
 
-def test_rows_of_one_group_fall_into_one_block_and_a_row_without_one_stands_alone():
+def test_rows_of_group_share_a_block():
     groups = [f"document {row % 37}" for row in range(1000)]
     dealing = deal_groups(groups, 1000)
     blocks = dealing.blocks_of(np.arange(1000), 10)
@@ -34,11 +34,11 @@ def test_rows_of_one_group_fall_into_one_block_and_a_row_without_one_stands_alon
         Rows(ROWS, row_groups=["a", "b"])
 
 
-def test_equal_rows_are_found_in_whatever_chunks_they_come():
+def test_duplicates_are_found_across_chunks():
     x = np.array([[1.0, 0.0], [2.0, 1.0], [1.0, -0.0], [3.0, 3.0], [2.0, 1.0]])
     duplicates = Duplicates(6)
     duplicates.update(x[:2], np.array([0, 1]))
-    duplicates.update(x[2:], np.array([2, 4, 5]))  # row 3 of the file was left out
+    duplicates.update(x[2:], np.array([2, 4, 5]))  # row 3 is left out
     dealing = duplicates.dealing()
     assert (dealing.grouping, dealing.groups) == ("duplicates", 3)
     assert dealing.ranks.tolist() == [0, 1, 0, -1, 2, 1]
@@ -48,23 +48,23 @@ def test_equal_rows_are_found_in_whatever_chunks_they_come():
 
 
 @pytest.mark.parametrize("copies", [lambda x: np.repeat(x, 20, axis=0), lambda x: np.tile(x, (20, 1))])
-def test_thirty_rows_in_twenty_copies_say_about_what_the_thirty_say(copies):
-    once, often = (cloud_of(x).moment_scores["isoscore_unbiased"] for x in (ROWS, copies(ROWS)))
-    assert abs(often.value - once.value) < once.se / 2
-    assert 0.6 < often.se / once.se < 1.7
-    # As independent rows they would seem to have ten times the certainty, and far less isotropy.
+def test_copies_do_not_change_score_or_error_much(copies):
+    once, repeated = (cloud_of(x).moment_scores["isoscore_unbiased"] for x in (ROWS, copies(ROWS)))
+    assert abs(repeated.value - once.value) < once.se / 2
+    assert 0.6 < repeated.se / once.se < 1.7
+    # Counted as independent, they would seem far more certain and less isotropic.
     assert cloud_of(copies(ROWS)).dealing.groups == 30
 
 
-def test_groups_that_are_given_win_over_duplicates():
+def test_given_groups_override_duplicates():
     cloud = cloud_of(np.repeat(ROWS, 2, axis=0), row_groups=[str(row // 6) for row in range(60)])
     assert (cloud.dealing.grouping, cloud.dealing.groups) == ("groups", 10)
     scores = cloud.moment_scores | cloud.spectrum_scores
-    assert all(score.se is None for score in scores.values())  # ten groups are too few
+    assert all(score.se is None for score in scores.values())  # too few groups
     assert scores["isoscore_unbiased"].value is not None
 
 
-def test_duplicates_change_no_value_but_the_bias_corrected_ones():
+def test_duplicates_change_only_bias_corrected_values():
     x = np.concatenate([ROWS, ROWS[:5]])
     grouped = cloud_of(x)
     separate = cloud_of(x, row_groups=[""] * 35)

@@ -31,7 +31,7 @@ def with_copies(x):
         np.sign(cloud(800, 16)),
         np.where(np.arange(800)[:, None] % 5, cloud(800), 0),
     ],
-    ids=["a text that comes again and again", "40 copies of each", "signs", "rows of zeros"],
+    ids=["one row repeated", "40 copies of each row", "signs", "zero rows"],
 )
 def test_rounding_that_reorders_copies_is_no_drift(x):
     again = (x + 1e-6 * x.std() * random(1).normal(size=x.shape)).astype(np.float32)
@@ -41,7 +41,7 @@ def test_rounding_that_reorders_copies_is_no_drift(x):
     assert drift(read_cloud(Rows(x)), read_cloud(Rows(x)), shared(mixed, x)).effect.measure == "top10_kept"
 
 
-def test_another_sample_is_no_drift_and_a_shift_is():
+def test_shift_is_drift_and_new_sample_is_not():
     x = cloud(1600)
     first, second = read_cloud(Rows(x[:800])), read_cloud(Rows(x[800:]))
     assert drift(first, second) is None

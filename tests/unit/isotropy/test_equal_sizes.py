@@ -16,7 +16,7 @@ def rows(n, d=4, seed=0):
     return np.random.default_rng(seed).standard_normal((n, d))
 
 
-def test_errors_are_batch_means_of_logarithms():
+def test_standard_errors_are_batch_means_of_logarithms():
     x, blocks = torch.from_numpy(rows(1000)), np.arange(1000) % BLOCKS
     result = BlockNeighbours(x, blocks, 11).score(twonn_mle)
     logs = [log(twonn_mle(nearest_neighbours(x[blocks == block], 11)).value) for block in range(BLOCKS)]
@@ -25,7 +25,7 @@ def test_errors_are_batch_means_of_logarithms():
     assert result.se == pytest.approx(hypot(*result.parts))
 
 
-def test_standard_sizes_are_those_that_there_are_rows_for_and_few_have_no_error():
+def test_scores_are_given_at_standard_sizes_within_n():
     result = measure(read_cloud(Rows(rows(2100))), ["twonn", "levina_bickel"])
     for result_of_slug in result.values():
         assert list(result_of_slug.at_sizes) == [1000, 2000]
@@ -36,7 +36,7 @@ def test_standard_sizes_are_those_that_there_are_rows_for_and_few_have_no_error(
     assert (result.score.se, result.score.parts, dict(result.at_sizes)) == (None, (), {})
 
 
-def test_the_first_of_many_rows_are_taken_as_they_would_be_alone():
+def test_score_at_size_equals_score_of_first_rows():
     x, blocks = torch.from_numpy(rows(1100)), np.arange(1100) % BLOCKS
     all_rows, first_rows = BlockNeighbours(x, blocks, 11), BlockNeighbours(x[:1000], blocks[:1000], 11)
     assert (

@@ -1,4 +1,4 @@
-"""What holds of the penalties of all regularizers."""
+"""Properties that the penalties of all regularizers share."""
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ RISING = {
 
 @pytest.mark.parametrize("lam", [1.0, -1.0])
 @pytest.mark.parametrize("name", RISING)
-def test_descending_raises_what_a_positive_lam_asks_for_and_lowers_it_for_a_negative(name, lam):
+def test_gradient_step_moves_score_by_sign_of_lam(name, lam):
     regularizer, start, score, rate = RISING[name]
     x = start.clone().requires_grad_()
     regularizer(lam)(x).backward()
@@ -67,7 +67,7 @@ ROUNDED = {
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", ROUNDED)
-def test_half_precision_has_a_float32_penalty_and_a_gradient_of_its_own_precision(name, dtype):
+def test_half_precision_has_float32_penalty_and_half_gradient(name, dtype):
     penalty_of, start, rel = ROUNDED[name]
     x = start.to(dtype).requires_grad_()
     penalty = penalty_of(x)
@@ -81,7 +81,7 @@ def test_half_precision_has_a_float32_penalty_and_a_gradient_of_its_own_precisio
 @pytest.mark.parametrize(
     ("penalty_of", "x"), [(shrunk, points(50)), (unbiased(1.0), points(24)), (SpectrumControl(1.0), points(60, 5))]
 )
-def test_autocast_changes_neither_the_penalty_nor_its_gradient(penalty_of, x):
+def test_autocast_does_not_change_penalty_or_gradient(penalty_of, x):
     plain, cast = x.clone().requires_grad_(), x.clone().requires_grad_()
     expected = penalty_of(plain)
     expected.backward()

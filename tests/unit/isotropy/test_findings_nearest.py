@@ -1,4 +1,4 @@
-"""The neighbors behind findings: exact where float32 alone would overflow, or tell no two rows apart."""
+"""Neighbors behind findings: exact even where float32 alone would overflow or merge rows."""
 
 import numpy as np
 import pytest
@@ -28,20 +28,20 @@ def neighbors_of(x, similarity):
 
 @pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
 @pytest.mark.parametrize("size", [1.0, 1e60, 1e-60], ids=["usual", "huge", "tiny"])
-def test_neighbors_are_those_of_the_definition_in_any_unit(similarity, size):
+def test_neighbors_match_definition_at_any_scale(similarity, size):
     x = rows()
     assert torch.equal(neighbors_of(x * size, similarity), by_definition(x, similarity))
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
-def test_whole_numbers_beyond_float32_have_the_neighbors_of_float64(similarity):
-    # Ids or times: 1e9 apart from the origin, where neighboring float32 numbers are 64 apart.
+def test_integers_beyond_float32_have_neighbors_of_float64(similarity):
+    # Like ids or times: near 1e9, where adjacent float32 numbers are 64 apart.
     x = (rows() * 2e5).round() + 1e9
     same = (neighbors_of(x, similarity)[:, :, None] == by_definition(x, similarity)[:, None, :]).any(2)
     assert same.double().mean() > 0.99
 
 
-def test_a_row_of_zeros_and_a_huge_one_spoil_no_neighbors_of_others():
+def test_zero_and_huge_rows_do_not_affect_other_neighbors():
     x = rows()
     x[7] = 0
     assert torch.equal(neighbors_of(x, "cosine")[:7], by_definition(x, "cosine")[:7])

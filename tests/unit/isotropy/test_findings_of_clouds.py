@@ -1,4 +1,4 @@
-"""What is wrong with a cloud: each finding with its rows or dimensions, and an effect known in closed form."""
+"""Findings of a cloud with their rows or dimensions, and effects known in closed form."""
 
 import json
 
@@ -14,21 +14,21 @@ from tests.planted import generated
 from tests.points import random
 
 
-def found_in(x, **rows):
+def findings_by_slug(x, **rows):
     return {finding.slug: finding for finding in findings_of(read_cloud(Rows(x, **rows)))}
 
 
-def first_of(x, **rows):
-    return next(iter(found_in(x, **rows).values()))
+def first_finding(x, **rows):
+    return next(iter(findings_by_slug(x, **rows).values()))
 
 
 def cloud(n=1500, d=48, seed=0):
     return generated(random(seed), n, d)
 
 
-def test_a_common_mean_is_named_with_the_neighbors_that_it_decides():
+def test_common_mean_reports_changed_neighbors():
     x = cloud() + 4 * cloud().std() * random(1).normal(size=48).astype(np.float32)
-    finding = first_of(x)
+    finding = first_finding(x)
     assert (finding.slug, finding.severity, finding.effect.measure) == ("common_mean", Severity.WARNING, "top10_kept")
     assert (finding.rows, finding.dimensions) == ([], [])
     assert finding.effect.after.value < 0.7
@@ -36,7 +36,7 @@ def test_a_common_mean_is_named_with_the_neighbors_that_it_decides():
     assert finding.title == f"The mean holds {100 * share:.0f}% of the energy"
 
 
-def test_rogue_dimensions_are_named_and_left_out_of_the_score():
+def test_rogue_dimensions_are_named_and_left_out_of_score():
     x = cloud()
     expected = read_cloud(Rows(np.delete(x, [3, 40], axis=1))).moment_scores["isoscore_unbiased"]
     x[:, [3, 40]] *= 30
@@ -47,154 +47,154 @@ def test_rogue_dimensions_are_named_and_left_out_of_the_score():
     assert finding.effect.after.se == pytest.approx(expected.se, rel=1e-6)
     x = cloud()
     x[:, 7] += 30 * x.std()
-    assert (first_of(x).slug, first_of(x).dimensions) == ("rogue_dimensions", [7])
+    assert (first_finding(x).slug, first_finding(x).dimensions) == ("rogue_dimensions", [7])
 
 
-def test_copies_are_named_but_for_the_first_whatever_groups_were_given():
+def test_copies_except_first_are_named_despite_groups():
     x = cloud(400)
     x[300:] = x[:5].repeat(20, axis=0)
-    finding = first_of(x)
+    finding = first_finding(x)
     assert (finding.slug, finding.severity, finding.row_count) == ("duplicate_rows", Severity.WARNING, 100)
     assert finding.rows == list(range(300, 400))
-    # 105 of 400 rows have 20 copies each, which are all of their 10 nearest.
+    # 105 of 400 rows have 20 copies each, which fill their 10 nearest neighbors.
     assert finding.effect.after.value == pytest.approx(1 - 105 / 400)
     x = cloud(300)
     x[200:] = x[:5].repeat(20, axis=0)
-    assert first_of(x, row_groups=[str(row // 2) for row in range(300)]).slug == "duplicate_rows"
+    assert first_finding(x, row_groups=[str(row // 2) for row in range(300)]).slug == "duplicate_rows"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_copies_in_half_precision_are_copies_and_great_numbers_no_metadata(dtype):
+def test_half_precision_has_copies_but_no_metadata(dtype):
     x = cloud(900)
     x[599] = x[5]
     x[600:] = torch.from_numpy(x[:300]).to(dtype).float().numpy()
-    finding = first_of(x)
+    finding = first_finding(x)
     assert (finding.slug, finding.rows[-1], finding.row_count) == ("duplicate_rows", 698, 301)
     assert finding.all_rows.tolist() == [*range(599, 900)]
     sentence = "duplicates up to rounding (0.5% of their length), 1 of them exactly; one row occurs 3 times"
     assert sentence in finding.evidence
     x = cloud()
     x[:, 11] = 3000 + 200 * x[:, 11] / x[:, 11].std()
-    findings = found_in(torch.from_numpy(x).to(dtype).float().numpy())
+    findings = findings_by_slug(torch.from_numpy(x).to(dtype).float().numpy())
     assert "metadata_as_coordinates" not in findings
     assert findings["rogue_dimensions"].dimensions == [11]
 
 
 @pytest.mark.parametrize("n", [500, 20_000])
-def test_rows_that_are_near_by_nature_are_no_copies(n):
+def test_naturally_close_rows_are_no_copies(n):
     angles = random().uniform(0, 2 * np.pi, n)
     curve = np.stack([np.cos(angles), np.sin(angles), np.cos(3 * angles)], 1) @ random(1).normal(size=(3, 16))
-    assert "duplicate_rows" not in found_in(curve)
-    assert "duplicate_rows" not in found_in(random(2).normal(size=(n, 3)))
+    assert "duplicate_rows" not in findings_by_slug(curve)
+    assert "duplicate_rows" not in findings_by_slug(random(2).normal(size=(n, 3)))
 
 
-def test_fewer_rows_than_dimensions_are_a_warning_few_more_a_note_and_groups_are_counted():
-    assert first_of(generated(random(), 150, 200, 0)).severity is Severity.WARNING
-    finding = first_of(generated(random(), 250, 100, 0))
+def test_too_few_rows_have_severity_by_shortage():
+    assert first_finding(generated(random(), 150, 200, 0)).severity is Severity.WARNING
+    finding = first_finding(generated(random(), 250, 100, 0))
     assert (finding.slug, finding.severity, finding.effect.measure) == ("too_few_rows", Severity.NOTE, "isoscore")
     assert finding.effect.before.value == pytest.approx(250 / 350, abs=0.02)
     assert finding.effect.after.value == pytest.approx(1, abs=0.03)
-    finding = first_of(cloud(60, 20), row_groups=[str(row % 3) for row in range(60)])
+    finding = first_finding(cloud(60, 20), row_groups=[str(row % 3) for row in range(60)])
     assert (finding.slug, finding.severity) == ("too_few_rows", Severity.WARNING)
     assert finding.title == "Only 3 independent rows for 20 dimensions"
 
 
 @pytest.mark.parametrize(("n", "severity"), [(1, Severity.ERROR), (2, Severity.WARNING), (3, Severity.WARNING)])
-def test_three_rows_are_never_enough(n, severity):
-    finding = first_of(cloud(n, 200))
+def test_three_rows_are_always_too_few(n, severity):
+    finding = first_finding(cloud(n, 200))
     assert (finding.slug, finding.severity, finding.effect.after.value) == ("too_few_rows", severity, None)
     assert finding.title == f"Only {n} {'row' if n == 1 else 'rows'} for 200 dimensions"
 
 
-def test_rows_at_the_center_are_hubs_and_a_slow_decay_makes_none():
+def test_central_rows_are_hubs_and_slow_decay_has_none():
     x = cloud(d=96)
     x[[7, 70]] = x.mean(0) + 0.01 * x[[7, 70]]
-    finding = first_of(x)
+    finding = first_finding(x)
     assert (finding.slug, finding.severity, finding.rows) == ("hubs", Severity.WARNING, [7, 70])
     assert finding.effect.after.value == pytest.approx(0.8, abs=0.03)
     x = cloud(2000, d=96)
     x[:40] = x.mean(0) + 0.02 * x[:40]
-    finding = first_of(x)
+    finding = first_finding(x)
     assert (finding.slug, finding.severity, finding.rows) == ("hubs", Severity.WARNING, list(range(40)))
     assert finding.effect.after.value < 0.6
-    assert "hubs" not in found_in(generated(random(5), 600, 400, 0.7))
+    assert "hubs" not in findings_by_slug(generated(random(5), 600, 400, 0.7))
 
 
 @pytest.mark.parametrize(("n", "d"), [(20, 16), (24, 64), (30, 4)])
-def test_few_rows_of_which_each_is_near_to_most_have_no_hubs(n, d):
+def test_few_rows_have_no_hubs(n, d):
     clouds = (random(seed).normal(size=(n, d)) for seed in range(8))
-    assert [seed for seed, x in enumerate(clouds) if "hubs" in found_in(x)] == []
+    assert [seed for seed, x in enumerate(clouds) if "hubs" in findings_by_slug(x)] == []
 
 
-def test_a_cloud_of_a_few_directions_has_collapsed_to_them():
+def test_cloud_of_few_directions_has_collapsed():
     low = random().normal(size=(1500, 5)) @ np.linalg.qr(random(1).normal(size=(40, 5)))[0].T
-    finding = first_of(low + 1e-3 * random(2).normal(size=low.shape))
+    finding = first_finding(low + 1e-3 * random(2).normal(size=low.shape))
     assert (finding.slug, finding.severity) == ("collapsed", Severity.WARNING)
     assert finding.title.startswith("5 directions hold ")
     assert finding.effect.before.value == pytest.approx(4 / 39, abs=0.01)
     assert finding.effect.after.value == pytest.approx(1, abs=0.02)
-    line = first_of(np.outer(random().normal(size=500), random(1).normal(size=16)))
+    line = first_finding(np.outer(random().normal(size=500), random(1).normal(size=16)))
     assert (line.slug, line.severity) == ("collapsed", Severity.WARNING)
     assert line.title.startswith("1 direction holds ")
 
 
-def test_rows_that_are_nearly_or_all_equal_have_collapsed():
-    nearly = first_of(1e-3 * cloud() + 1)
+def test_nearly_equal_rows_have_collapsed():
+    nearly = first_finding(1e-3 * cloud() + 1)
     assert (nearly.slug, nearly.severity) == ("collapsed", Severity.WARNING)
-    equal = first_of(np.ones((50, 4)))
+    equal = first_finding(np.ones((50, 4)))
     assert (equal.slug, equal.severity, equal.title) == ("collapsed", Severity.ERROR, "All rows are equal")
     x = cloud(d=16).astype(np.float64) + 1e7
-    far = first_of(x)
+    far = first_finding(x)
     assert (far.slug, far.title) == ("collapsed", "All rows are nearly the same vector")
-    assert first_of(x.astype(np.float32)).title == "All rows are equal"
-    assert first_of(np.full((50, 4), 0.1)).title == "All rows are equal"
+    assert first_finding(x.astype(np.float32)).title == "All rows are equal"
+    assert first_finding(np.full((50, 4), 0.1)).title == "All rows are equal"
 
 
-def test_constant_dimensions_are_named_with_the_score_without_them():
+def test_constant_dimensions_are_named_with_score_without_them():
     x = cloud(d=16)
     x[:, [2, 9]] = 0.5
-    finding = first_of(x)
+    finding = first_finding(x)
     assert (finding.slug, finding.dimensions) == ("constant_dimensions", [2, 9])
     before, after = finding.effect.before.value, finding.effect.after.value
     # The participation ratio stays: (PR - 1) / 15 becomes (PR - 1) / 13.
     assert after == pytest.approx(before * 15 / 13, rel=1e-6)
     x = cloud(d=16).astype(np.float64)
     x[:, 3] += 1e7
-    assert "constant_dimensions" not in found_in(x)
-    assert found_in(x.astype(np.float32))["constant_dimensions"].dimensions == [3]
+    assert "constant_dimensions" not in findings_by_slug(x)
+    assert findings_by_slug(x.astype(np.float32))["constant_dimensions"].dimensions == [3]
     x[:, [3, 5]] = 0.1, 1e6 + 0.1
-    assert found_in(x)["constant_dimensions"].dimensions == [3, 5]
+    assert findings_by_slug(x)["constant_dimensions"].dimensions == [3, 5]
 
 
-def test_norms_beyond_heavy_tails_are_named_with_their_rows():
+def test_unequal_norms_name_their_rows():
     x = cloud()
     x[200:500] *= 20
-    finding = first_of(x)
+    finding = first_finding(x)
     assert (finding.slug, finding.severity, finding.row_count) == ("unequal_norms", Severity.WARNING, 300)
     assert finding.rows == list(range(200, 300))
     x = (cloud() + 4 * cloud().std()) * np.exp(random(1).normal(size=(1500, 1)))
     assert read_cloud(Rows(x)).moment_scores["participation_ratio"].value < 3
-    assert first_of(x).slug == "unequal_norms"
+    assert first_finding(x).slug == "unequal_norms"
 
 
-def test_the_largest_of_several_clouds_is_not_too_few_rows_and_clusters_are_no_mixture():
+def test_clusters_are_no_mixture_and_mixtures_not_too_few_rows():
     x = cloud(200, 48)
     x[:90] += 8 * random(3).normal(size=48).astype(np.float32)
-    findings = found_in(x)
+    findings = findings_by_slug(x)
     assert "mixed_clouds" in findings
     assert "too_few_rows" not in findings
     centers = 4 * random().normal(size=(12, 32))
     x = centers[random(1).integers(12, size=2000)] + random(2).normal(size=(2000, 32))
-    assert "mixed_clouds" not in found_in(x)
-    findings = [found_in(random(seed).normal(size=(60, 8)) ** 2 - 1) for seed in range(25)]
+    assert "mixed_clouds" not in findings_by_slug(x)
+    findings = [findings_by_slug(random(seed).normal(size=(60, 8)) ** 2 - 1) for seed in range(25)]
     assert sum("mixed_clouds" in finding for finding in findings) == 0
 
 
-def test_a_finding_of_a_part_says_of_which_in_its_title():
+def test_finding_on_remaining_dimensions_states_them():
     x = cloud()
     x[:, 5] *= 12
     x += 0.9
-    findings = found_in(x)
+    findings = findings_by_slug(x)
     assert findings["rogue_dimensions"].title.startswith("1 dimension holds ")
     assert findings["rogue_dimensions"].title.endswith(" of the variance")
     share = 100 * (x.mean(0) ** 2).sum() / (x**2).sum(1).mean()
@@ -204,11 +204,11 @@ def test_a_finding_of_a_part_says_of_which_in_its_title():
 
 
 @pytest.mark.parametrize("shift", [2.0, 8.0])
-def test_rows_of_another_cloud_are_named(shift):
+def test_rows_of_second_cloud_are_named(shift):
     x = cloud()
     expected = read_cloud(Rows(x[400:])).moment_scores["isoscore_unbiased"].value
     x[:400] += shift * random(3).normal(size=48).astype(np.float32)
-    finding = first_of(x)
+    finding = first_finding(x)
     assert (finding.slug, finding.severity, finding.row_count) == ("mixed_clouds", Severity.WARNING, 400)
     assert finding.rows == list(range(100))
     assert finding.effect.after.value == pytest.approx(expected, rel=1e-6)
@@ -217,11 +217,11 @@ def test_rows_of_another_cloud_are_named(shift):
 def labeled_parts(row_labels):
     x = cloud()
     x[:400] += 8 * random(3).normal(size=48).astype(np.float32)
-    return found_in(x, row_labels=row_labels)["mixed_clouds"]
+    return findings_by_slug(x, row_labels=row_labels)["mixed_clouds"]
 
 
 @pytest.mark.parametrize("classes", [["b"] * 400 + ["a"] * 1100, ["b"] * 400 + ["a", "c"] * 500 + [""] * 100])
-def test_parts_that_the_labels_tell_are_a_note(classes):
+def test_parts_explained_by_labels_are_a_note(classes):
     finding = labeled_parts(classes)
     assert (finding.severity, finding.row_count) == (Severity.NOTE, 400)
     assert ", by label: " in finding.title
@@ -232,9 +232,9 @@ def test_parts_that_the_labels_tell_are_a_note(classes):
 @pytest.mark.parametrize(
     "classes",
     [["a", "b", "c"] * 500, [str(row) for row in range(1500)], ["a"] * 1500, ["a"] * 200 + ["b"] * 1300],
-    ids=["other labels", "a label a row", "one label", "labels that cut a part"],
+    ids=["unrelated labels", "one label per row", "one label", "labels that split a part"],
 )
-def test_labels_that_do_not_tell_the_parts_leave_a_warning(classes):
+def test_labels_that_do_not_explain_parts_leave_warning(classes):
     finding = labeled_parts(classes)
     assert finding.severity is Severity.WARNING
     assert "label" not in finding.title + finding.evidence
@@ -257,35 +257,35 @@ def test_labels_that_do_not_tell_the_parts_leave_a_warning(classes):
     ids=["ids", "labels", "prices", "skewed prices", "times", "row numbers", "scores", "scaled labels", "counts"],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_metadata_are_told_from_coordinates(values, dtype):
+def test_metadata_dimension_is_detected(values, dtype):
     x = cloud().astype(dtype)
     x[:, 11] = values(len(x))
-    finding = first_of(x)
+    finding = first_finding(x)
     assert (finding.slug, finding.dimensions) == ("metadata_as_coordinates", [11])
 
 
-def test_decimals_are_told_by_those_of_the_other_dimensions_and_whole_numbers_are_no_metadata():
+def test_metadata_is_judged_by_decimals_of_other_dimensions():
     x = cloud().astype(np.float64).round(6)
-    assert "metadata_as_coordinates" not in found_in(x)
+    assert "metadata_as_coordinates" not in findings_by_slug(x)
     x[:, 11] = random(5).uniform(0, 1, len(x)).round(3)
-    assert (first_of(x).slug, first_of(x).dimensions) == ("metadata_as_coordinates", [11])
+    assert (first_finding(x).slug, first_finding(x).dimensions) == ("metadata_as_coordinates", [11])
     x = np.maximum(cloud() - 2.5 * cloud().std(0), 0)
-    assert "metadata_as_coordinates" not in found_in(np.where(np.arange(48) % 7 == 0, x, cloud()))
-    assert "metadata_as_coordinates" not in found_in(np.round(100 * cloud()))
+    assert "metadata_as_coordinates" not in findings_by_slug(np.where(np.arange(48) % 7 == 0, x, cloud()))
+    assert "metadata_as_coordinates" not in findings_by_slug(np.round(100 * cloud()))
 
 
-def test_rows_that_are_not_finite_are_named():
+def test_nonfinite_rows_are_named():
     x = cloud()
     x[[3, 9], 4] = np.nan
     x[12, 5] = np.inf
-    finding = first_of(x)
+    finding = first_finding(x)
     assert (finding.slug, finding.severity) == ("not_finite", Severity.WARNING)
     assert (finding.rows, finding.dimensions) == ([3, 9, 12], [4, 5])
     assert (finding.effect.before.value, finding.effect.after.value is None) == (None, False)
-    assert first_of(np.full((30, 2), np.nan)).severity is Severity.ERROR
+    assert first_finding(np.full((30, 2), np.nan)).severity is Severity.ERROR
 
 
-def test_findings_are_json_and_of_the_catalogue_in_its_order():
+def test_findings_are_json_with_catalog_advice():
     x = cloud()
     x[:, 3] *= 30
     x[5] = np.nan
@@ -296,13 +296,13 @@ def test_findings_are_json_and_of_the_catalogue_in_its_order():
 
 
 @pytest.mark.parametrize("x", [np.eye(3), random().normal(size=(40, 1)), np.zeros((0, 3)), np.ones((1, 2))])
-def test_nothing_fails_on_clouds_of_which_nothing_can_be_told(x):
+def test_degenerate_clouds_raise_no_error(x):
     for finding in findings_of(read_cloud(Rows(x))):
         assert finding.severity in Severity
 
 
 @pytest.mark.parametrize("kind", ["random", "counting"])
-def test_rows_that_differ_in_one_dimension_alone_are_not_called_equal(kind):
+def test_rows_that_differ_in_one_dimension_are_not_equal(kind):
     x = torch.zeros(300, 8, dtype=torch.float64)
     x[:, 3] = torch.randn(300, generator=torch.Generator().manual_seed(0)) if kind == "random" else torch.arange(300.0)
     findings = findings_of(read_cloud(Rows(x.numpy())))

@@ -1,4 +1,4 @@
-"""Gains of variants with simultaneous intervals: closed forms, and the level of what they call clear."""
+"""Gains of variants with simultaneous intervals: closed forms and error rates."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def random():
     return np.random.default_rng(4)
 
 
-def test_a_gain_has_the_paired_interval_of_student_and_is_exactly_nothing_for_a_twin(random):
+def test_gain_has_paired_t_interval_and_zero_for_identical_variant(random):
     base, change = random.random(60), random.normal(0.1, 0.2, 60)
     gain = gains(np.stack([base, base + change]), np.arange(60), mean, 0)[1]
     expected = ttest_1samp(change, 0).confidence_interval(0.95)
@@ -29,7 +29,7 @@ def test_a_gain_has_the_paired_interval_of_student_and_is_exactly_nothing_for_a_
     assert not twin.is_clear
 
 
-def test_unrelated_variants_have_the_critical_value_of_sidak(random):
+def test_unrelated_variants_have_sidak_critical_value(random):
     m, variants = 400, 9
     values = np.concatenate([np.zeros((1, m)), random.normal(size=(variants, m))])
     reach = gains(values, np.arange(m), mean, 0)[1]
@@ -38,7 +38,7 @@ def test_unrelated_variants_have_the_critical_value_of_sidak(random):
     assert (reach.high - reach.low) / 2 / error == pytest.approx(sidak, rel=0.04)
 
 
-def test_units_of_a_group_count_together(random):
+def test_grouped_units_widen_interval(random):
     change = np.repeat(random.normal(0.1, 0.2, 30), 4)
     ungrouped, grouped = (
         gains(np.stack([np.zeros(120), change]), groups, mean, 0)[1]
@@ -48,7 +48,7 @@ def test_units_of_a_group_count_together(random):
 
 
 @pytest.mark.parametrize(("m", "changed"), [(40, 0.1), (120, 0.3)])
-def test_chance_is_rarely_called_a_gain(random, m, changed):
+def test_false_gains_stay_within_level(random, m, changed):
     clear = 0
     for seed in range(SIMULATIONS):
         base = random.random(m)
@@ -58,10 +58,10 @@ def test_chance_is_rarely_called_a_gain(random, m, changed):
     assert clear / SIMULATIONS <= 0.05
 
 
-def test_a_gain_of_rank_correlation_is_found_and_none_is_made_up(random):
+def test_rank_correlation_gain_is_detected(random):
     truth = random.normal(size=300)
-    noisy, less = (truth + sd * random.normal(size=300) for sd in (1.5, 0.5))
-    shuffled = noisy + 0.01 * random.normal(size=300)
-    same, better = gains(np.stack([noisy, shuffled, less]), np.arange(300), spearman_with(truth), 0)[1:]
+    noisier, precise = (truth + sd * random.normal(size=300) for sd in (1.5, 0.5))
+    shuffled = noisier + 0.01 * random.normal(size=300)
+    same, better = gains(np.stack([noisier, shuffled, precise]), np.arange(300), spearman_with(truth), 0)[1:]
     assert better.is_clear
     assert not same.is_clear

@@ -6,13 +6,13 @@ from isotropy.neighbours import NearestNeighbours, nearest_neighbours
 from isotropy.score import count_clause
 
 
-def among(indices):
+def neighbors_at(indices):
     indices = torch.tensor(indices)
     distances = torch.arange(1, indices.shape[1] + 1, dtype=torch.float64).repeat(len(indices), 1)
     return NearestNeighbours(distances, indices, sizes=torch.ones(len(indices), dtype=torch.float64), roundoff=2**-24)
 
 
-def test_the_centre_of_a_star_is_the_neighbour_of_all_and_robin_hood_gives_its_places_away():
+def test_hubness_of_star_matches_hand_computation():
     star = torch.cat([torch.zeros(1, 6), torch.eye(6), -torch.eye(6)[:1] / 2])
     result = hubness(nearest_neighbours(star, 2), k=1)
     # The centre is nearest to all seven, and the shorter arm to the centre.
@@ -21,12 +21,12 @@ def test_the_centre_of_a_star_is_the_neighbour_of_all_and_robin_hood_gives_its_p
     assert result.robin_hood.value == pytest.approx(6 / 8)
     # Deviations 6, six times -1 and 0: third moment 210 / 8, variance 42 / 8.
     assert result.skewness.value == pytest.approx((210 / 8) / (42 / 8) ** 1.5)
-    result = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
+    result = hubness(neighbors_at([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
     # Counts 5, 5, 2, 0, 0, 0: of 12 places, 3 and 3 are more than 2.
     assert result.robin_hood.value == pytest.approx(6 / 12)
 
 
-def test_hubs_are_the_points_with_the_most_places_of_which_a_circle_has_none():
+def test_hubs_are_most_frequent_neighbors_and_circle_has_none():
     angles = torch.arange(30, dtype=torch.float64) * (2 * torch.pi / 30)
     result = hubness(nearest_neighbours(torch.stack([angles.cos(), angles.sin()], dim=1), 5), k=4)
     assert result.skewness.reason == "The skewness is undefined: every point is a neighbor of exactly 4 others."
@@ -36,7 +36,7 @@ def test_hubs_are_the_points_with_the_most_places_of_which_a_circle_has_none():
     assert wide == enough
     counts = nearest_neighbours(x, 10).indices.flatten().bincount(minlength=100)
     assert enough.greatest.value == counts.max()
-    result = hubness(among([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
+    result = hubness(neighbors_at([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
     assert result.hubs == (HubPoint(0, 5), HubPoint(1, 5), HubPoint(2, 2))
     assert greatest_hubs(torch.tensor([1, 3, 0, 3, 2]), max_hubs=3) == (HubPoint(1, 3), HubPoint(3, 3), HubPoint(4, 2))
     assert hubness(nearest_neighbours(torch.eye(100), 11)).hubs == ()
@@ -64,7 +64,7 @@ def rotated(x):
     [(torch.eye(100), "100%"), (sparse(1000, 300, 3), "100%"), (binary(1000, 16), "87%"), (torch.zeros(50, 3), "100%")],
     ids=["one-hot", "three ones", "binary", "duplicates"],
 )
-def test_hubs_that_the_order_of_the_rows_or_rounding_would_make_are_not_told(x, share, turned):
+def test_tied_neighbors_leave_hubness_undefined(x, share, turned):
     result = hubness(nearest_neighbours(turned(x), 11))
     for score in (result.skewness, result.robin_hood, result.antihubs, result.greatest):
         assert score.value is None
@@ -76,21 +76,21 @@ def test_hubs_that_the_order_of_the_rows_or_rounding_would_make_are_not_told(x, 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("shift", [0, 3])
-def test_what_rounding_does_to_a_cloud_without_ties_leaves_its_hubness(dtype, shift):
+def test_rounding_without_ties_keeps_hubness(dtype, shift):
     x = torch.randn(1000, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     rounded, exact = (hubness(nearest_neighbours(points, 11)) for points in ((x + shift).to(dtype), x))
     assert rounded.skewness.value == pytest.approx(exact.skewness.value, rel=0.02)
 
 
-def test_ties_of_one_in_a_hundred_points_are_few_enough():
-    rare, frequent = (among([[1 + i % 20, 0] for i in range(100)]) for _ in range(2))
+def test_ties_of_one_percent_of_points_are_allowed():
+    rare, frequent = (neighbors_at([[1 + i % 20, 0] for i in range(100)]) for _ in range(2))
     rare.distances[:1, 1] = frequent.distances[:2, 1] = 1
     assert hubness(rare, k=1).greatest.value == 5
     assert "2% of the points have a tie for their 1-th" in hubness(frequent, k=1).greatest.reason
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 11])
-def test_points_that_are_all_neighbours_of_each_other_have_no_hubness(n):
+def test_too_few_points_have_no_hubness(n):
     result = hubness(nearest_neighbours(torch.randn(n, 3), 11))
     for score in (result.skewness, result.robin_hood, result.antihubs, result.greatest):
         assert score.reason == f"Hubness with k = 10 needs at least 12 points; {count_clause(n)}."

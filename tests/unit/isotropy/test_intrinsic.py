@@ -26,7 +26,7 @@ def pareto(n, dimension, seed):
 
 
 @pytest.mark.parametrize("dimension", [0.5, 2, 30])
-def test_ratios_on_the_line_have_its_slope_as_dimension(dimension):
+def test_twonn_dimension_is_slope_of_line(dimension):
     ranks = torch.arange(1, 51, dtype=torch.float64)
     fit = twonn(with_ratios((1 - ranks / 51) ** (-1 / dimension)), discard=0.5)
     F = torch.arange(1, 26) / 50
@@ -37,10 +37,10 @@ def test_ratios_on_the_line_have_its_slope_as_dimension(dimension):
     assert fit.dimension.value == pytest.approx(dimension, rel=0.03)
 
 
-def test_the_distance_of_the_fit_is_that_of_kolmogorov_and_smirnov():
+def test_fit_distance_matches_kolmogorov_smirnov():
     mu = 1 + np.random.default_rng(0).pareto(3, 400)
     fit = twonn(with_ratios(torch.from_numpy(mu)), discard=1e-9)
-    # Of all but the greatest, which is not where this sample lies farthest off.
+    # The fit omits the largest ratio, which is not the farthest off here.
     expected = scipy.stats.kstest(np.log(mu), scipy.stats.expon(scale=1 / fit.dimension.value).cdf)
     assert fit.distance == pytest.approx(expected.statistic, rel=1e-9)
     assert fit.chance_distance == pytest.approx(0.055)
@@ -50,13 +50,13 @@ def test_the_distance_of_the_fit_is_that_of_kolmogorov_and_smirnov():
 
 
 @pytest.mark.parametrize("rows", [60, 1000])
-def test_chance_exceeds_its_distance_about_once_in_twenty_where_the_model_holds(rows):
+def test_fit_distance_exceeds_chance_about_once_in_twenty(rows):
     random = np.random.default_rng(1)
     fits = [twonn(with_ratios(torch.from_numpy(1 + random.pareto(5, rows)))) for _ in range(600)]
     assert 0.02 < np.mean([fit.distance > fit.chance_distance for fit in fits]) < 0.08
 
 
-def test_estimates_of_equal_ratios_and_neighbourhoods_are_known_by_hand():
+def test_estimates_match_hand_computation():
     score = twonn_mle(with_ratios(torch.full((27,), 2.0, dtype=torch.float64)))
     assert score.value == pytest.approx(26 / (27 * math.log(2)))
     assert score.se == pytest.approx(score.value / 5)
@@ -75,13 +75,13 @@ def test_fewer_than_twenty_points_have_no_standard_error(measure, n, has_one):
     score = measure(nearest_neighbours(randn(n, 4), 2))
     assert score.value > 0
     assert (score.se is not None) == has_one
-    # Points with a duplicate are left out of the estimate, so they do not count.
+    # Points with a duplicate are left out, so they do not count.
     repeated = torch.cat([randn(n, 4), torch.full((30, 4), 50.0, dtype=torch.float64)])
     assert (measure(nearest_neighbours(repeated, 2)).se is not None) == has_one
 
 
 @pytest.mark.parametrize("measure", [lambda n: twonn(n).dimension, twonn_mle])
-def test_the_standard_error_is_the_spread_over_draws_of_the_model(measure):
+def test_standard_error_matches_spread_over_draws(measure):
     scores = [measure(with_ratios(pareto(500, 7.0, seed))) for seed in range(400)]
     values = torch.tensor([score.value for score in scores])
     errors = torch.tensor([score.se for score in scores])
@@ -92,7 +92,7 @@ def test_the_standard_error_is_the_spread_over_draws_of_the_model(measure):
 
 @pytest.mark.parametrize("measure", [lambda n: twonn(n).dimension, twonn_mle, lambda n: levina_bickel(n, 10)])
 @pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_uniform_points_of_a_torus_have_its_dimension_however_it_is_embedded(measure, dimension):
+def test_torus_dimension_is_estimated_in_any_embedding(measure, dimension):
     angles = 2 * math.pi * torch.rand(2000, dimension, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     torus = torch.cat([angles.cos(), angles.sin()], dim=1) @ randn(2 * dimension, 40) + 3
     flat = torch.cat([angles.cos(), angles.sin()], dim=1)
@@ -100,7 +100,7 @@ def test_uniform_points_of_a_torus_have_its_dimension_however_it_is_embedded(mea
     assert measure(nearest_neighbours(torus, 10)).value == pytest.approx(dimension, rel=0.15)
 
 
-def test_the_figure_of_a_fit_has_some_hundred_points_and_leaves_out_the_greatest_ratio():
+def test_fit_keeps_figure_points_without_largest_ratio():
     fit = twonn(with_ratios(pareto(5000, 3.0, 0)))
     assert len(fit.log_mu) == len(fit.minus_log_survival) == FIGURE_POINTS
     assert float(fit.minus_log_survival[0]) == pytest.approx(-math.log1p(-1 / 5000))
@@ -121,9 +121,9 @@ def test_fewer_than_three_points_have_no_intrinsic_dimension(n):
     assert twonn_mle(neighbours).reason == reason
 
 
-def test_three_points_are_enough_for_two_neighbours_and_duplicates_alone_are_none():
+def test_three_points_are_enough_and_duplicates_alone_are_not():
     neighbours = nearest_neighbours(torch.tensor([[0.0], [1.0], [3.0]]), 2)
-    # Ratios 3, 2 and 1.5; of the fit the lesser two, with F = 1/3 and 2/3.
+    # Ratios 3, 2 and 1.5; the fit uses the smaller two, with F = 1/3 and 2/3.
     x, y = (math.log(1.5), math.log(2)), (-math.log(2 / 3), -math.log(1 / 3))
     slope = (x[0] * y[0] + x[1] * y[1]) / (x[0] ** 2 + x[1] ** 2)
     assert twonn(neighbours).dimension.value == pytest.approx(slope)
@@ -143,7 +143,7 @@ def rotated(x):
 EQUALLY_FAR = "most points are as far from their second neighbor as from their first, within rounding."
 
 
-def test_points_equally_far_from_each_other_have_no_intrinsic_dimension():
+def test_equidistant_points_have_no_intrinsic_dimension():
     neighbours = nearest_neighbours(torch.eye(20), 10)
     fit = twonn(neighbours)
     assert fit.dimension.reason == f"TwoNN is undefined: {EQUALLY_FAR}"
@@ -157,7 +157,7 @@ def test_points_equally_far_from_each_other_have_no_intrinsic_dimension():
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("shift", [0, 2])
-def test_a_rotated_code_has_no_dimension_in_any_precision(dtype, shift):
+def test_rotated_one_hot_points_have_no_dimension(dtype, shift):
     neighbours = nearest_neighbours((rotated(torch.eye(100)) + shift).to(dtype), 10)
     for score in (twonn(neighbours).dimension, twonn_mle(neighbours), levina_bickel(neighbours)):
         assert "within rounding" in score.reason
@@ -165,7 +165,7 @@ def test_a_rotated_code_has_no_dimension_in_any_precision(dtype, shift):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("shift", [0, 100])
-def test_a_rotated_lattice_has_no_dimension_from_two_neighbours(dtype, shift):
+def test_rotated_lattice_has_no_dimension(dtype, shift):
     lattice = torch.cartesian_prod(*[torch.arange(7.0)] * 4)
     neighbours = nearest_neighbours((rotated(lattice) + shift).to(dtype), 2)
     assert twonn(neighbours).dimension.reason == f"TwoNN is undefined: {EQUALLY_FAR}"
@@ -173,14 +173,14 @@ def test_a_rotated_lattice_has_no_dimension_from_two_neighbours(dtype, shift):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_points_of_many_dimensions_off_the_origin_have_theirs_in_any_precision(dtype):
+def test_shifted_points_keep_dimension_in_any_precision(dtype):
     x = randn(1000, 300)
     rounded, exact = nearest_neighbours((x + 3).to(dtype), 10), nearest_neighbours(x, 10)
     assert twonn_mle(rounded).value == pytest.approx(twonn_mle(exact).value, rel=0.05)
     assert levina_bickel(rounded).value == pytest.approx(levina_bickel(exact).value, rel=0.02)
 
 
-def test_near_duplicates_as_close_as_rounding_do_not_take_the_dimension_of_the_others_away():
+def test_near_duplicates_do_not_change_dimension():
     x = randn(500, 5).float()
     x[:40] = x[40:80] * (1 + 2**-22)
     for measure in MEASURES:
@@ -189,19 +189,19 @@ def test_near_duplicates_as_close_as_rounding_do_not_take_the_dimension_of_the_o
 
 
 @pytest.mark.parametrize("n", [0, 1, 10])
-def test_levina_bickel_of_no_more_points_than_neighbours_is_undefined(n):
+def test_levina_bickel_needs_more_points_than_neighbors(n):
     assert levina_bickel(nearest_neighbours(randn(n, 4), 10)).reason == (
         f"Levina and Bickel's estimate with k = 10 needs more than 10 distinct points; {count_clause(n)}."
     )
 
 
 @pytest.mark.parametrize("discard", [0, 1, -0.1, math.nan])
-def test_a_fraction_to_discard_outside_0_to_1_is_refused(discard):
+def test_invalid_discard_fraction_is_refused(discard):
     with pytest.raises(ValueError, match=f"Expected a fraction to discard between 0 and 1, got {discard}: 0.1 is"):
         twonn(with_ratios(pareto(20, 3.0, 0)), discard)
 
 
-def test_too_few_or_more_neighbours_than_were_searched_are_refused():
+def test_invalid_number_of_neighbors_is_refused():
     for k in (1, 0):
         with pytest.raises(ValueError, match=f"Expected at least 2 neighbors, got k = {k}: one neighbor has no ratio"):
             levina_bickel(nearest_neighbours(randn(20, 3), 3), k)

@@ -22,7 +22,7 @@ def random_points(n, d, dtype=torch.float32):
     return torch.randn(n, d, dtype=dtype, generator=torch.Generator().manual_seed(n * d))
 
 
-def test_isoscores_and_participation_ratios_are_known_by_hand():
+def test_isoscore_and_participation_ratio_match_hand_computation():
     assert isoscore(CROSS).value == pytest.approx(32 / 68)
     assert isoscore_from_covariance(torch.diag(torch.tensor([1.0, 2.0, 3.0]))).value == pytest.approx(11 / 14)
     assert participation_ratio(torch.diag(torch.tensor([2.0, 2.0, 0.0, 0.0]))).value == pytest.approx(2)
@@ -32,7 +32,7 @@ def test_isoscores_and_participation_ratios_are_known_by_hand():
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
-def test_float32_points_of_extreme_scale_score_as_the_same_points_at_scale_one(scale):
+def test_isoscore_does_not_depend_on_scale(scale):
     x = random_points(100, 8)
     assert isoscore(x * scale).value == pytest.approx(isoscore(x).value, rel=1e-5)
     assert isoscore(x[:5] * scale).value == pytest.approx(isoscore(x[:5]).value, rel=1e-5)
@@ -40,12 +40,12 @@ def test_float32_points_of_extreme_scale_score_as_the_same_points_at_scale_one(s
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_isoscore_takes_half_precision(dtype):
+def test_isoscore_accepts_half_precision(dtype):
     x = random_points(100, 8).to(dtype)
     assert isoscore(x).value == pytest.approx(isoscore(x.double()).value, rel=1e-5)
 
 
-def test_scores_of_points_equal_those_of_their_covariance_or_the_shrunk_one():
+def test_scores_of_points_and_covariance_agree():
     x = random_points(5, 12, torch.float64)
     assert isoscore(x).value == pytest.approx(isoscore_from_covariance(torch.cov(x.T)).value, rel=1e-12)
     x, S_S = random_points(20, 4, torch.float64), torch.diag(torch.arange(1.0, 5.0, dtype=torch.float64))
@@ -54,7 +54,7 @@ def test_scores_of_points_equal_those_of_their_covariance_or_the_shrunk_one():
 
 
 @pytest.mark.parametrize("size", [0, 1])
-def test_isoscore_is_undefined_for_fewer_than_two_points_or_dimensions(size):
+def test_isoscore_needs_two_points_and_two_dimensions(size):
     assert isoscore(torch.ones(size, 3)).reason == f"IsoScore needs at least 2 points; there is {size}."
     assert isoscore(random_points(9, size)).reason == f"IsoScore needs at least 2 dimensions; there is {size}."
 
@@ -63,7 +63,7 @@ NOT_FINITE = "The covariance is not finite: some points are NaN, infinite or too
 
 
 @pytest.mark.parametrize("shape", [(3, 50), (50, 3)])
-def test_isoscore_is_undefined_for_points_that_are_equal_not_finite_or_of_squares_beyond_their_precision(shape):
+def test_isoscore_is_undefined_for_equal_or_nonfinite_points(shape):
     equal = isoscore(torch.full(shape, 0.1))
     assert equal.value is None
     assert equal.reason == "The covariance is zero: all points are equal, or there are fewer than two."
@@ -76,13 +76,13 @@ def test_isoscore_is_undefined_for_points_that_are_equal_not_finite_or_of_square
 
 
 @pytest.mark.parametrize("S", [[[1.0, 0.0], [0.0, -1.0]], [[1.0, 2.0], [2.0, 1.0]]])
-def test_a_matrix_with_a_negative_eigenvalue_is_not_scored(S):
+def test_matrix_with_negative_eigenvalue_is_not_scored(S):
     score = isoscore_from_covariance(torch.tensor(S))
     assert score.reason == "The matrix is not a covariance: it has a negative eigenvalue."
 
 
 @pytest.mark.parametrize("measure", [isoscore_from_covariance, participation_ratio])
-def test_points_given_for_a_covariance_are_refused(measure):
+def test_points_in_place_of_covariance_are_refused(measure):
     with pytest.raises(ValueError, match=r"Expected a covariance \[d, d\], got \[100, 8\]: for points use"):
         measure(random_points(100, 8))
 
@@ -94,7 +94,7 @@ def test_points_given_for_a_covariance_are_refused(measure):
      random_points(5, 3) * 1e-18, random_points(5, 3) * 1e-25, random_points(5, 3).half()],
     ids=["one point", "equal points", "zeros", "two points", "tiny", "underflowing", "float16"],
 )  # fmt: skip
-def test_training_always_gets_a_finite_value_and_gradient(x, zeta):
+def test_isoscore_star_has_finite_value_and_gradient(x, zeta):
     points = x.clone().requires_grad_()
     score = isoscore_star(points, zeta, scaled_identity(torch.eye(3)))
     score.backward()
@@ -102,14 +102,14 @@ def test_training_always_gets_a_finite_value_and_gradient(x, zeta):
     assert points.grad.isfinite().all()
 
 
-def test_points_without_spread_score_zero_in_training_or_as_what_they_are_shrunk_towards():
+def test_isoscore_star_without_spread_is_zero_or_score_of_target():
     assert float(isoscore_star(torch.full((9, 3), 0.1), 0)) == 0
     S_S = torch.diag(torch.tensor([1.0, 2.0, 3.0]))
     assert float(isoscore_star(torch.full((9, 3), 0.1), 0.2, S_S)) == pytest.approx(11 / 14)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_training_clamps_the_value_of_a_line_but_not_its_gradient(seed):
+def test_isoscore_star_clamps_value_but_not_gradient(seed):
     # On a line the score is 0 up to rounding, below it for some seeds, where clamp() would stop the gradient.
     along, direction = torch.randn(2, 7, generator=torch.Generator().manual_seed(seed))
     line = torch.outer(along, direction).requires_grad_()
@@ -120,7 +120,7 @@ def test_training_clamps_the_value_of_a_line_but_not_its_gradient(seed):
 
 
 @pytest.mark.parametrize("bad", [NAN, math.inf, 1e30])
-def test_training_on_points_that_are_not_finite_is_refused(bad):
+def test_isoscore_star_refuses_nonfinite_points(bad):
     with pytest.raises(ValueError, match=r"finite points, got NaN, infinity or squares beyond torch\.float32: lower"):
         isoscore_star(torch.tensor([[0.0, 1.0], [bad, 0.0]]), 0)
 
@@ -134,14 +134,14 @@ def test_training_on_points_that_are_not_finite_is_refused(bad):
         ((CROSS, 2, torch.eye(2)), r"Expected zeta in \[0, 1\], got 2: 0 is no shrinkage"),
     ],
 )
-def test_training_in_one_dimension_or_with_shrinkage_that_does_not_fit_is_refused(arguments, sentence):
+def test_isoscore_star_refuses_invalid_arguments(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         isoscore_star(*arguments)
     with pytest.raises(ValueError, match=r"floating tensor \[n, d\], got \[4, 2\] of torch.int64"):
         isoscore(CROSS.long())
 
 
-def test_a_zeta_curve_is_isoscore_star_at_every_zeta_whatever_the_common_scale():
+def test_zeta_curve_matches_isoscore_star_at_any_scale():
     S_X, S_S = torch.cov(random_points(9, 4, torch.float64).T), torch.diag(torch.arange(1.0, 5.0).double())
     zetas = torch.linspace(0, 1, 101)
     expected = [isoscore_from_covariance(shrink(S_X, S_S, float(zeta))).value for zeta in zetas.double()]
@@ -154,7 +154,7 @@ def test_a_zeta_curve_is_isoscore_star_at_every_zeta_whatever_the_common_scale()
     torch.testing.assert_close(ShrinkageCurve.from_covariances(S_X * 1e200, S_S * 1e200).isoscore_star(zetas), expected)
 
 
-def test_a_zeta_curve_is_not_a_number_only_where_the_covariance_is_zero_and_refuses_what_does_not_fit():
+def test_zeta_curve_is_nan_only_for_zero_covariance():
     zero, zetas = torch.zeros(3, 3), torch.tensor([0.0, 0.1, 1.0])
     curve = ShrinkageCurve.from_covariances(zero, torch.eye(3)).isoscore_star(zetas)
     assert curve[0].isnan()
@@ -170,7 +170,7 @@ def test_a_zeta_curve_is_not_a_number_only_where_the_covariance_is_zero_and_refu
 
 
 @pytest.mark.parametrize("zeta", [0, 0.2, 1])
-def test_the_ratio_of_a_shrunk_covariance_follows_from_that_of_the_covariance(zeta):
+def test_shrunk_ratio_matches_ratio_of_shrunk_covariance(zeta):
     S = torch.diag(torch.tensor([5.0, 1, 0.5, 0], dtype=torch.float64))
     expected = participation_ratio(shrink(S, scaled_identity(S), zeta)).value
     assert shrunk_ratio(participation_ratio(S), 4, zeta).value == pytest.approx(expected, rel=1e-14)

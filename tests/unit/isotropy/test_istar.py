@@ -12,14 +12,14 @@ def points(n=50, d=4, dtype=torch.float32):
 
 
 @pytest.mark.parametrize("lam", [-3.0, 0.0, 0.5])
-def test_the_penalty_is_lam_times_one_minus_isoscore_star(lam):
+def test_penalty_is_lam_times_one_minus_isoscore_star(lam):
     S_S = torch.diag(torch.arange(1.0, 5.0))
     istar = IStar(lam=lam, zeta=0.2)
     istar.set_shrinkage(S_S)
     assert float(istar(points())) == pytest.approx(lam * (1 - float(isoscore_star(points(), 0.2, S_S))))
 
 
-def test_the_gradient_of_one_and_of_equal_points_is_finite_with_and_without_shrinkage():
+def test_gradient_of_equal_points_is_zero():
     for zeta in (0.0, 0.2):
         istar = IStar(lam=1.0, zeta=zeta)
         istar.set_shrinkage(torch.eye(4))
@@ -29,7 +29,7 @@ def test_the_gradient_of_one_and_of_equal_points_is_finite_with_and_without_shri
             assert not x.grad.any()
 
 
-def test_the_shrinkage_covariance_is_saved_loaded_and_copied_with_the_state():
+def test_shrinkage_covariance_is_part_of_state():
     trained = torch.nn.Sequential(IStar(lam=1.0, zeta=0.2))
     trained[0].set_shrinkage(torch.diag(torch.arange(1.0, 5.0)).double())
     resumed = torch.nn.Sequential(IStar(lam=1.0, zeta=0.2))
@@ -52,7 +52,7 @@ def test_the_shrinkage_covariance_is_saved_loaded_and_copied_with_the_state():
     assert copied.shrinkage_covariance.shape == (4, 4)
 
 
-def test_zeta_outside_its_range_and_shrinkage_that_does_not_fit_are_refused():
+def test_invalid_zeta_and_shrinkage_are_refused():
     with pytest.raises(ValueError, match=r"Expected zeta in \[0, 1\], got 75"):
         IStar(lam=1.0, zeta=75)
     with pytest.raises(ValueError, match=r"Expected a shrinkage covariance for zeta = 0.2, got none: call set_shrink"):
@@ -71,6 +71,6 @@ def test_zeta_outside_its_range_and_shrinkage_that_does_not_fit_are_refused():
         (torch.full((2, 2), float("nan")), r"\[2, 2\] with 4 values not finite"),
     ],
 )
-def test_a_shrinkage_covariance_that_is_none_is_refused(S, got):
+def test_invalid_shrinkage_covariance_is_refused(S, got):
     with pytest.raises(ValueError, match=rf"finite shrinkage covariance \[d, d\], got {got}: take it from Moments"):
         IStar(lam=1.0, zeta=0.2).set_shrinkage(S)

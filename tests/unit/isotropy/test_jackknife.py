@@ -11,14 +11,14 @@ from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
 from tests.points import randn
 
 
-def dealt(x, blocks=10, kind=Moments, n=None):
+def jackknife_of(x, blocks=10, kind=Moments, n=None):
     jackknife = Jackknife(lambda: kind(x.shape[1]), len(x) if n is None else n, blocks)
     jackknife.update(x)
     return jackknife
 
 
 class Rows:
-    """A part that keeps the rows themselves."""
+    """A part that keeps its rows."""
 
     def __init__(self):
         self.rows = []
@@ -37,10 +37,10 @@ class Rows:
 def block_of_each_row(n, blocks=10, announced=None):
     parts = [Rows() for _ in range(blocks)]
     Jackknife(iter(parts).__next__, n if announced is None else announced, blocks).update(torch.arange(n)[:, None])
-    dealt_to = torch.full((n,), -1)
+    blocks_of_rows = torch.full((n,), -1)
     for block, part in enumerate(parts):
-        dealt_to[part.rows] = block
-    return dealt_to
+        blocks_of_rows[part.rows] = block
+    return blocks_of_rows
 
 
 def mean(moments):
@@ -51,18 +51,18 @@ def spread(moments):
     return isoscore_from_covariance(moments.covariance())
 
 
-def test_the_standard_errors_of_means_of_equal_and_of_unequal_blocks_are_known_by_hand():
+def test_standard_error_of_mean_matches_hand_computation():
     x, blocks = randn(40, 2), block_of_each_row(40, 5)
-    of_blocks = [float(x[blocks == block, 0].mean()) for block in range(5)]
-    assert dealt(x, 5).standard_error(mean) == pytest.approx(statistics.stdev(of_blocks) / 5**0.5, rel=1e-10)
+    block_means = [float(x[blocks == block, 0].mean()) for block in range(5)]
+    assert jackknife_of(x, 5).standard_error(mean) == pytest.approx(statistics.stdev(block_means) / 5**0.5, rel=1e-10)
     x, block = randn(20, 2), block_of_each_row(20)
-    of_blocks = [float(x[block == b, 0].mean()) for b in range(10)]
-    assert dealt(x).standard_error(mean) == pytest.approx(statistics.stdev(of_blocks) / 10**0.5, rel=1e-10)
-    # 160 rows were announced, so slices have 10. One block has the first, the other the second and the third, its turn
-    # in the second round being the first: mean 3, block means 0 and 4.5, shares 1/3 and 2/3.
+    block_means = [float(x[block == b, 0].mean()) for b in range(10)]
+    assert jackknife_of(x).standard_error(mean) == pytest.approx(statistics.stdev(block_means) / 10**0.5, rel=1e-10)
+    # 160 rows are announced, so a slice has 10. One block gets the first slice, the other the next two, because the
+    # second round is reversed: mean 3, block means 0 and 4.5, shares 1/3 and 2/3.
     variance = ((0 - 3) ** 2 / 2 + 2 * (4.5 - 3) ** 2) / 2
     x = torch.tensor([0.0, 6.0, 3.0], dtype=torch.float64).repeat_interleave(10)[:, None]
-    assert dealt(x, 2, n=160).standard_error(mean) == pytest.approx(variance**0.5, rel=1e-12)
+    assert jackknife_of(x, 2, n=160).standard_error(mean) == pytest.approx(variance**0.5, rel=1e-12)
 
 
 @pytest.mark.parametrize("blocks", [2, 3, 7, 10])
@@ -70,7 +70,7 @@ def test_the_standard_errors_of_means_of_equal_and_of_unequal_blocks_are_known_b
     ("kind", "statistic"),
     [(Moments, spread), (CosineMoments, CosineMoments.mean_cosine), (FourthMoments, isoscore_unbiased_from_moments)],
 )
-def test_the_standard_error_is_that_of_moments_made_anew_without_each_block(kind, statistic, blocks):
+def test_standard_error_matches_recomputation_without_each_block(kind, statistic, blocks):
     x = 1 + randn(101, 4)
     n = len(x)
     block = block_of_each_row(n, blocks)
@@ -84,13 +84,13 @@ def test_the_standard_error_is_that_of_moments_made_anew_without_each_block(kind
         pseudo.append((statistic(total).value - (1 - shares[-1]) * statistic(remaining).value) / shares[-1])
     centre = sum(share * value for share, value in zip(shares, pseudo, strict=True))
     terms = [share / (1 - share) * (value - centre) ** 2 for share, value in zip(shares, pseudo, strict=True)]
-    score = dealt(x, blocks, kind).scores(lambda part: {"it": statistic(part)})["it"]
+    score = jackknife_of(x, blocks, kind).scores(lambda part: {"it": statistic(part)})["it"]
     assert score.value == pytest.approx(statistic(total).value, rel=1e-12)
     assert score.se == pytest.approx((sum(terms) / blocks) ** 0.5, rel=1e-8)
 
 
-def test_several_statistics_have_each_its_own_standard_error():
-    jackknife = dealt(randn(300, 3))
+def test_each_statistic_has_its_own_standard_error():
+    jackknife = jackknife_of(randn(300, 3))
     scores = jackknife.scores(lambda moments: {"mean": mean(moments), "spread": spread(moments)})
     assert scores["mean"].se == pytest.approx(jackknife.standard_error(mean))
     assert scores["spread"].se == pytest.approx(jackknife.standard_error(spread))
@@ -98,49 +98,49 @@ def test_several_statistics_have_each_its_own_standard_error():
 
 
 @pytest.mark.slow
-def test_standard_errors_are_the_spread_of_the_scores_over_clouds():
+def test_standard_errors_match_spread_over_clouds():
     def measured(part):
         return {"mean": mean(part), "spread": spread(part), "unbiased": isoscore_unbiased_from_moments(part)}
 
     spreads = torch.arange(1, 9, dtype=torch.float64) ** -0.5
-    # 1,200 rows are announced, for one slice a block, which is quicker.
+    # Announcing 1,200 rows gives each block one slice, which is faster.
     clouds = (randn(150, 8, seed) * spreads for seed in range(200))
-    all_scores = [dealt(x, kind=FourthMoments, n=1200).scores(measured) for x in clouds]
+    all_scores = [jackknife_of(x, kind=FourthMoments, n=1200).scores(measured) for x in clouds]
     for name in ("mean", "spread", "unbiased"):
         over_clouds = statistics.stdev(scores[name].value for scores in all_scores)
-        # Each standard error is off by some 24%, their mean square by 2%, the spread of 200 clouds by 5%.
+        # Each standard error varies by 24%, their mean square by 2%, the spread of 200 clouds by 5%.
         squares = statistics.fmean(scores[name].se ** 2 for scores in all_scores)
         assert squares**0.5 == pytest.approx(over_clouds, rel=0.2)
 
 
-def beside_shuffled(x):
-    """The standard error of the mean of ordered rows over that of shuffled ones, the root mean square of 20."""
+def ratio_to_shuffled(x):
+    """Return the standard error of the mean of ordered rows over that of shuffled ones (RMS of 20)."""
     generator = torch.Generator().manual_seed(1)
-    shuffled = [dealt(x[torch.randperm(len(x), generator=generator)]).standard_error(mean) for _ in range(20)]
-    return dealt(x).standard_error(mean) / statistics.fmean(error**2 for error in shuffled) ** 0.5
+    shuffled = [jackknife_of(x[torch.randperm(len(x), generator=generator)]).standard_error(mean) for _ in range(20)]
+    return jackknife_of(x).standard_error(mean) / statistics.fmean(error**2 for error in shuffled) ** 0.5
 
 
 def two_classes(gap, length):
-    """Rows [4000, 1] of classes that many standard deviations apart, alternating in runs of this length."""
+    """Return rows [4000, 1] of two classes ``gap`` standard deviations apart, in runs of ``length``."""
     x = randn(4000, 1)
     x[torch.arange(4000) // length % 2 == 1] += gap
     return x
 
 
-# Any one standard error from 10 blocks is off by 24%.
-def test_rows_sorted_by_value_have_about_the_standard_error_of_shuffled_ones():
-    assert 0.6 < beside_shuffled(randn(4000, 1).sort(dim=0).values) < 1.8
-    # Within a class the deviation is 1, in all of the rows sqrt(1 + 4), but the blocks have the same share of either.
-    assert 0.3 < beside_shuffled(two_classes(4, 2000)) < 0.6
+# A standard error from 10 blocks varies by 24%.
+def test_sorted_rows_have_standard_error_of_shuffled_rows():
+    assert 0.6 < ratio_to_shuffled(randn(4000, 1).sort(dim=0).values) < 1.8
+    # The deviation is 1 within a class and sqrt(1 + 4) overall, but blocks have equal shares of both classes.
+    assert 0.3 < ratio_to_shuffled(two_classes(4, 2000)) < 0.6
 
 
 @pytest.mark.parametrize("length", [5, 17, 50, 100, 2000])
-def test_alternating_and_sorted_classes_have_about_the_standard_error_of_shuffled_ones(length):
-    assert 0.6 < beside_shuffled(two_classes(1, length)) < 1.5
+def test_class_order_does_not_change_standard_error_much(length):
+    assert 0.6 < ratio_to_shuffled(two_classes(1, length)) < 1.5
 
 
 @pytest.mark.parametrize(("n", "blocks"), [(160, 10), (4000, 10), (333, 7)])
-def test_in_each_round_every_block_takes_one_slice_and_every_second_order_is_reversed(n, blocks):
+def test_each_round_deals_one_slice_per_block_and_reverses(n, blocks):
     length = max(n // (8 * blocks), 1)
     rounds = block_of_each_row(n, blocks)[: 8 * blocks * length].view(8, blocks, length)
     assert torch.equal(rounds, rounds[:, :, :1].expand_as(rounds))
@@ -151,48 +151,48 @@ def test_in_each_round_every_block_takes_one_slice_and_every_second_order_is_rev
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000])
-def test_the_blocks_are_the_same_however_the_stream_is_cut(chunk):
+def test_blocks_do_not_depend_on_chunks(chunk):
     x = randn(700, 3)
     cut = Jackknife(lambda: Moments(3), len(x))
     for piece in x.split(chunk):
         cut.update(piece)
     assert cut.total().n == 700
-    assert cut.standard_error(spread) == pytest.approx(dealt(x).standard_error(spread), rel=1e-9)
+    assert cut.standard_error(spread) == pytest.approx(jackknife_of(x).standard_error(spread), rel=1e-9)
 
 
 @pytest.mark.parametrize(("n", "length"), [(0, 1), (159, 1), (160, 2), (20_000, 250), (10**6, 4096)])
-def test_slices_are_an_eighth_of_a_block_from_one_row_to_a_chunk(n, length):
+def test_slice_is_an_eighth_of_a_block_up_to_a_chunk(n, length):
     parts = [CosineMoments(2) for _ in range(10)]
     jackknife = Jackknife(iter(parts).__next__, n)
     jackknife.update(randn(length + 1, 2))
     assert sorted(part.n for part in parts) == sorted([length, 1, *[0] * 8])
 
 
-def test_the_total_is_the_moments_of_all_points():
+def test_total_is_moments_of_all_points():
     x = randn(333, 4)
     expected = Moments(4)
     expected.update(x)
     for blocks in (1, 2, 10):
-        total = dealt(x, blocks).total()
+        total = jackknife_of(x, blocks).total()
         assert total.n == 333
         torch.testing.assert_close(total.covariance(), expected.covariance(), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "blocks"), [(0, 10), (1, 10), (2, 10), (3, 10), (19, 10), (19, 2), (100, 1)])
-def test_fewer_than_twenty_points_or_two_blocks_have_no_standard_error(n, blocks):
-    score = dealt(randn(n, 2), blocks).scores(lambda part: {"it": Score(float(part.n))})["it"]
+def test_standard_error_needs_twenty_points_and_two_blocks(n, blocks):
+    score = jackknife_of(randn(n, 2), blocks).scores(lambda part: {"it": Score(float(part.n))})["it"]
     assert score == Score(float(n))
 
 
-def test_a_score_that_is_undefined_with_or_without_one_block_has_no_standard_error():
+def test_score_undefined_without_a_block_has_no_standard_error():
     x = randn(25, 2)
-    assert dealt(x, 30).standard_error(mean) == pytest.approx(float(x[:, 0].std()) / 25**0.5, rel=1e-10)
-    score = dealt(torch.ones(50, 3)).scores(lambda part: {"it": spread(part)})["it"]
+    assert jackknife_of(x, 30).standard_error(mean) == pytest.approx(float(x[:, 0].std()) / 25**0.5, rel=1e-10)
+    score = jackknife_of(torch.ones(50, 3)).scores(lambda part: {"it": spread(part)})["it"]
     assert score.se is None
     assert score.reason == "The covariance is zero: all points are equal, or there are fewer than two."
     x = torch.ones(40, 2, dtype=torch.float64)
     x[block_of_each_row(40) == 3] = randn(4, 2)
-    score = dealt(x).scores(lambda part: {"it": spread(part)})["it"]
+    score = jackknife_of(x).scores(lambda part: {"it": spread(part)})["it"]
     assert score.value == pytest.approx(isoscore(x).value)
     assert score.se is None
 
@@ -200,11 +200,11 @@ def test_a_score_that_is_undefined_with_or_without_one_block_has_no_standard_err
 @pytest.mark.parametrize(
     ("d", "blocks"), [(2, 10), (768, 10), (2590, 10), (2591, 9), (4096, 4), (5792, 2), (5793, 1), (16_384, 1), (0, 10)]
 )
-def test_large_covariances_are_kept_in_fewer_blocks(d, blocks):
+def test_large_covariances_use_fewer_blocks(d, blocks):
     assert count_blocks_in_memory(d * d) == blocks
 
 
-def test_no_blocks_and_points_of_another_space_are_refused():
+def test_zero_blocks_and_mismatched_points_are_refused():
     with pytest.raises(ValueError, match="Expected at least 1 block, got 0: 1 only sums, 2 and more have standard"):
         Jackknife(lambda: Moments(2), 100, 0)
     with pytest.raises(ValueError, match=r"floating tensor \[n, 3\], got \[1, 2\] of torch.float64"):

@@ -9,7 +9,7 @@ import pytest
 from isotropy.catalog import GROUPS, MEASURES, Measure, directions, labels, neighbours, spread, topology
 
 
-def test_no_measure_is_lost_in_the_catalog_or_filed_under_another_group_or_lacks_a_text():
+def test_catalog_has_every_measure_in_its_group():
     groups = dict(zip(GROUPS, (spread, directions, neighbours, topology, labels), strict=True))
     assert list(groups) == ["spread", "directions", "neighbours", "topology", "labels"]
     filed = [(measure.slug, group) for group, module in groups.items() for measure in module.MEASURES]
@@ -23,7 +23,7 @@ def test_no_measure_is_lost_in_the_catalog_or_filed_under_another_group_or_lacks
 OPTIONAL = ("value", "bias", "corrected", "listed_with", "training_caution", "variant_of")
 
 
-def test_a_measure_is_described_in_full_and_in_one_line_each():
+def test_measure_texts_are_complete_single_lines():
     for measure in MEASURES.values():
         for name, text in dataclasses.asdict(measure).items():
             if not isinstance(text, str):
@@ -48,7 +48,7 @@ ENDS = {
 }  # fmt: skip
 
 
-def test_every_range_without_an_infinite_end_has_numbers_for_its_ends():
+def test_finite_ranges_have_numeric_bounds():
     assert {slug: measure.bounds_for(1000, 50) for slug, measure in MEASURES.items() if measure.bounds} == ENDS
     assert {slug for slug, measure in MEASURES.items() if "∞" not in measure.range} == set(ENDS)
     for measure in MEASURES.values():
@@ -61,13 +61,13 @@ def test_every_range_without_an_infinite_end_has_numbers_for_its_ends():
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
-def test_a_range_of_no_length_has_no_ends(n):
+def test_range_of_zero_length_has_no_bounds(n):
     without = {slug for slug in ENDS if MEASURES[slug].bounds_for(n, 1) is None}
     assert without >= {"effective_rank", "persistent_entropy", "prominent_bars"}
 
 
 @pytest.mark.slow
-def test_the_catalog_imports_nothing_beyond_the_standard_library():
+def test_catalog_imports_only_standard_library():
     code = (
         "import sys, isotropy.catalog;"
         "loaded = {name.partition('.')[0] for name in sys.modules};"

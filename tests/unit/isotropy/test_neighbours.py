@@ -13,7 +13,7 @@ PRECISIONS = [torch.bfloat16, torch.float32, torch.float64]
 
 
 def brute_force(x, k):
-    """The definition, [n, k] each: differences in float64, sorted, of equal distances the first row first."""
+    """Return distances and indices [n, k] by definition: float64 differences, sorted; ties by row."""
     distances = (x.double()[:, None] - x.double()).square().sum(2).sqrt()
     distances.fill_diagonal_(math.inf)
     distances, indices = distances.sort(dim=1, stable=True)
@@ -39,18 +39,18 @@ def first_precision(request, monkeypatch):
 @pytest.mark.usefixtures("first_precision")
 @pytest.mark.parametrize("k", [1, 2, 10])
 @pytest.mark.parametrize("d", [1, 3, 100])
-def test_every_precision_finds_the_neighbours_of_brute_force(d, k):
+def test_every_precision_matches_brute_force(d, k):
     assert_exact(randn(300, d), k)
 
 
 @pytest.mark.usefixtures("first_precision")
 @pytest.mark.parametrize("scale", [1e-12, 1, 1e12])
-def test_neighbours_do_not_depend_on_the_scale(scale):
+def test_neighbors_do_not_depend_on_scale(scale):
     assert_exact((randn(200, 20) * scale).float(), 5)
 
 
 @pytest.mark.usefixtures("first_precision")
-def test_a_far_mean_tight_clusters_one_point_far_away_and_equal_distances_cost_no_digits():
+def test_difficult_clouds_have_exact_neighbors():
     assert_exact(randn(200, 20) + 1e8, 5)
     centres = 1e6 * randn(4, 10, seed=1)
     assert_exact(centres.repeat_interleave(60, dim=0) + 1e-3 * randn(240, 10), 3)
@@ -62,7 +62,7 @@ def test_a_far_mean_tight_clusters_one_point_far_away_and_equal_distances_cost_n
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("power", [-1, 1])
-def test_squares_beyond_the_dtype_are_no_harm(dtype, power):
+def test_overflowing_squares_keep_neighbors(dtype, power):
     scale = torch.finfo(dtype).max ** (0.9 * power)
     ours, unscaled = (nearest_neighbours(randn(100, 8).to(dtype) * factor, 3) for factor in (scale, 1))
     torch.testing.assert_close(ours.distances / scale, unscaled.distances, rtol=1e-6, atol=0)
@@ -70,14 +70,14 @@ def test_squares_beyond_the_dtype_are_no_harm(dtype, power):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_measured_in_float64(dtype):
+def test_half_precision_uses_float64_distances(dtype):
     assert_exact((100 * randn(200, 30)).to(dtype), 4)
 
 
-def test_autocast_does_not_lower_the_precision_and_distances_of_float32_are_differences_in_float64():
+def test_float32_distances_use_float64_even_in_autocast():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert_exact(randn(200, 30).float(), 4)
-    # Differences of coordinates as unlike as these would be rounded in float32.
+    # Differences of coordinates this different in size would be rounded in float32.
     x = (randn(300, 5) * torch.logspace(-4, 4, 300, dtype=torch.float64)[:, None]).float()
     assert_exact(x, 10)
 
@@ -85,7 +85,7 @@ def test_autocast_does_not_lower_the_precision_and_distances_of_float32_are_diff
 @pytest.mark.parametrize(
     ("has", "first"), [("amx_bf16", torch.bfloat16), ("avx512_bf16", torch.bfloat16), ("avx2", torch.float32)]
 )
-def test_bfloat16_comes_first_where_it_is_fast_and_float32_is_not_trusted_in_autocast(monkeypatch, has, first):
+def test_fast_precisions_depend_on_cpu_and_autocast(monkeypatch, has, first):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": False, "avx512_bf16": False, has: True})
     assert module.fast_precisions(torch.device("cpu"))[0] == first
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
@@ -110,33 +110,33 @@ TIED = {
 @pytest.mark.usefixtures("first_precision")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("cloud", TIED)
-def test_very_many_points_at_the_same_distance_are_told_apart_by_their_rows(cloud, dtype):
+def test_ties_are_ordered_by_row(cloud, dtype):
     assert_exact(TIED[cloud].to(dtype), 10)
 
 
 @pytest.mark.usefixtures("first_precision")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_ties_that_rounded_products_cannot_see_are_measured(dtype):
-    # In float64 the order in which three coordinates are added up decides who of equals comes first.
+def test_ties_hidden_by_rounding_have_exact_distances(dtype):
+    # In float64 the order of adding three coordinates decides which of equal distances comes first.
     x = (0.1 * sparse_ones(400, 30, 3) + 0.7 * sparse_ones(400, 30, 3).roll(1, 0)).to(dtype)
     torch.testing.assert_close(nearest_neighbours(x, 10).distances, brute_force(x, 10)[0], rtol=measured(x), atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_neighbours_know_the_roundoff_and_the_size_of_their_points(dtype):
+def test_neighbors_keep_roundoff_and_sizes_of_points(dtype):
     x = (1e4 * randn(50, 8)).to(dtype)
     neighbours = nearest_neighbours(x, 5).take_nearest(3)
     assert neighbours.roundoff == torch.finfo(dtype).eps / 2
     torch.testing.assert_close(neighbours.sizes, x.double().square().mean(1).sqrt(), rtol=1e-12, atol=0)
 
 
-def test_equal_distances_may_be_four_roundings_apart():
+def test_distance_error_is_four_roundings():
     neighbours = nearest_neighbours(torch.tensor([[3.0, 5.0], [3.0, 6.0], [3.0, 8.0]]), 2)
     expected = 4 * (2**-11 * torch.tensor([17.0, 22.5, 36.5]).sqrt()[:, None] + 2**-53 * neighbours.distances)
     torch.testing.assert_close(neighbours.distance_error(2**-11), expected.double())
 
 
-def test_duplicates_are_at_distance_zero_and_the_first_neighbours_those_of_a_smaller_search():
+def test_duplicates_are_at_zero_and_take_nearest_matches_search():
     x = randn(50, 6).repeat(3, 1)
     ours = nearest_neighbours(x, 2)
     assert not ours.distances.any()
@@ -150,7 +150,7 @@ def test_duplicates_are_at_distance_zero_and_the_first_neighbours_those_of_a_sma
 
 
 @pytest.mark.usefixtures("first_precision")
-def test_neighbours_do_not_depend_on_the_blocks(monkeypatch):
+def test_neighbors_do_not_depend_on_blocks(monkeypatch):
     x = randn(333, 17).float()
     neighbours = nearest_neighbours(x, 5)
     monkeypatch.setattr(products, "BLOCK", 7 * 333)
@@ -163,7 +163,7 @@ def test_neighbours_do_not_depend_on_the_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
-def test_few_points_have_all_others_as_neighbours(n):
+def test_few_points_have_all_others_as_neighbors(n):
     ours = nearest_neighbours(randn(n, 3), 10)
     assert ours.indices.shape == ours.distances.shape == (n, max(n - 1, 0))
     expected_rows = [[j for j in range(n) if j != i] for i in range(n)]
@@ -171,7 +171,7 @@ def test_few_points_have_all_others_as_neighbours(n):
 
 
 @pytest.mark.parametrize("k", [0, 4])
-def test_none_or_more_neighbours_than_were_searched_are_refused(k):
+def test_invalid_number_of_neighbors_is_refused(k):
     with pytest.raises(
         ValueError, match=f"Expected k from 1 to 3, as many neighbors as were searched, got {k}: search"
     ):
@@ -181,19 +181,19 @@ def test_none_or_more_neighbours_than_were_searched_are_refused(k):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_points_that_are_not_finite_are_refused(bad):
+def test_nonfinite_points_are_refused(bad):
     with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity: leave those rows out"):
         nearest_neighbours(torch.tensor([[1.0, bad], [1.0, 0.0], [0.0, 2.0]]), 1)
 
 
 @pytest.mark.parametrize("measure", [lambda x: nearest_neighbours(x, 1), distinct_rows])
 @pytest.mark.parametrize("x", [torch.ones(3), torch.ones(3, 2, dtype=torch.int64)])
-def test_what_is_no_cloud_of_points_is_refused(measure, x):
+def test_invalid_points_are_refused(measure, x):
     with pytest.raises(ValueError, match="Expected points as a floating tensor"):
         measure(x)
 
 
-def test_distinct_rows_are_the_first_of_their_equals():
+def test_distinct_rows_are_first_occurrences():
     x = torch.tensor([[1.0, 2.0], [0.0, 1.0], [1.0, 2.0], [-0.0, 1.0], [2.0, 1.0]])
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
         assert distinct_rows(x.to(dtype)).tolist() == [0, 1, 4]

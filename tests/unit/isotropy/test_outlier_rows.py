@@ -17,7 +17,7 @@ def gaussian(n, d, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
-def found_in(x, **rows):
+def find_outliers(x, **rows):
     return outliers_in(read_cloud(Rows(x, **rows)))
 
 
@@ -30,32 +30,32 @@ def decaying(seed=0):
 
 
 @pytest.mark.parametrize(("n", "d", "times"), [(300, 16, 15), (1000, 16, 20), (5000, 64, 30)])
-def test_one_row_is_seen_where_the_others_have_light_tails(n, d, times):
+def test_single_outlier_is_found_among_light_tails(n, d, times):
     x = gaussian(n, d)
     x[17] *= times
-    (finding,) = found_in(x)
+    (finding,) = find_outliers(x)
     assert (finding.rows, finding.severity) == ([17], Severity.WARNING)
     assert "(Student's t, 10 degrees of freedom)" in finding.evidence
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_five_rows_twenty_times_as_long_are_named_with_the_score_without_them(seed):
+def test_five_outliers_are_named_with_score_without_them(seed):
     x = decaying(seed)
     healthy = read_cloud(Rows(np.delete(x, FIVE, axis=0))).moment_scores
     x[FIVE] *= 20
-    (finding,) = found_in(x)
+    (finding,) = find_outliers(x)
     assert (finding.slug, finding.severity) == ("outlier_rows", Severity.WARNING)
     assert (finding.rows, finding.row_count) == (FIVE, 5)
-    far = ((x - x.mean(0)) ** 2).sum(1)
-    assert finding.title == f"5 rows hold {100 * far[FIVE].sum() / far.sum():.0f}% of the variance"
+    squares = ((x - x.mean(0)) ** 2).sum(1)
+    assert finding.title == f"5 rows hold {100 * squares[FIVE].sum() / squares.sum():.0f}% of the variance"
     assert finding.effect.after.value == pytest.approx(healthy[finding.effect.measure].value, rel=1e-9)
 
 
 @pytest.mark.parametrize("times", [100, 1e3, 1e6, 1e9])
-def test_one_huge_row_is_found_however_huge(times):
+def test_huge_row_is_found_at_any_size(times):
     x = gaussian(600, 32)
     x[5] *= times
-    (finding,) = found_in(x)
+    (finding,) = find_outliers(x)
     assert (finding.severity, finding.rows) == (Severity.WARNING, [5])
     assert finding.title.startswith("1 row holds ")
     assert finding.effect.after.value == pytest.approx(1, abs=0.1)
@@ -65,14 +65,14 @@ def test_one_huge_row_is_found_however_huge(times):
 def test_outliers_in_one_tight_group_do_not_hide_each_other(count):
     x = gaussian(1200, 64)
     x[100 : 100 + count] = 30 + 0.1 * gaussian(count, 64, 1)
-    (finding,) = found_in(x)
+    (finding,) = find_outliers(x)
     assert finding.severity is Severity.WARNING
     assert finding.rows == list(range(100, 100 + count))
     assert finding.effect.measure == "isoscore_unbiased"
     assert finding.effect.after.value == pytest.approx(1, abs=0.02)
 
 
-def test_rows_keep_their_places_and_names_and_are_listed_up_to_a_hundred():
+def test_outliers_keep_row_numbers_and_names():
     x = decaying()
     x[FIVE] *= 20
     x[[0, 50]] = np.nan
@@ -84,28 +84,28 @@ def test_rows_keep_their_places_and_names_and_are_listed_up_to_a_hundred():
     assert (document["severity"], document["effect"]["measure"]) == ("warning", finding.effect.measure)
     x = gaussian(4000, 16)
     x[:300] *= 60
-    (finding,) = found_in(x)
+    (finding,) = find_outliers(x)
     assert (finding.row_count, finding.rows) == (300, list(range(100)))
 
 
-def test_what_changes_no_score_by_enough_is_a_note(monkeypatch):
+def test_outliers_with_immaterial_effect_are_a_note(monkeypatch):
     monkeypatch.setattr(import_module("isotropy.findings.finding"), "MATERIAL", 2)
     x = decaying()
     x[FIVE] *= 20
-    (finding,) = found_in(x)
+    (finding,) = find_outliers(x)
     assert (finding.severity, finding.rows) == (Severity.NOTE, FIVE)
 
 
-def test_copies_of_ordinary_rows_are_no_outliers_and_one_group_is_one_chance():
+def test_copies_and_groups_count_as_one_chance():
     copied_few = gaussian(60, 8)
-    assert found_in(np.repeat(copied_few, 20, axis=0)) == []
+    assert find_outliers(np.repeat(copied_few, 20, axis=0)) == []
     copied_few[[3, 9]] *= 300
-    (finding,) = found_in(np.repeat(copied_few, 20, axis=0))
+    (finding,) = find_outliers(np.repeat(copied_few, 20, axis=0))
     assert finding.rows == [*range(60, 80), *range(180, 200)]
     x = gaussian(600, 8)
-    assert found_in(x, row_groups=[f"{row // 6}" for row in range(600)]) == []
+    assert find_outliers(x, row_groups=[f"{row // 6}" for row in range(600)]) == []
     x[60:66] *= 100
-    (finding,) = found_in(x, row_groups=[f"{row // 6}" for row in range(600)])
+    (finding,) = find_outliers(x, row_groups=[f"{row // 6}" for row in range(600)])
     assert finding.rows == list(range(60, 66))
 
 
@@ -125,7 +125,7 @@ def healthy_clouds(n, d, rng):
 
 
 @pytest.mark.parametrize(("n", "d", "seed"), [(300, 16, 0), (300, 16, 1), (300, 128, 2), (2000, 64, 3), (20_000, 8, 4)])
-def test_a_healthy_cloud_has_no_outlier_rows(n, d, seed):
+def test_healthy_cloud_has_no_outlier_rows(n, d, seed):
     for name, x in healthy_clouds(n, d, np.random.default_rng((n, d, seed))):
         cloud = read_cloud(Rows(x.astype(np.float32)))
         assert outlier_rows(ExaminedCloud.from_cloud(cloud)) is None, name
@@ -134,5 +134,5 @@ def test_a_healthy_cloud_has_no_outlier_rows(n, d, seed):
 @pytest.mark.parametrize(
     "x", [np.ones((50, 4)), np.eye(3), gaussian(40, 1), np.zeros((0, 3)), np.full((30, 2), np.nan)]
 )
-def test_clouds_of_which_nothing_can_be_told_have_no_outlier_rows(x):
-    assert found_in(x) == []
+def test_degenerate_clouds_have_no_outlier_rows(x):
+    assert find_outliers(x) == []

@@ -16,13 +16,13 @@ def with_an_opposite(x):
 
 
 CLOUDS = {
-    "spread evenly": randn(150, 20),
-    "a mean far away": 1e3 + randn(150, 20),
-    "a narrow cone": 1 + 1e-4 * randn(150, 20),
-    "one against a cone": with_an_opposite(randn(150, 20)),
-    "lengths over eight orders": randn(150, 20) * torch.logspace(-4, 4, 150, dtype=torch.float64)[:, None],
+    "isotropic": randn(150, 20),
+    "far mean": 1e3 + randn(150, 20),
+    "narrow cone": 1 + 1e-4 * randn(150, 20),
+    "cone and its opposite": with_an_opposite(randn(150, 20)),
+    "lengths over eight decades": randn(150, 20) * torch.logspace(-4, 4, 150, dtype=torch.float64)[:, None],
     "copies": randn(60, 20).repeat(3, 1)[:150],
-    "rows of zeros": torch.cat([randn(140, 20), torch.zeros(3, 20)]),
+    "zero rows": torch.cat([randn(140, 20), torch.zeros(3, 20)]),
     "tiny": 1e-30 * randn(150, 20),
     "one dimension": randn(150, 1),
     "two points": randn(2, 5),
@@ -39,7 +39,7 @@ def tile_rows(request, monkeypatch):
 @pytest.mark.usefixtures("tile_rows")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("cloud", CLOUDS)
-def test_one_look_finds_what_two_find(cloud, dtype):
+def test_single_pass_matches_separate_searches(cloud, dtype):
     x = CLOUDS[cloud].to(dtype)
     pairs = measure_euclidean_pairs(x, 11)
     assert pairs.distinct_rows.tolist() == sorted({x.tolist().index(row) for row in x.tolist()})
@@ -52,24 +52,24 @@ def test_one_look_finds_what_two_find(cloud, dtype):
 
 
 @pytest.mark.usefixtures("tile_rows")
-@pytest.mark.parametrize("cloud", ["spread evenly", "a mean far away", "a narrow cone", "copies", "rows of zeros"])
-def test_no_point_of_an_ordinary_cloud_is_searched_again(cloud, monkeypatch):
-    def again(*_):
-        raise AssertionError("a row was not settled by the first look")
+@pytest.mark.parametrize("cloud", ["isotropic", "far mean", "narrow cone", "copies", "zero rows"])
+def test_ordinary_clouds_need_no_second_search(cloud, monkeypatch):
+    def search_again(*_):
+        raise AssertionError("the single pass did not settle every row")
 
-    monkeypatch.setattr(Products, "__init__", again)
+    monkeypatch.setattr(Products, "__init__", search_again)
     assert measure_euclidean_pairs(CLOUDS[cloud].float(), 5).neighbours.indices.shape[1] == 5
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("cloud", [cloud for cloud in CLOUDS if cloud not in ("copies", "one point twice")])
-def test_rounding_takes_no_distance_beyond_its_limit(cloud, dtype):
+def test_rounded_distances_stay_within_limit(cloud, dtype):
     x = CLOUDS[cloud].to(dtype)
     x = x / x.abs().max()
-    n, everybody = len(x), slice(0, len(x))
+    n, all_rows = len(x), slice(0, len(x))
     squares = (x.double()[:, None] - x.double()).square().sum(2)
     bounds = DirectionDistances(x, lengths(x), x.any(dim=1).long())
-    rounded = bounds.tile(everybody, everybody).double()
+    rounded = bounds.tile(all_rows, all_rows).double()
     rows = torch.arange(n).repeat_interleave(n)
     limits = bounds.bound_limit(rows, squares.flatten()).view(n, n)
     assert bool((rounded <= limits).all())
@@ -77,10 +77,10 @@ def test_rounding_takes_no_distance_beyond_its_limit(cloud, dtype):
 
 @pytest.mark.parametrize(
     ("x", "precisions"),
-    [(CLOUDS["counts"].float(), [torch.float32, torch.float64]), (CLOUDS["spread evenly"].float(), [torch.float64])],
-    ids=["exact products", "float32 multiplied in less"],
+    [(CLOUDS["counts"].float(), [torch.float32, torch.float64]), (CLOUDS["isotropic"].float(), [torch.float64])],
+    ids=["exact products", "float32 in lower precision"],
 )
-def test_pairs_are_looked_at_twice_where_one_look_would_cost_more_or_tell_less(x, precisions, monkeypatch):
+def test_separate_searches_are_used_if_cheaper_or_more_exact(x, precisions, monkeypatch):
     monkeypatch.setattr(module, "fast_precisions", lambda _: precisions)
     monkeypatch.delattr(module, "DirectionDistances")
     assert measure_euclidean_pairs(x, 3).uniformity == uniformity(x)

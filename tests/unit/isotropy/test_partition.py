@@ -12,7 +12,7 @@ def partition(x, eigenvectors=None):
     return function
 
 
-def test_the_isotropy_of_one_point_is_known_by_hand_and_both_directions_of_eigenvectors_count():
+def test_partition_isotropy_matches_hand_computation():
     # Z is exp(3) along the point, exp(-3) against it, and 1 across.
     function = partition(torch.tensor([[3.0, 0.0]]).double())
     torch.testing.assert_close(function.log_z, torch.tensor([[3.0, 0.0], [-3.0, 0.0]]).double())
@@ -30,13 +30,13 @@ def test_the_isotropy_of_one_point_is_known_by_hand_and_both_directions_of_eigen
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_sums_that_overflow_every_dtype_have_a_logarithm(dtype):
+def test_overflowing_sums_have_a_logarithm(dtype):
     function = partition(torch.tensor([[300.0, 0.0], [300.0, 0.0]], dtype=dtype))
     assert function.log_z.dtype == torch.float64
     assert function.log_isotropy().value == pytest.approx(-600, rel=1e-6)
 
 
-def test_points_too_long_for_the_ratio_are_told_its_logarithm_and_the_smallest_keep_their_digits():
+def test_underflowing_ratio_states_its_logarithm():
     function = partition(torch.tensor([[1e12, 0.0]]))
     assert function.log_isotropy().value == pytest.approx(-2e12, rel=1e-6)
     assert function.isotropy().value is None
@@ -49,7 +49,7 @@ def test_points_too_long_for_the_ratio_are_told_its_logarithm_and_the_smallest_k
 
 
 @pytest.mark.parametrize("x", [torch.zeros(5, 3), torch.full((5, 3), 1e-12)])
-def test_points_of_next_to_no_length_are_isotropic_whatever_their_shape(x):
+def test_points_near_zero_are_isotropic(x):
     assert partition(x).isotropy().value == pytest.approx(1)
 
 
@@ -63,18 +63,18 @@ def test_points_of_next_to_no_length_are_isotropic_whatever_their_shape(x):
         ),
     ],
 )
-def test_without_points_or_with_some_that_are_not_finite_it_is_undefined(x, reason):
+def test_partition_is_undefined_for_empty_or_nonfinite_points(x, reason):
     function = partition(x)
     assert function.log_isotropy().reason == function.isotropy().reason == f"The partition function {reason}"
 
 
 @pytest.mark.parametrize("eigenvectors", [torch.ones(3).double(), torch.ones(3, 2).double(), torch.eye(3)])
-def test_anything_but_square_float64_eigenvectors_is_refused(eigenvectors):
+def test_invalid_eigenvectors_are_refused(eigenvectors):
     with pytest.raises(ValueError, match=r"Expected eigenvectors as float64 \[d, d\], got \[3.*\] of torch.*X\^T X"):
         PartitionFunction(eigenvectors)
 
 
-def test_points_of_another_space_and_sums_over_other_eigenvectors_are_refused():
+def test_mismatched_points_and_eigenvectors_are_refused():
     function = partition(torch.ones(2, 3))
     with pytest.raises(ValueError, match=r"floating tensor \[n, 3\], got \[4, 2\]"):
         function.update(torch.ones(4, 2))

@@ -7,8 +7,8 @@ from isotropy.regularizers.persistent_entropy import PersistentEntropy
 from isotropy.topology import barcode
 from tests.rounding import tolerance
 
-# What the entropy of 29 bars in 4 dimensions may lose: distances, their sum, and a sum of logarithms.
-A_FEW = tolerance(60, torch.float32)
+# For the entropy of 29 bars in 4 dimensions: distances, their sum, and a sum of logarithms.
+ROUNDING = tolerance(60, torch.float32)
 
 
 def on_a_line(*steps):
@@ -23,7 +23,7 @@ def entropy_of(*lengths):
     return -sum(length / sum(lengths) * math.log(length / sum(lengths)) for length in lengths)
 
 
-def test_the_penalty_is_minus_lam_times_the_entropy_of_all_or_the_prominent_bars():
+def test_penalty_is_minus_lam_times_entropy_of_bars():
     assert float(PersistentEntropy(3.0, bars="all")(on_a_line(1, 2, 5))) == pytest.approx(-3 * entropy_of(1, 2, 5))
     x = on_a_line(*[1] * 5, 10, *[1] * 5, 9, *[1] * 5, 8, *[1] * 5)
     assert float(PersistentEntropy(1.0)(x)) == pytest.approx(-entropy_of(10, 9, 8), rel=1e-5)
@@ -36,7 +36,7 @@ def test_the_penalty_is_minus_lam_times_the_entropy_of_all_or_the_prominent_bars
     assert not x.grad.any()
 
 
-def test_within_labels_bars_between_classes_do_not_count_and_one_class_is_no_labels():
+def test_bars_between_classes_do_not_count():
     labels = torch.tensor([0, 0, 0, 1, 1, 1])
     penalty = PersistentEntropy(1.0, bars="all")(on_a_line(1, 3, 50, 2, 2), labels)
     assert float(penalty) == pytest.approx(-entropy_of(1, 3) - math.log(2), rel=1e-5)
@@ -44,7 +44,7 @@ def test_within_labels_bars_between_classes_do_not_count_and_one_class_is_no_lab
     assert float(entropy(points(), torch.zeros(30, dtype=torch.int64))) == float(entropy(points()))
 
 
-def test_descending_shrinks_the_longest_bar_in_its_share():
+def test_gradient_step_shrinks_longest_bar():
     x = on_a_line(1, 1, 1, 9, 1, 8, 1, 1).clone().requires_grad_()
     PersistentEntropy(1.0)(x).backward()
     bars = barcode(x.detach() - x.grad)
@@ -52,7 +52,7 @@ def test_descending_shrinks_the_longest_bar_in_its_share():
 
 
 @pytest.mark.parametrize("lam", [1.0, -1.0])
-def test_the_cluster_term_shortens_the_other_bars_whatever_the_sign_of_lam(lam):
+def test_cluster_term_shortens_other_bars_for_either_sign(lam):
     x = on_a_line(1, 1, 30, 1, 1, 1).clone().requires_grad_()  # one prominent bar, of entropy 0
     PersistentEntropy(lam, cluster_weight=0.5)(x).backward()
     assert float(barcode(x.detach() - 0.1 * x.grad)[:-1].mean()) < 1
@@ -68,7 +68,7 @@ DEGENERATE = {
 @pytest.mark.parametrize("bars", ["prominent", "all"])
 @pytest.mark.parametrize("labelled", ["no labels", "one class", "classes of one", "two classes"])
 @pytest.mark.parametrize("name", DEGENERATE)
-def test_degenerate_batches_have_a_finite_penalty_and_gradient(name, labelled, bars):
+def test_degenerate_batches_have_finite_penalty_and_gradient(name, labelled, bars):
     x = DEGENERATE[name].clone().requires_grad_()
     number = torch.arange(len(x))
     labels = {"no labels": None, "one class": number * 0, "classes of one": number, "two classes": number % 2}[labelled]
@@ -81,7 +81,7 @@ def test_degenerate_batches_have_a_finite_penalty_and_gradient(name, labelled, b
         assert not x.grad.any()
 
 
-def test_two_points_have_one_bar_of_entropy_0_and_duplicates_change_nothing():
+def test_two_points_have_entropy_0_and_duplicates_change_nothing():
     x = points(2, 3).requires_grad_()
     penalty = PersistentEntropy(1.0, bars="all")(x)
     penalty.backward()
@@ -89,10 +89,10 @@ def test_two_points_have_one_bar_of_entropy_0_and_duplicates_change_nothing():
     assert not x.grad.any()
     x = points()
     doubled = PersistentEntropy(1.0)(torch.cat([x, x]))
-    assert float(doubled) == pytest.approx(float(PersistentEntropy(1.0)(x)), rel=A_FEW)
+    assert float(doubled) == pytest.approx(float(PersistentEntropy(1.0)(x)), rel=ROUNDING)
 
 
-def test_labels_points_bars_and_weights_that_do_not_fit_are_refused_and_settings_printed():
+def test_invalid_arguments_are_refused_and_settings_are_printed():
     with pytest.raises(ValueError, match=r"Expected labels \[30\], one of each point, got \[29\]: number the classes"):
         PersistentEntropy(1.0)(points(), torch.zeros(29))
     with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity"):

@@ -17,7 +17,7 @@ def cloud(n=300, d=5):
     return np.random.default_rng(0).normal(size=(n, d)) * np.arange(1, d + 1) + 2
 
 
-def test_each_finite_row_or_a_sample_by_seed_has_the_coordinates_of_the_projection_and_its_norm():
+def test_map_has_coordinates_and_norms_of_rows():
     x = cloud()
     x[[7, 30], 1] = np.nan
     rows, data = mapped(x)
@@ -37,7 +37,7 @@ def test_each_finite_row_or_a_sample_by_seed_has_the_coordinates_of_the_projecti
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-40, 1e35, 1e150])
-def test_extreme_sizes_are_kept_in_units_of_a_power_of_two(scale):
+def test_extreme_coordinates_are_stored_in_scaled_units(scale):
     x = cloud()
     rows, _ = mapped(x * scale)
     plain, _ = mapped(x)

@@ -3,7 +3,7 @@ import torch
 
 from isotropy.points import draw_tokens, union_of_layers
 
-# Embedding layer and two layers: 2 sentences of 3 tokens in 2 dimensions; the first tells where it is from.
+# Embedding layer and two layers: 2 sentences of 3 tokens in 2 dimensions; the first encodes the position.
 HIDDEN_STATES = tuple(
     torch.tensor([[[100.0 * layer + 10 * row + token, -1.0] for token in range(3)] for row in range(2)])
     for layer in range(3)
@@ -19,14 +19,14 @@ MASK = torch.tensor([[1, 1, 0], [1, 0, 0]])
         (MASK, {"layers": [1], "include_padding": True}, [100, 101, 102, 110, 111, 112]),
         (torch.zeros(2, 3), {}, []),
     ],
-    ids=["all but the embedding layer", "chosen", "with padding", "padding alone"],
+    ids=["all layers", "selected layer", "with padding", "only padding"],
 )
 def test_layers_are_joined_without_padding(mask, options, numbers):
     points = union_of_layers(HIDDEN_STATES, mask, **options)
     assert (points[:, 0].tolist(), points.shape) == (numbers, (len(numbers), 2))
 
 
-def test_only_the_tokens_taken_get_a_gradient():
+def test_only_selected_tokens_get_a_gradient():
     states = tuple(state.clone().requires_grad_() for state in HIDDEN_STATES)
     union_of_layers(states, MASK, layers=[1]).sum().backward()
     assert states[1].grad[..., 0].tolist() == MASK.tolist()
@@ -34,12 +34,12 @@ def test_only_the_tokens_taken_get_a_gradient():
 
 
 @pytest.mark.parametrize("layers", [[0], [3], [-1], [1, 4], []])
-def test_a_layer_that_the_model_does_not_have_is_refused(layers):
+def test_unknown_layer_is_refused(layers):
     with pytest.raises(ValueError, match=r"Expected layers from 1 to 2 .*, got \[.*\]: choose among the layers"):
         union_of_layers(HIDDEN_STATES, MASK, layers=layers)
 
 
-def test_a_model_that_returned_no_layers_and_the_mask_of_another_batch_are_refused():
+def test_missing_layers_and_mismatched_mask_are_refused():
     with pytest.raises(ValueError, match=r"Expected layers from 1 to 0 .*, got \[\].*output_hidden_states=True"):
         union_of_layers(HIDDEN_STATES[:1], MASK)
     with pytest.raises(ValueError, match=r"Expected an attention mask \[2, 3\] like the hidden states, got \[2, 4\]"):
@@ -51,7 +51,7 @@ def drawn(mask, fraction, seed=0):
 
 
 @pytest.mark.parametrize(("fraction", "tokens"), [(1.0, 30), (0.5, 15), (0.25, 8), (0.01, 1)])
-def test_a_fraction_of_the_tokens_is_drawn_rounded_up_and_padding_never(fraction, tokens):
+def test_fraction_of_tokens_is_drawn_without_padding(fraction, tokens):
     mask = torch.ones(5, 8, dtype=torch.long)
     mask[:, 6:] = 0
     token_mask = drawn(mask, fraction)
@@ -60,12 +60,12 @@ def test_a_fraction_of_the_tokens_is_drawn_rounded_up_and_padding_never(fraction
     assert not token_mask[:, 6:].any()
 
 
-def test_tokens_are_drawn_by_the_seed_each_as_often_as_any_and_the_same_of_every_layer():
+def test_tokens_are_drawn_uniformly_by_seed():
     mask = torch.ones(4, 5, dtype=torch.bool)
     assert torch.equal(drawn(mask, 0.5), drawn(mask, 0.5))
     assert not torch.equal(drawn(mask, 0.5), drawn(mask, 0.5, seed=1))
-    often = sum(drawn(mask, 0.25, seed).float() for seed in range(2000)) / 2000
-    assert often.flatten().tolist() == pytest.approx([0.25] * 20, abs=0.05)
+    frequencies = sum(drawn(mask, 0.25, seed).float() for seed in range(2000)) / 2000
+    assert frequencies.flatten().tolist() == pytest.approx([0.25] * 20, abs=0.05)
     points = union_of_layers(HIDDEN_STATES, drawn(MASK, 0.5))[:, 0]
     assert len(points) == 4
     assert points[2:].tolist() == (points[:2] + 100).tolist()
@@ -73,6 +73,6 @@ def test_tokens_are_drawn_by_the_seed_each_as_often_as_any_and_the_same_of_every
 
 
 @pytest.mark.parametrize("fraction", [0, -0.5, 1.5, float("nan")])
-def test_a_fraction_outside_its_range_is_refused(fraction):
+def test_invalid_fraction_is_refused(fraction):
     with pytest.raises(ValueError, match=f"Expected a fraction of tokens above 0 and at most 1, got {fraction}: 1 ta"):
         drawn(MASK, fraction)

@@ -1,4 +1,4 @@
-"""What every method of post-processing owes: shapes, dtypes, edge cases, messages, and its page of the catalog."""
+"""Every post-processing method: shapes, dtypes, edge cases, messages and its entry in the catalog."""
 
 import dataclasses
 import inspect
@@ -17,9 +17,9 @@ from tests.rounding import tolerance
 
 # Parameters with which a method can be fitted quickly on a few points.
 SMALL = {"cluster_based": {"clusters": 2}, "flow": {"steps": 20, "layers": 2, "hidden": 4}}
-# More than a number goes through in a map of 5 dimensions: a rotation, two layers of a flow with 4 hidden units.
+# An upper bound for a map of 5 dimensions: a rotation, two layers of a flow with 4 hidden units.
 MAP_ROUNDINGS = 100
-CONDITION = 100  # More than a small map stretches a rounding beyond the size of its images
+CONDITION = 100  # an upper bound for how much a small map amplifies rounding
 
 
 def cloud(n=60, d=5, dtype=torch.float64, seed=0):
@@ -35,7 +35,7 @@ def fitted(method, points):
 every_method = pytest.mark.parametrize("method", METHODS)
 
 
-def test_the_catalogue_and_the_code_know_the_same_methods_and_whole_numbers():
+def test_catalog_and_code_have_same_methods():
     assert list(FITTERS) == list(METHODS)
     assert [method.slug for method in METHODS.values()] == list(METHODS)
     parameters = [parameter for method in METHODS.values() for parameter in method.parameters]
@@ -43,7 +43,7 @@ def test_the_catalogue_and_the_code_know_the_same_methods_and_whole_numbers():
 
 
 @every_method
-def test_the_catalogue_names_the_parameters_of_the_code_and_describes_a_method_in_full(method):
+def test_catalog_describes_every_parameter_of_method(method):
     function, _ = FITTERS[method]
     general_parameters = {"points", "components", "progress"}
     signature = inspect.signature(function).parameters.items()
@@ -60,7 +60,7 @@ def test_the_catalogue_names_the_parameters_of_the_code_and_describes_a_method_i
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_methods_import_no_scikit_learn_until_clusters_are_sought():
+def test_methods_import_scikit_learn_lazily():
     code = "import sys, isotropy.postprocess.methods; print('sklearn' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
@@ -68,7 +68,7 @@ def test_the_methods_import_no_scikit_learn_until_clusters_are_sought():
 
 @every_method
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-def test_new_rows_get_images_of_their_dtype_half_precision_in_float32(method, dtype):
+def test_images_keep_dtype_and_half_becomes_float32(method, dtype):
     images = fitted(method, cloud(dtype=dtype)).apply(cloud(n=7, dtype=dtype, seed=1))
     assert images.shape == (7, 5)
     assert images.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
@@ -77,20 +77,20 @@ def test_new_rows_get_images_of_their_dtype_half_precision_in_float32(method, dt
 
 
 @every_method
-def test_a_map_comes_back_from_its_state_after_safetensors(method):
+def test_map_is_restored_from_safetensors(method):
     original, new = fitted(method, cloud()), cloud(n=9, seed=1)
     restored = restore(method, load(save(original.state())))
     assert type(restored) is type(original)
     assert restored.state().keys() == original.state().keys()
     assert all(torch.equal(restored.state()[name], tensor) for name, tensor in original.state().items())
-    # Its tensors lie elsewhere in memory, which decides what a product adds up first.
+    # Memory alignment changes the summation order of products.
     images = original.apply(new)
     atol = tolerance(MAP_ROUNDINGS, torch.float64, float(images.abs().max()) * CONDITION)
     torch.testing.assert_close(restored.apply(new), images, rtol=0, atol=atol)
 
 
 @every_method
-def test_fitting_leaves_the_points_and_degenerate_ones_give_finite_images(method):
+def test_fitting_keeps_points_and_degenerate_images_are_finite(method):
     points = cloud()
     before = points.clone()
     fitted(method, points).apply(points)
@@ -106,14 +106,14 @@ def test_fitting_leaves_the_points_and_degenerate_ones_give_finite_images(method
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "flow"])
 @pytest.mark.parametrize("points", [cloud(n=1), cloud(n=1).repeat(3, 1), torch.zeros(4, 5), cloud(n=2, d=1)[:1]])
 def test_points_without_spread_are_mapped_to_zero(method, points):
-    # 2 clusters of 1 point are refused, as is said elsewhere.
+    # 2 clusters of 1 point are refused.
     parameters = {"clusters": 1} if method == "cluster_based" else {}
     assert not fit(method, points, **parameters).apply(points).any()
 
 
 @every_method
 @pytest.mark.parametrize("scale", [1e12, 1e-12])
-def test_huge_and_tiny_points_in_float32_have_finite_images_that_are_not_all_zero(method, scale):
+def test_huge_and_tiny_points_have_finite_nonzero_images(method, scale):
     points = cloud(dtype=torch.float32) * scale
     images = fitted(method, points).apply(points)
     assert images.isfinite().all()
@@ -122,7 +122,7 @@ def test_huge_and_tiny_points_in_float32_have_finite_images_that_are_not_all_zer
 
 @every_method
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_nan_and_infinity_are_refused_in_fitting_and_in_applying(method, bad):
+def test_nonfinite_points_are_refused(method, bad):
     points = cloud()
     map_of_points = fitted(method, points)
     points[3, 1] = bad
@@ -132,7 +132,7 @@ def test_nan_and_infinity_are_refused_in_fitting_and_in_applying(method, bad):
 
 
 @every_method
-def test_no_points_and_points_of_another_space_are_refused(method):
+def test_empty_and_mismatched_points_are_refused(method):
     with pytest.raises(ValueError, match="Expected at least 1 point to fit on, got 0: pass the rows to learn from"):
         fitted(method, torch.empty(0, 5))
     map_of_points = fitted(method, cloud())
@@ -141,13 +141,13 @@ def test_no_points_and_points_of_another_space_are_refused(method):
 
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "centring"])
-def test_points_whose_squares_leave_float64_are_refused(method):
+def test_points_with_overflowing_squares_are_refused(method):
     points = 1e200 * cloud()
     with pytest.raises(ValueError, match="Expected points whose squares fit float64, got larger ones: scale them down"):
         fitted(method, points)
 
 
-def test_unknown_methods_and_parameters_and_the_state_of_another_map_are_refused():
+def test_unknown_methods_parameters_and_states_are_refused():
     for refused in (lambda: fit("magic", cloud()), lambda: restore("magic", {})):
         with pytest.raises(
             ValueError, match=r"Expected a method among \['centring', .*\], got 'magic': see isotropy.c"
@@ -185,14 +185,14 @@ A_WHOLE_NUMBER_FROM_0 = "a whole number from 0 upwards"
         ("soft_zca", "eps", True, "a number from 0.0 upwards"),
     ],
 )
-def test_a_parameter_out_of_the_range_of_the_catalogue_is_refused(method, name, value, expected):
+def test_parameter_out_of_range_is_refused(method, name, value, expected):
     with pytest.raises(ValueError, match=r"^Expected") as refused:
         fit(method, cloud(), **{name: value})
     sentence = f"Expected {name} of {method} as {expected}, got {value!r}: choose one, or leave it out."
     assert str(refused.value) == sentence
 
 
-def test_the_ends_of_a_range_numbers_of_numpy_and_a_derived_default_are_taken():
+def test_range_ends_numpy_numbers_and_defaults_are_accepted():
     assert fit("all_but_the_top", cloud(), D=None).directions.shape == (1, 5)
     assert fit("all_but_the_top", cloud(), D=np.int64(2)).directions.shape == (2, 5)
     assert not fit("weighted_removal", cloud(), D=0).weights.tolist()
@@ -216,7 +216,7 @@ def test_the_ends_of_a_range_numbers_of_numpy_and_a_derived_default_are_taken():
         ("flow", "shift", (3, 5), [2, 5]),
     ],
 )
-def test_tensors_of_shapes_that_do_not_fit_together_are_refused(method, name, shape, expected):
+def test_inconsistent_tensor_shapes_are_refused(method, name, shape, expected):
     state = fitted(method, cloud()).state() | {name: torch.zeros(shape)}
     sizes_text = f"[{', '.join(map(str, expected))}]"
     with pytest.raises(ValueError, match=r"^Expected") as refused:
@@ -226,7 +226,7 @@ def test_tensors_of_shapes_that_do_not_fit_together_are_refused(method, name, sh
 
 
 @every_method
-def test_components_that_are_known_are_not_found_anew(method):
+def test_given_components_are_reused(method):
     points, calls = cloud(), []
 
     def compute():

@@ -13,7 +13,7 @@ def blobs(n=40, d=4, dtype=torch.float64):
     return (centres[:, None] + noise).flatten(0, 1).to(dtype)
 
 
-def test_each_cluster_loses_its_own_mean_and_its_own_strongest_direction():
+def test_each_cluster_loses_its_mean_and_top_direction():
     fitted = fit_cluster_based(blobs(), clusters=3, D=1)
     images = fitted.apply(blobs()).view(3, 40, 4)
     assert images.mean(1).abs().max() < 1e-12
@@ -23,7 +23,7 @@ def test_each_cluster_loses_its_own_mean_and_its_own_strongest_direction():
         assert along[torch.arange(4) != blob + 1].min() > 0.7
 
 
-def test_new_points_go_to_the_nearest_centroid_and_one_cluster_is_all_but_the_top():
+def test_new_points_use_nearest_centroid():
     fitted = fit_cluster_based(blobs(), clusters=3, D=0)
     new = torch.tensor([[90.0, 1.0, 2.0, 3.0], [1.0, 2.0, 120.0, 0.0]], dtype=torch.float64)
     expected = torch.stack([new[0] - blobs()[:40].mean(0), new[1] - blobs()[80:].mean(0)])
@@ -39,11 +39,11 @@ def test_new_points_go_to_the_nearest_centroid_and_one_cluster_is_all_but_the_to
 
 
 @pytest.mark.parametrize(("d", "D"), [(4, 1), (128, 2), (768, 12)])
-def test_by_default_a_sixty_fourth_of_the_dimensions_is_removed_as_in_the_paper(d, D):
+def test_default_removes_one_in_64_dimensions(d, D):
     assert fit_cluster_based(blobs(n=20, d=d), clusters=1).directions.shape == (1, D, d)
 
 
-def test_clusters_of_a_point_of_equal_points_or_of_few_directions_become_zero():
+def test_degenerate_clusters_become_zero():
     points = blobs(n=3)
     assert not fit_cluster_based(points, clusters=9, D=4).apply(points).any()
     points = blobs(n=1).repeat(5, 1)
@@ -57,7 +57,7 @@ def test_clusters_of_a_point_of_equal_points_or_of_few_directions_become_zero():
 
 
 @pytest.mark.parametrize("clusters", [0, -1, 121])
-def test_more_clusters_than_points_and_more_components_than_directions_are_refused(clusters):
+def test_too_many_clusters_and_components_are_refused(clusters):
     with pytest.raises(
         ValueError, match=f"Expected 1 <= clusters <= n = 120, got {clusters}: there are n points to sha"
     ):
@@ -68,7 +68,7 @@ def test_more_clusters_than_points_and_more_components_than_directions_are_refus
         fit_cluster_based(blobs(), clusters=2, D=5)
 
 
-def test_centroids_of_many_points_are_learned_from_some_and_means_taken_over_all():
+def test_centroids_are_learned_from_a_sample_and_means_from_all():
     n = CLUSTERED_ROWS // 3 + 500
     fitted = fit_cluster_based(blobs(n), clusters=3, D=1)
     nearest = torch.cdist(blobs(n), fitted.centroids).argmin(1).view(3, n)

@@ -20,7 +20,7 @@ def fitted():
     return fit_flow(skewed(), steps=300, layers=4, hidden=16, rate=5e-3)
 
 
-def test_the_inverse_brings_the_points_back_and_the_log_determinant_is_of_autograds_jacobian(fitted):
+def test_inverse_restores_points_and_log_det_matches_jacobian(fitted):
     new = skewed(200, seed=1)
     torch.testing.assert_close(fitted.inverse(fitted.apply(new)), new, rtol=1e-10, atol=1e-10)
     low = new.float()
@@ -35,7 +35,7 @@ def test_the_inverse_brings_the_points_back_and_the_log_determinant_is_of_autogr
         assert float(log_det) == pytest.approx(float(torch.linalg.slogdet(jacobian).logabsdet), rel=1e-10)
 
 
-def test_the_density_integrates_to_one_and_is_that_of_a_gaussian_without_training():
+def test_density_integrates_to_one_and_starts_gaussian():
     points = skewed(300, d=2)
     fitted = fit_flow(points, steps=60, layers=2, hidden=8, rate=5e-3)
     side = torch.linspace(-30, 40, 1401, dtype=torch.float64)
@@ -47,7 +47,7 @@ def test_the_density_integrates_to_one_and_is_that_of_a_gaussian_without_trainin
     torch.testing.assert_close(fit_flow(points, steps=0).log_likelihood(points), normal.log_prob(points))
 
 
-def test_training_raises_the_likelihood_of_new_rows_and_makes_them_more_gaussian(fitted):
+def test_training_raises_likelihood_and_gaussianity_of_new_rows(fitted):
     whitening, new = fit_flow(skewed(), steps=0), skewed(seed=1)
     assert fitted.log_likelihood(new).mean() > whitening.log_likelihood(new).mean() + 0.5
     new = skewed(seed=1)
@@ -57,16 +57,16 @@ def test_training_raises_the_likelihood_of_new_rows_and_makes_them_more_gaussian
     assert abs(kurtosis(images)).max() < abs(kurtosis(whitened)).max() / 3
 
 
-def test_the_same_seed_gives_the_same_flow_and_a_rate_that_diverges_the_whitening():
+def test_seed_fixes_flow_and_divergence_gives_whitening():
     flows = [fit_flow(skewed(200), steps=30, layers=2, hidden=4, seed=seed).apply(skewed(9)) for seed in (0, 0, 1)]
     assert torch.equal(flows[0], flows[1])
     assert not torch.equal(flows[0], flows[2])
     points = skewed(100)
-    wild, none = (fit_flow(points, steps=steps, rate=1e3, layers=1, hidden=2) for steps in (200, 0))
-    assert torch.equal(wild.apply(points), none.apply(points))
+    diverged, untrained = (fit_flow(points, steps=steps, rate=1e3, layers=1, hidden=2) for steps in (200, 0))
+    assert torch.equal(diverged.apply(points), untrained.apply(points))
 
 
-def test_points_that_are_gaussian_already_end_the_training_early_as_does_what_progress_raises():
+def test_gaussian_points_and_progress_errors_end_training_early():
     steps_done = []
     points = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
     fit_flow(points, steps=10_000, layers=1, hidden=4, progress=lambda step, steps: steps_done.append((step, steps)))
@@ -81,7 +81,7 @@ def test_points_that_are_gaussian_already_end_the_training_early_as_does_what_pr
         fit_flow(skewed(50), progress=cancel)
 
 
-def test_more_dimensions_than_points_stay_invertible_and_are_not_blown_up():
+def test_more_dimensions_than_points_stay_invertible():
     points, new = skewed(20, d=30), 2 + skewed(50, d=30, seed=1)
     fitted = fit_flow(points, steps=40, layers=2, hidden=4)
     torch.testing.assert_close(fitted.inverse(fitted.apply(new)), new, rtol=1e-9, atol=1e-9)
@@ -89,7 +89,7 @@ def test_more_dimensions_than_points_stay_invertible_and_are_not_blown_up():
     assert not fitted.scale[17:].sub(fitted.scale.min()).any()
 
 
-def test_too_few_or_equal_points_and_arguments_out_of_range_are_refused():
+def test_few_or_equal_points_and_invalid_arguments_are_refused():
     for n, d in ((2, 4), (9, 1)):
         with pytest.raises(ValueError, match=rf"Expected at least 3 points of 2 dimensions to .*, got \[{n}, {d}"):
             fit_flow(skewed(n, d))

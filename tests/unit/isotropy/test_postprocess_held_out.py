@@ -12,7 +12,7 @@ def cloud(n=20, d=3):
     return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
 
-def test_the_rows_held_out_are_mapped_by_what_was_learned_from_the_others():
+def test_held_out_rows_use_map_fitted_on_other_rows():
     points = cloud()
     split = held_out(points, fit_centring, fit_rows=torch.tensor([0, 4, 2]))
     assert split.fit_rows.tolist() == [0, 2, 4]
@@ -25,7 +25,7 @@ def test_the_rows_held_out_are_mapped_by_what_was_learned_from_the_others():
     torch.testing.assert_close(split.fitted.mean, mean)
 
 
-def test_rows_to_fit_on_may_be_a_mask_are_drawn_by_the_seed_and_stay_together_in_a_group():
+def test_fit_rows_follow_mask_seed_and_groups():
     mask = torch.arange(20) < 7
     assert held_out(cloud(), fit_centring, fit_rows=mask).fit_rows.tolist() == list(range(7))
     drawn = [held_out(cloud(), fit_centring, seed=seed).fit_rows.tolist() for seed in (0, 0, 1)]
@@ -34,14 +34,14 @@ def test_rows_to_fit_on_may_be_a_mask_are_drawn_by_the_seed_and_stay_together_in
     torch.testing.assert_close(split.fitted.matrix, held_out(cloud(), fit_zca_whitening).fitted.matrix)
     groups = torch.arange(20) // 4 * 11 - 3
     split = held_out(cloud(), fit_centring, 0.4, groups=groups)
-    mine, held_out_groups = set(groups[split.fit_rows].tolist()), set(groups[split.held_out_rows].tolist())
-    assert len(mine) == 2
+    fit_groups, held_out_groups = set(groups[split.fit_rows].tolist()), set(groups[split.held_out_rows].tolist())
+    assert len(fit_groups) == 2
     assert len(held_out_groups) == 3
-    assert not mine & held_out_groups
+    assert not fit_groups & held_out_groups
 
 
 @pytest.mark.parametrize(("fraction", "fitted_on"), [(0.5, 10), (0.25, 5), (0.001, 1), (0.999, 19)])
-def test_a_fraction_of_the_rows_is_drawn_and_both_parts_get_some(fraction, fitted_on):
+def test_fraction_leaves_rows_in_both_parts(fraction, fitted_on):
     split = held_out(cloud(), fit_centring, fraction)
     assert len(split.fit_rows) == fitted_on
     assert sorted([*split.fit_rows.tolist(), *split.held_out_rows.tolist()]) == list(range(20))
@@ -65,7 +65,7 @@ def test_a_fraction_of_the_rows_is_drawn_and_both_parts_get_some(fraction, fitte
         ),
     ],
 )  # fmt: skip
-def test_choices_of_rows_that_do_not_fit_are_refused(n, options, sentence):
+def test_invalid_row_choices_are_refused(n, options, sentence):
     with pytest.raises(ValueError, match=sentence):
         held_out(cloud(n), fit_centring, **options)
     with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[5\]"):
@@ -75,7 +75,7 @@ def test_choices_of_rows_that_do_not_fit_are_refused(n, options, sentence):
 @pytest.mark.parametrize(
     ("rows", "lacks"), [(torch.arange(20), "hold out"), (torch.arange(0), "fit on"), (torch.zeros(20) > 1, "fit on")]
 )
-def test_rows_that_leave_a_part_empty_are_refused(rows, lacks):
+def test_fit_rows_that_leave_a_part_empty_are_refused(rows, lacks):
     with pytest.raises(ValueError, match=f"Expected rows to {lacks}, got none of 20: both parts need at least one"):
         held_out(cloud(), fit_centring, fit_rows=rows)
 
@@ -90,6 +90,6 @@ def test_rows_that_leave_a_part_empty_are_refused(rows, lacks):
         ([0.5], "got torch.float32 [1]: give their indices, integers [k]."),
     ],
 )
-def test_rows_that_do_not_exist_or_come_twice_are_refused_without_telling_all(rows, got):
+def test_unknown_or_repeated_fit_rows_are_refused(rows, got):
     with pytest.raises(ValueError, match=re.escape(f"Expected different rows from 0 to 19 to fit on, {got}")):
         held_out(cloud(), fit_centring, fit_rows=torch.tensor(rows))

@@ -25,7 +25,7 @@ def variances_of(*variances):
     return torch.cat([arms, -arms])
 
 
-def test_centring_subtracts_the_mean_and_standardisation_divides_by_the_deviation_over_n():
+def test_centering_and_standardization_match_hand_computation():
     fitted = fit_centring(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
     assert fitted.apply(torch.tensor([[0.0, 0.0], [2.0, 5.0]])).tolist() == [[-2, -4], [0, 1]]
     fitted = fit_standardisation(torch.tensor([[1.0, 10.0], [3.0, 50.0]]))
@@ -33,7 +33,7 @@ def test_centring_subtracts_the_mean_and_standardisation_divides_by_the_deviatio
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-def test_a_constant_dimension_standardises_to_zero_in_new_rows_too(dtype):
+def test_constant_dimension_standardizes_to_zero(dtype):
     points = gaussian(10_000, 3, dtype=dtype)
     points[:, 1] = 0.1
     new = gaussian(5, 3, seed=1, dtype=dtype)
@@ -42,7 +42,7 @@ def test_a_constant_dimension_standardises_to_zero_in_new_rows_too(dtype):
     assert images[:, [0, 2]].all()
 
 
-def test_what_varies_by_rounding_alone_counts_as_constant_and_is_not_blown_up():
+def test_rounding_noise_counts_as_constant():
     points = gaussian(50, 2, dtype=torch.float32)
     points[:, 0] = 1000 * (1 + torch.arange(50) % 2 * torch.finfo(torch.float32).eps)
     assert points[:, 0].unique().numel() == 2
@@ -56,11 +56,11 @@ def test_what_varies_by_rounding_alone_counts_as_constant_and_is_not_blown_up():
 
 @pytest.mark.parametrize(("d", "D"), [(3, 1), (199, 1), (200, 2), (768, 7)])
 @pytest.mark.parametrize("fit", [fit_all_but_the_top, fit_weighted_removal])
-def test_by_default_a_hundredth_of_the_dimensions_is_removed_and_at_least_one(fit, d, D):
+def test_default_removes_one_in_100_dimensions(fit, d, D):
     assert fit(gaussian(20, d)).directions.shape == (D, d)
 
 
-def test_all_but_the_top_removes_the_strongest_components_none_or_all():
+def test_all_but_the_top_removes_strongest_components():
     fitted = fit_all_but_the_top(5 + variances_of(1, 9, 4), D=2)
     images = fitted.apply(5 + torch.tensor([[7.0, 8.0, 9.0]], dtype=torch.float64))
     torch.testing.assert_close(images, torch.tensor([[7.0, 0.0, 0.0]], dtype=torch.float64))
@@ -69,7 +69,7 @@ def test_all_but_the_top_removes_the_strongest_components_none_or_all():
     assert fit_all_but_the_top(points, 4).apply(points).abs().max() < 1e-14
 
 
-def test_directions_that_the_points_do_not_have_are_not_removed_from_new_rows():
+def test_directions_beyond_rank_are_not_removed():
     points = gaussian(3, 6)
     fitted = fit_all_but_the_top(points, 5)
     assert fitted.directions.shape == (2, 6)
@@ -81,12 +81,12 @@ def test_directions_that_the_points_do_not_have_are_not_removed_from_new_rows():
 
 @pytest.mark.parametrize("D", [-1, 5])
 @pytest.mark.parametrize("fit", [fit_all_but_the_top, fit_weighted_removal])
-def test_more_components_than_directions_are_refused(fit, D):
+def test_too_many_components_are_refused(fit, D):
     with pytest.raises(ValueError, match=f"Expected 0 <= D <= d = 4 components to remove, got {D}: there are d direct"):
         fit(gaussian(30, 4), D)
 
 
-def test_weights_level_the_top_at_the_mean_of_the_rest_weighted_by_itself():
+def test_weights_level_top_at_weighted_mean_of_other_variances():
     fitted = fit_weighted_removal(variances_of(100, 25, 3, 1), D=2)
     level = (3**2 + 1**2) / (3 + 1)
     assert fitted.weights.tolist() == pytest.approx([1 - (level / 100) ** 0.5, 1 - (level / 25) ** 0.5])
@@ -95,13 +95,13 @@ def test_weights_level_the_top_at_the_mean_of_the_rest_weighted_by_itself():
 
 
 @pytest.mark.parametrize("D", [3, 4])
-def test_where_nothing_is_left_beyond_the_top_it_is_levelled_to_its_least(D):
+def test_weights_without_other_variances_level_to_smallest(D):
     points = torch.nn.functional.pad(variances_of(16, 9, 4), (0, 1))
     fitted = fit_weighted_removal(points, D)
     assert fitted.weights.tolist() == pytest.approx([1 / 2, 1 / 3, 0], abs=1e-12)
 
 
-def test_whitening_of_few_points_keeps_their_directions_and_drops_all_others():
+def test_whitening_few_points_keeps_only_their_directions():
     points = gaussian(4, 10)
     pca, zca = fit_pca_whitening(points), fit_zca_whitening(points)
     assert torch.linalg.matrix_rank(pca.matrix) == torch.linalg.matrix_rank(zca.matrix) == 3
@@ -115,7 +115,7 @@ def test_whitening_of_few_points_keeps_their_directions_and_drops_all_others():
 
 @pytest.mark.parametrize("n", [500, 60])
 @pytest.mark.parametrize(("dtype", "far"), [(torch.bfloat16, 70), (torch.float16, 1000)])
-def test_a_dimension_far_from_zero_in_half_precision_costs_no_direction_but_its_own(dtype, far, n):
+def test_far_dimension_in_half_precision_costs_only_itself(dtype, far, n):
     points = 0.3 * gaussian(n, 40 if n == 500 else 128)
     points[:, 5] = far
     components = principal_components(points.to(dtype))
@@ -128,14 +128,14 @@ def test_a_dimension_far_from_zero_in_half_precision_costs_no_direction_but_its_
 
 
 @pytest.mark.parametrize("n", [6, 30, 1000])
-def test_directions_that_rounding_alone_has_made_are_dropped_however_few_points_share_it(n):
+def test_directions_of_rounding_noise_are_dropped(n):
     plane = gaussian(n, 2) @ gaussian(2, 300, seed=1)
     for dtype in (torch.float32, torch.float16):
         assert principal_components((100 + plane).to(dtype)).rank == 2
         assert principal_components((plane + 100 * gaussian(1, 300, seed=2)).to(dtype)).rank == 2
 
 
-def test_soft_zca_gives_each_direction_its_variance_over_variance_plus_eps():
+def test_soft_zca_scales_variances_by_eps():
     points = 3 + variances_of(4, 1, 0.25)
     variances = covariance(fit_soft_zca(points, eps=0.5).apply(points)).diagonal()
     assert variances.tolist() == pytest.approx([4 / 4.5, 1 / 1.5, 0.25 / 0.75])
@@ -149,7 +149,7 @@ def test_soft_zca_gives_each_direction_its_variance_over_variance_plus_eps():
 
 
 @pytest.mark.parametrize("eps", [-1e-9, float("inf"), float("nan")])
-def test_an_eps_out_of_range_is_refused(eps):
+def test_invalid_eps_is_refused(eps):
     with pytest.raises(
         ValueError, match=f"Expected eps of at least 0, finite, got {eps}: 0 whitens fully, more whiten"
     ):

@@ -22,7 +22,7 @@ def bounds_of(x, precision):
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("d", [2, 500])
-def test_no_bound_exceeds_the_squared_distance_that_it_bounds(precision, dtype, d):
+def test_bounds_do_not_exceed_squared_distances(precision, dtype, d):
     x = (randn(60, d) * torch.logspace(-6, -1, 60, dtype=torch.float64)[:, None]).to(dtype)
     x = torch.cat([x, x * (1 + 1e-6)])
     assert bool((bounds_of(x, precision) <= squares_of(x)).all())
@@ -35,21 +35,21 @@ def test_no_bound_exceeds_the_squared_distance_that_it_bounds(precision, dtype, 
     [torch.eye(40), (randn(40, 300) > 0) / 16, 1 + (9 * randn(40, 5)).round() / 64, torch.ones(9, 2)],
     ids=["one-hot", "binary", "counts", "equal"],
 )
-def test_bounds_of_small_integers_in_some_unit_are_the_squared_distances(precision, dtype, x):
+def test_bounds_of_scaled_small_integers_are_exact(precision, dtype, x):
     assert torch.equal(bounds_of(x.to(dtype), precision), squares_of(x))
 
 
 @pytest.mark.parametrize("far", [2**-30, 1 + 2**-12])
-def test_one_coordinate_that_is_no_small_integer_makes_all_bounds_bounds(far):
+def test_one_other_coordinate_makes_all_bounds_inexact(far):
     x = torch.eye(40)
     x[7, 7] = far
     assert bool((bounds_of(x, torch.float32) < squares_of(x)).fill_diagonal_(True).all())
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_float64_settles_every_row_and_lower_precisions_say_which_they_do_not(precision):
+def test_lower_precisions_report_unsettled_rows(precision):
     rows = torch.arange(200)
-    # Two clusters, the second far too tight for any product to tell its points apart.
+    # Two clusters, the second too tight for products in lower precision to separate its points.
     x = torch.cat([randn(100, 4) / 8, 1 + 1e-12 * randn(100, 4, seed=1)])
     distances, indices, settled = Products(x, precision, 22).nearest(rows, 5)
     assert settled[100:].tolist() == [precision == torch.float64] * 100

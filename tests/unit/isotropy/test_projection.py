@@ -34,7 +34,7 @@ def few_drawn(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "d"), [(300, 6), (12, 40), (300, 2)])
-def test_coordinates_are_those_of_scikit_learn_but_for_the_sign(n, d, dtype):
+def test_coordinates_match_scikit_learn_up_to_sign(n, d, dtype):
     x = points(n, d).astype(dtype)
     rows, at = by_row(projection_of(x, [str(i) for i in range(n)]))
     assert sorted(rows) == list(range(n))
@@ -46,7 +46,7 @@ def test_coordinates_are_those_of_scikit_learn_but_for_the_sign(n, d, dtype):
     assert not at[:, components:].any()
 
 
-def test_variances_along_the_axes_are_the_greatest_eigenvalues_and_great_loadings_positive():
+def test_axis_variances_are_largest_eigenvalues():
     x = points(500, 6)
     data = projection_of(x)
     variances = np.linalg.eigvalsh(np.cov(x.T))[::-1]
@@ -60,7 +60,7 @@ def test_variances_along_the_axes_are_the_greatest_eigenvalues_and_great_loading
         assert np.corrcoef(at[:, 1], mirrored[:, 0])[0, 1] > 0.99
 
 
-def test_points_are_in_random_order_by_seed_and_rows_left_out_shift_no_label():
+def test_points_are_shuffled_by_seed_with_their_labels():
     names = [str(i) for i in range(300)]
     (first, _), (again, _), (third_draw, _) = (by_row(projection_of(points(300, 3), names, seed)) for seed in (0, 0, 1))
     assert first == again != third_draw
@@ -75,7 +75,7 @@ def test_points_are_in_random_order_by_seed_and_rows_left_out_shift_no_label():
     np.testing.assert_allclose(at, by_row(projection_of(x[finite], [str(i) for i in range(197)]))[1])
 
 
-def test_of_many_rows_some_are_drawn_and_all_are_counted(few_drawn):
+def test_many_rows_are_sampled_and_all_are_counted(few_drawn):
     x = points(1000, 4)
     x[17] += 1e4
     data = projection_of(x, [str(i) for i in range(1000)])
@@ -88,7 +88,7 @@ def test_of_many_rows_some_are_drawn_and_all_are_counted(few_drawn):
     assert np.sum(density["counts"]) + density["outside"] == 1000
 
 
-def test_the_density_has_the_rows_of_y_and_x_where_they_lie(few_drawn):
+def test_density_counts_rows_at_their_coordinates(few_drawn):
     # Along x two groups at -12 and 4, along y nearly nothing.
     x = np.zeros((1000, 2))
     x[:, 0] = np.where(np.arange(1000) < 250, -12, 4)
@@ -103,7 +103,7 @@ def test_the_density_has_the_rows_of_y_and_x_where_they_lie(few_drawn):
 
 
 @pytest.mark.parametrize("d", [1, 3])
-def test_along_an_axis_without_variance_all_is_0(d, few_drawn):
+def test_axis_without_variance_is_zero(d, few_drawn):
     line = np.outer(np.random.default_rng(0).normal(size=1000), np.arange(1.0, d + 1))
     for n in (2, 50, 1000):
         data = projection_of(line[:n])
@@ -118,14 +118,14 @@ NO_SPREAD = "The covariance is zero: all points are equal, or there are fewer th
 
 
 @pytest.mark.parametrize("x", [np.empty((0, 3)), np.ones((1, 3)), np.full((50, 3), 0.1)])
-def test_where_nothing_varies_there_is_a_reason(x):
+def test_projection_without_variance_states_reason(x):
     assert projection_of(x, ["a"] * len(x)) == {
         "n": len(x), "x": [], "y": [], "z": [], "rows": [], "shares": [None] * 3, "names": None,
         "labels": None, "density": None, "reason": NO_SPREAD,
     }  # fmt: skip
 
 
-def test_classes_are_named_by_their_size_and_points_without_one_come_last(monkeypatch):
+def test_classes_are_sorted_by_size_and_unlabeled_come_last(monkeypatch):
     x = points(100, 3)
     names = ["small"] * 10 + [""] * 50 + ["great"] * 30 + ["middle"] * 10
     labels = projection_of(x, names)["labels"]
@@ -138,7 +138,7 @@ def test_classes_are_named_by_their_size_and_points_without_one_come_last(monkey
     assert projection_of(x)["labels"] is None
 
 
-def test_the_points_drawn_keep_the_names_of_their_rows_cut_short(few_drawn):
+def test_drawn_points_have_truncated_row_names(few_drawn):
     x = points(300, 4)
     x[7] = np.nan
     names = [f"{i} {'x' * 80}" for i in range(300)]

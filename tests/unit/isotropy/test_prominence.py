@@ -17,7 +17,7 @@ def blobs(centres, d, spread, seed=0):
     return (torch.tensor(centres, dtype=torch.float64)[:, None] + spread * noise).flatten(0, 1)
 
 
-def test_three_long_bars_stand_out_and_have_a_gradient_where_their_choice_has_none():
+def test_prominent_bars_have_a_gradient_and_their_mask_none():
     lengths = bars(*[1] * 20, 9, 10, 8)
     assert prominent_bars(lengths) == Score(3)
     assert prominent_mask(lengths).nonzero().flatten().tolist() == [20, 21, 22]
@@ -29,13 +29,13 @@ def test_three_long_bars_stand_out_and_have_a_gradient_where_their_choice_has_no
 
 
 @pytest.mark.parametrize("d", [2, 10, 768])
-def test_three_groups_are_joined_by_two_prominent_bars(d):
+def test_three_groups_have_two_prominent_bars(d):
     centres = [[20.0 * d**0.5 if i == group else 0.0 for i in range(d)] for group in range(3)]
     lengths = barcode(blobs(centres, d, 1.0))
     assert prominent_mask(lengths).tolist() == [False] * 87 + [True] * 2
 
 
-def test_of_one_group_in_the_plane_one_bar_is_prominent_and_in_many_dimensions_many():
+def test_single_group_has_more_prominent_bars_in_more_dimensions():
     assert prominent_bars(barcode(blobs([[0.0, 0.0]], 2, 1.0))) == Score(1)
     assert prominent_bars(barcode(blobs([[0.0] * 768], 768, 1.0))).value > 10
     assert prominent_bars(bars(*[0.7] * 9)) == Score(8)
@@ -45,12 +45,12 @@ def test_of_one_group_in_the_plane_one_bar_is_prominent_and_in_many_dimensions_m
 @pytest.mark.parametrize(("lengths", "count"), [
     ((5,), 1), ((2, 1), 1), ((1, 1), 1), ((10, 9, 1), 2), ((10, 9, 0.01), 1), ((3, 2, 1), 1),
 ])  # fmt: skip
-def test_few_bars_have_at_least_one_that_is_prominent_and_one_that_is_not(lengths, count):
+def test_few_bars_have_expected_prominent_count(lengths, count):
     assert prominent_bars(bars(*lengths)) == Score(count)
 
 
-def test_the_rule_is_applied_again_to_what_it_left_and_short_bars_count_as_zero():
-    # Of 23 bars of lengths 10 and 0.1 those with 4 of length 10 have least entropy, of 5 bars those with 0.9.
+def test_rule_is_repeated_and_short_bars_count_as_zero():
+    # Entropy is minimal with 4 bars of length 10 among 23 of 10 and 0.1, and with 0.9 among 5.
     assert prominent_bars(bars(10, 9, 8, *[1] * 20)).value > prominent_bars(bars(10, 9, 8, *[0.1] * 20)).value == 1
     assert prominent_bars(bars(1e300, 9e299, 1e299, 5e-324)) == prominent_bars(bars(10, 9, 1))
     assert count_at_min_entropy(1.0, 10) == 5
@@ -58,7 +58,7 @@ def test_the_rule_is_applied_again_to_what_it_left_and_short_bars_count_as_zero(
     assert count_at_min_entropy(1 - 1.0001e-4, 10) == pytest.approx(count_at_min_entropy(1 - 0.9999e-4, 10), rel=1e-7)
 
 
-def test_bars_of_length_zero_are_left_out_and_where_none_is_longer_none_is_prominent():
+def test_zero_bars_are_left_out():
     lengths = bars(0, 10, 9, 8, *[1] * 20, 0)
     assert prominent_mask(lengths).nonzero().flatten().tolist() == [1, 2, 3]
     assert prominent_bars(bars(0, 4, 0)) == Score(1)
@@ -69,7 +69,7 @@ def test_bars_of_length_zero_are_left_out_and_where_none_is_longer_none_is_promi
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_bars_that_are_not_finite_are_refused_and_have_no_score(bad):
+def test_nonfinite_bars_are_refused_and_have_no_score(bad):
     with pytest.raises(ValueError, match=r"Expected finite bars, got NaN or infinity: take those of barcode\(x\)\."):
         prominent_mask(bars(1, bad))
     reason = "The bars are not finite: some points are NaN, infinite or too far apart."
@@ -77,12 +77,12 @@ def test_bars_that_are_not_finite_are_refused_and_have_no_score(bad):
 
 
 @pytest.mark.parametrize("function", [prominent_mask, prominent_bars])
-def test_anything_but_lengths_is_refused(function):
+def test_invalid_lengths_are_refused(function):
     with pytest.raises(ValueError, match=r"Expected the lengths of bars as a floating tensor \[m\], got \[2, 2\]"):
         function(torch.ones(2, 2))
 
 
-def test_neither_scale_nor_lower_precision_changes_what_is_prominent():
+def test_scale_and_precision_do_not_change_prominence():
     lengths = bars(10, 9, 8, *[1] * 20)
     for scale in (1e-300, 1e-12, 1e12, 1e300):
         assert prominent_bars(scale * lengths) == Score(3)

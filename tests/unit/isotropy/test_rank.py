@@ -24,7 +24,7 @@ def every_score(values):
     ]
 
 
-def test_ranks_are_known_by_hand():
+def test_ranks_match_hand_computation():
     values = spectrum(4, 1, 0)
     assert effective_rank(values, "sigma").value == pytest.approx(3 / 4 ** (1 / 3))
     assert effective_rank(values, "lambda").value == pytest.approx(5 / 4**0.8)
@@ -47,12 +47,12 @@ def test_k_equal_eigenvalues_have_rank_k(k):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize("window", [(4, 100), (1, 2), (11, 50), (90, 500)])
-def test_a_power_law_has_its_exponent_in_every_window(alpha, window):
+def test_alpha_is_exponent_of_power_law_in_every_window(alpha, window):
     ranks = torch.arange(1, 121, dtype=torch.float64)
     assert alpha_req(7 * ranks**-alpha, window).value == pytest.approx(alpha, abs=1e-12)
 
 
-def test_alpha_leaves_out_eigenvalues_of_zero_and_rankme_counts_those_that_there_are():
+def test_alpha_ignores_zero_eigenvalues_and_rankme_counts_up_to_n():
     values = torch.arange(1, 121, dtype=torch.float64) ** -1.5
     values[30:] = 0
     assert alpha_req(values).value == pytest.approx(1.5, rel=1e-12)
@@ -64,7 +64,7 @@ def test_alpha_leaves_out_eigenvalues_of_zero_and_rankme_counts_those_that_there
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-24, 1e24, 1e300])
-def test_ranks_do_not_see_the_scale(scale):
+def test_ranks_do_not_depend_on_scale(scale):
     values = spectrum(4, 3, 1, 0)
     for scaled, plain in zip(every_score(values * scale), every_score(values), strict=True):
         assert scaled.value == pytest.approx(plain.value, rel=1e-12)
@@ -75,7 +75,7 @@ def test_ranks_do_not_see_the_scale(scale):
     [(spectrum(0, 0), NO_SPREAD), (spectrum(0, 0, 0, 0, 0), NO_SPREAD), (spectrum(math.nan, 1, 0), NOT_FINITE),
      (spectrum(math.inf, 1, 0), NOT_FINITE)],
 )  # fmt: skip
-def test_no_spread_no_dimensions_and_eigenvalues_that_are_not_finite_have_no_rank(values, reason):
+def test_degenerate_spectra_have_no_rank(values, reason):
     assert {score.reason for score in every_score(values)} == {reason}
     empty = spectrum()
     assert effective_rank(empty, "sigma").reason == rankme(empty, 0).reason == stable_rank(empty).reason == NO_SPREAD
@@ -88,7 +88,7 @@ def test_alpha_needs_two_eigenvalues_in_its_window(values, count):
     )
 
 
-def test_a_window_without_two_ranks_and_more_directions_than_there_are_are_refused():
+def test_invalid_window_and_directions_are_refused():
     for window in ((0, 5), (5, 5), (6, 5)):
         with pytest.raises(
             ValueError, match=r"Expected a window of ranks 1 <= first < last, got \(\d, 5\): a slope needs"

@@ -27,7 +27,7 @@ def result_of(slug, x, labels=None):
     return measure(read_cloud(Rows(x, labels)), [slug])[slug]
 
 
-def test_the_report_has_the_measures_of_the_catalogue_in_its_order_and_no_others(x):
+def test_report_has_measures_in_catalog_order(x):
     assert set(MEASURES) == set(CATALOG)
     points = read_cloud(Rows(x))
     assert list(measure(points)) == list(CATALOG)
@@ -38,7 +38,7 @@ def test_the_report_has_the_measures_of_the_catalogue_in_its_order_and_no_others
 
 
 @pytest.mark.parametrize("labels", [None, ["a", "b"] * 150])
-def test_whatever_is_found_can_be_stored_as_json_and_what_is_undefined_has_a_reason(x, labels):
+def test_results_are_json_and_undefined_ones_have_a_reason(x, labels):
     for slug, finding in measure(read_cloud(Rows(x, labels))).items():
         json.dumps([finding.value, finding.detail], allow_nan=False)
         assert (finding.score.value is None) == (labels is None and CATALOG[slug].group == "labels"), slug
@@ -47,7 +47,7 @@ def test_whatever_is_found_can_be_stored_as_json_and_what_is_undefined_has_a_rea
         assert finding.score.reason.endswith("."), slug
 
 
-def test_lists_are_values_headed_by_the_first_settings_stand_beside_and_the_fit_goes_through_its_points(x):
+def test_report_holds_lists_settings_and_fits(x):
     finding = result_of("explained_variance", x)
     variances = np.linalg.eigvalsh(np.cov(x.T.astype(float)))[::-1]
     assert finding.value == pytest.approx(variances.cumsum() / variances.sum())
@@ -60,12 +60,12 @@ def test_lists_are_values_headed_by_the_first_settings_stand_beside_and_the_fit_
     log_mu, survival = np.array(finding.detail["log_mu"]), np.array(finding.detail["minus_log_survival"])
     assert len(log_mu) == len(survival) > 100
     assert (survival @ log_mu) / (log_mu @ log_mu) == pytest.approx(finding.value, rel=0.05)
-    assert finding.n == 296  # of the five equal rows, one
+    assert finding.n == 296  # the five equal rows count once
     good = result_of("twonn", np.random.default_rng(0).uniform(size=(1000, 3))).detail["parts"]
     assert good["fit_distance"] < 2 * good["fit_distance_by_chance"] == pytest.approx(2.2 / 1000**0.5)
 
 
-def test_rows_of_zeros_have_no_direction_and_contributions_add_up(x):
+def test_zero_rows_have_no_direction_and_contributions_add_up(x):
     for slug in ("mean_cosine", "rogue_dimensions", "uniformity", "cosine_histogram"):
         assert result_of(slug, x).n == 295, slug
     assert result_of("mean_cosine", x).detail == {"zero_rows": 5}
@@ -80,9 +80,9 @@ def test_rows_of_zeros_have_no_direction_and_contributions_add_up(x):
     assert parts["greatest"] > 10
 
 
-def test_cosines_are_counted_once_more_less_the_mean(x):
+def test_cosines_are_also_counted_after_centering(x):
     detail = result_of("cosine_histogram", x).detail
-    # The same rows, without those of zeros.
+    # without the zero rows
     centred = x[5:].astype(float) - x.astype(float).mean(0)
     units = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     cosines = (units @ units.T)[np.triu_indices(295, 1)]
@@ -98,7 +98,7 @@ def test_cosines_are_counted_once_more_less_the_mean(x):
     assert (equal.score.value, equal.detail["centred"]) == (pytest.approx(1), None)
 
 
-def test_both_forms_of_the_partition_function_come_from_one_pass_unless_points_are_too_long(x):
+def test_both_partition_measures_agree_unless_points_are_long(x):
     assert math.log(result_of("partition", x).value) == pytest.approx(result_of("partition_log", x).value)
     reason = result_of("partition", np.full((60, 3), 1.7e308)).score.reason
     assert reason == "The partition function is not finite: some points are NaN, infinite or too large."
@@ -107,8 +107,8 @@ def test_both_forms_of_the_partition_function_come_from_one_pass_unless_points_a
     assert -2100 < result_of("partition_log", far).value < -1900
 
 
-def test_prominent_bars_stand_beside_those_of_a_gaussian_of_the_same_size():
-    """In the plane a Gaussian has few, in many dimensions hundreds: the rule alone says nothing of groups."""
+def test_prominent_bars_are_compared_with_equal_size_gaussian():
+    """A Gaussian has few in the plane and hundreds in many dimensions, so the count alone says nothing of groups."""
     counts = {}
     for d in (2, 64):
         gaussian = result_of("prominent_bars", np.random.default_rng(1).normal(size=(300, d)))
@@ -120,7 +120,7 @@ def test_prominent_bars_stand_beside_those_of_a_gaussian_of_the_same_size():
     assert result_of("prominent_bars", x).detail == result_of("prominent_bars", 7 * x + 1).detail
 
 
-def test_bars_are_as_many_as_rows_less_one_and_their_entropy_is_in_nats_and_a_share(x):
+def test_barcode_has_n_minus_1_bars_and_normalized_entropy(x):
     finding = result_of("barcode", x)
     assert len(finding.detail["lengths"]) == 299
     assert finding.detail["lengths"][-1] == finding.value
@@ -130,7 +130,7 @@ def test_bars_are_as_many_as_rows_less_one_and_their_entropy_is_in_nats_and_a_sh
     assert share == pytest.approx(nats / math.log(29))
 
 
-def test_isoscore_by_label_is_of_the_rows_of_classes_that_have_a_score():
+def test_isoscore_by_label_counts_rows_of_scored_classes():
     x = np.concatenate([points(40, 3), np.ones((5, 3)), points(3, 3, 1), points(9, 3, 2)])
     labels = ["many"] * 40 + ["equal"] * 5 + ["few"] * 3 + [""] * 9
     finding = result_of("isoscore_by_label", x, labels)
@@ -145,7 +145,7 @@ def test_isoscore_by_label_is_of_the_rows_of_classes_that_have_a_score():
     assert (small_class["value"], small_class["unbiased"], small_class["reason"]) == (None, None, reason)
 
 
-def test_scores_of_classes_do_not_overflow_and_classes_without_rows_are_counted(x, monkeypatch):
+def test_class_scores_do_not_overflow_and_empty_classes_count(x, monkeypatch):
     far = (x * np.float32(1e20)).astype(np.float32)
     assert result_of("isoscore", far).value is not None
     assert result_of("isoscore_by_label", far, ["a"] * 300).value == pytest.approx(result_of("isoscore", far).value)

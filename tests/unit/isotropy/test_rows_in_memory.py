@@ -7,7 +7,7 @@ from isotropy.rows import Rows, finite_rows
 X = np.arange(12, dtype=np.float32).reshape(6, 2)
 
 
-def test_rows_know_their_shape_type_labels_and_what_is_not_finite(tmp_path):
+def test_rows_give_shape_type_labels_and_finite_mask(tmp_path):
     rows = Rows(X)
     assert (rows.n, rows.d, rows.dtype) == (6, 2, np.float32)
     assert rows.labels() is None
@@ -34,7 +34,7 @@ def test_rows_know_their_shape_type_labels_and_what_is_not_finite(tmp_path):
         (X.astype("uint8"), "float32"),
     ],
 )
-def test_views_and_other_types_come_as_they_are_meant(x, dtype):
+def test_views_and_other_types_are_converted(x, dtype):
     rows = Rows(x)
     ((points, finite),) = finite_rows(rows)
     assert rows.dtype == dtype
@@ -53,12 +53,12 @@ def test_views_and_other_types_come_as_they_are_meant(x, dtype):
     ],
     ids=["tensor", "one dimension", "complex", "list"],
 )
-def test_anything_but_an_array_of_points_is_refused(x, got):
+def test_invalid_array_is_refused(x, got):
     with pytest.raises(ValueError, match=rf"Expected points as a numpy array \[n, d\] of numbers, got {got}"):
         Rows(x)
 
 
 @pytest.mark.parametrize("n", [5, 7])
-def test_a_label_is_needed_for_each_row(n):
+def test_labels_must_match_row_count(n):
     with pytest.raises(ValueError, match=f"Expected a label for each of 6 rows, got {n}: empty where none"):
         Rows(X, ["a"] * n)

@@ -14,7 +14,7 @@ def drawn(n, size, cuts=(), seed=0):
     return rows
 
 
-def test_no_row_is_drawn_twice_and_few_are_all_drawn_in_random_order_by_seed():
+def test_rows_are_drawn_once_in_random_order_by_seed():
     complete = drawn(1000, 40)
     assert len(set(complete.tolist())) == 40
     torch.testing.assert_close(drawn(1000, 40, cuts=(3, 39, 41, 500)), complete)
@@ -28,7 +28,7 @@ def test_no_row_is_drawn_twice_and_few_are_all_drawn_in_random_order_by_seed():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", [10, 3])
-def test_every_row_has_the_same_chance_also_in_the_head_of_the_sample(head):
+def test_every_row_is_equally_likely_in_sample_and_its_head(head):
     counts = torch.zeros(30)
     for seed in range(3000):
         counts[drawn(30, 10, cuts=(4, 20), seed=seed)[:head]] += 1

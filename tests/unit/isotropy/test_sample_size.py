@@ -23,10 +23,10 @@ def curve_of(x, seed=0):
     return data
 
 
-def test_sizes_double_from_8_and_all_rows_are_the_last_with_the_scores_of_the_report():
+def test_sizes_double_from_8_to_all_rows():
     data = curve_of(points(300, 5))
     assert data["rows"] == [8, 16, 32, 64, 128, 256, 300]
-    # Of 256 rows and below: what 256 consecutive rows hold, and for sizes below d whatever fits into all.
+    # As many draws as fit in 256 consecutive rows, or for sizes below d in all rows.
     assert data["drawn"] == [10, 10, 8, 4, 2, 1, 1]
     assert (data["n"], data["draws"], data["zetas"], data["reason"]) == (300, 10, [0.2, 0.4, 0.6, 0.8], None)
     full, scores = data["full"], read_cloud(Rows(points(300, 5))).moment_scores
@@ -37,8 +37,8 @@ def test_sizes_double_from_8_and_all_rows_are_the_last_with_the_scores_of_the_re
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_each_value_is_the_mean_and_spread_of_the_measure_over_runs_of_the_sample(dtype):
-    """Draws of 8 and 16 rows are smaller than d = 20 and made of products, those of 32 and more of moments."""
+def test_curve_is_mean_and_sd_over_draws(dtype):
+    """Draws of 8 and 16 rows (below d = 20) use products, larger ones moments."""
     x = points(700, 20).astype(dtype)
     cloud = read_cloud(Rows(x))
     data = sample_size(cloud)
@@ -59,7 +59,7 @@ def test_each_value_is_the_mean_and_spread_of_the_measure_over_runs_of_the_sampl
     assert data["drawn"] == [10, 10, 10, 8, 4, 2, 1, 1]
 
 
-def test_few_rows_score_low_shrinkage_raises_them_and_the_bias_correction_is_near_the_whole():
+def test_few_rows_score_low_unless_shrunk_or_corrected():
     data = curve_of(points(20_000, 60).astype(np.float32))
     at = data["rows"].index(64)
     score_of_all = data["full"]["isoscore"]
@@ -71,7 +71,7 @@ def test_few_rows_score_low_shrinkage_raises_them_and_the_bias_correction_is_nea
     assert abs(bias) < 4 * error < 0.2 * score_of_all
 
 
-def test_the_seed_draws_the_rows():
+def test_rows_are_drawn_by_seed():
     first, again, second = (curve_of(points(300, 5), seed) for seed in (0, 0, 1))
     assert first == again
     assert first["isoscore"]["mean"][0] != second["isoscore"]["mean"][0]
@@ -79,14 +79,14 @@ def test_the_seed_draws_the_rows():
 
 
 @pytest.mark.parametrize("n", [2, 3, 7, 8])
-def test_up_to_8_rows_there_is_one_size(n):
+def test_up_to_8_rows_have_one_size(n):
     data = curve_of(points(n, 3))
     assert (data["rows"], data["drawn"], data["draws"]) == ([n], [1], 1)
     assert data["isoscore"]["mean"] == [data["full"]["isoscore"]] != [None]
     assert (data["isoscore_unbiased"]["mean"][0] is None) == (n < 4)
 
 
-def test_fewer_rows_than_dimensions_and_a_constant_dimension_score_low():
+def test_few_rows_and_constant_dimension_score_low():
     data = curve_of(points(20, 100))
     assert (data["rows"], data["drawn"]) == ([8, 16, 20], [2, 1, 1])
     assert 0 < data["isoscore"]["mean"][0] < data["isoscore"]["mean"][1] < data["full"]["isoscore"]
@@ -96,12 +96,12 @@ def test_fewer_rows_than_dimensions_and_a_constant_dimension_score_low():
     assert curve_of(x)["isoscore"]["mean"][3] < 2 / 3
 
 
-def test_a_size_has_no_mean_where_a_draw_has_no_value():
+def test_size_with_undefined_draw_has_no_mean():
     x = np.repeat(points(1, 3), 400, axis=0)
     x[:20] = points(20, 3, seed=1)
     data = curve_of(x)
     assert data["full"]["isoscore"] is not None
-    # Among ten draws of 8 rows is one of equal rows, which has a score only by shrinkage; all 256 rows hold others.
+    # One of ten draws of 8 rows has equal rows, which score only with shrinkage; 256 rows always differ.
     assert (data["isoscore"]["mean"][0], data["isoscore"]["sd"][0]) == (None, None)
     assert data["isoscore_star"][0]["mean"][0] > 0
     assert data["isoscore"]["mean"][-2] > 0
@@ -117,14 +117,14 @@ def test_a_size_has_no_mean_where_a_draw_has_no_value():
         (np.arange(50.0)[:, None], "IsoScore needs at least 2 dimensions; there is 1."),
     ],
 )
-def test_what_has_no_isoscore_has_no_curve_but_a_reason(x, reason):
+def test_undefined_isoscore_has_no_curve_but_a_reason(x, reason):
     data = curve_of(x)
     assert (data["rows"], data["drawn"], data["draws"], data["reason"]) == ([], [], 0, reason)
     assert data["full"]["isoscore"] is None
     assert data["isoscore_star"] == [{"mean": [], "sd": []}] * 4
 
 
-def test_a_sample_and_the_work_bound_the_sizes_but_not_the_whole(monkeypatch):
+def test_sample_and_work_limit_sizes_but_not_all_rows(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(module, "MAX_WORK_BY_PRODUCTS", 20 * 30**2)
         data = curve_of(points(100, 30))

@@ -1,7 +1,7 @@
 from isotropy.score import Score, count_clause
 
 
-def test_a_score_is_within_its_range_as_a_float_or_undefined_with_a_reason():
+def test_score_is_clamped_float_or_undefined_with_reason():
     assert Score.within(0.5, 0, 1) == Score(0.5, None)
     # Rounding moved it out, or the end of its range is an int.
     assert [Score.within(value, 0, 1).value for value in (1 + 1e-16, -1e-16)] == [1, 0]

@@ -8,7 +8,7 @@ CROSS = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
 LINE = torch.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [5.0, 5.0]])
 
 
-def test_each_class_has_a_score_or_the_reason_why_not_and_where_none_has_the_first_is_told():
+def test_each_class_has_score_or_reason():
     x = torch.cat([CROSS, LINE, torch.ones(4, 2)])
     result = score_by_label(x, torch.tensor([7] * 4 + [3] * 4 + [9] * 4), isoscore)
     assert [(entry.label, entry.n) for entry in result.classes] == [(3, 4), (7, 4), (9, 4)]
@@ -28,14 +28,14 @@ def test_each_class_has_a_score_or_the_reason_why_not_and_where_none_has_the_fir
 
 
 @pytest.mark.parametrize(("n", "count"), [(1, "there is 1"), (2, "there are 2"), (3, "there are 3")])
-def test_classes_of_fewer_than_four_points_do_not_count(n, count):
+def test_classes_need_four_points(n, count):
     result = score_by_label(torch.cat([CROSS, LINE[:n]]), torch.tensor([0] * 4 + [1] * n), isoscore)
     assert result.classes[1].score.reason == f"The score of a class needs at least 4 points; {count}."
     assert result.score.value == pytest.approx(1)
     assert [entry.label for entry in result.scored_classes] == [0]
 
 
-def test_labels_that_do_not_fit_the_points_are_refused():
+def test_labels_of_wrong_type_or_shape_are_refused():
     for labels in (torch.zeros(4), torch.zeros(3).long()):
         with pytest.raises(
             ValueError, match=r"Expected labels as an integer tensor \[4\], got \[.*\] of torch.*: give"

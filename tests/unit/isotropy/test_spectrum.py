@@ -6,12 +6,12 @@ from tests.points import moments_of
 from tests.rounding import likely, tolerance
 
 SQUARE = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 4.0], [2.0, 4.0]])
-BY_CHUNKS = likely(spectrum.CHUNK_ROWS, torch.float32)  # Part by which float32 sums of a chunk may be off: 3e-5
+CHUNK_ERROR = likely(spectrum.CHUNK_ROWS, torch.float32)  # relative error of float32 sums of a chunk: 3e-5
 SQUARE_COVARIANCE = torch.tensor([[4 / 3, 0.0], [0.0, 16 / 3]], dtype=torch.float64)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_moments_of_a_rectangle_are_known_by_hand_take_any_float_and_are_float64(dtype):
+def test_moments_of_rectangle_match_hand_computation(dtype):
     moments = moments_of(SQUARE.to(dtype))
     assert (moments.n, moments.d, moments.mean.tolist()) == (4, 2, [1, 2])
     assert moments.mean.dtype == moments.covariance().dtype == torch.float64
@@ -20,33 +20,33 @@ def test_moments_of_a_rectangle_are_known_by_hand_take_any_float_and_are_float64
         torch.testing.assert_close(moments_of((SQUARE * 1000).half()).covariance(), SQUARE_COVARIANCE * 1e6)
 
 
-def test_a_far_or_drifting_mean_sorted_rows_and_a_far_first_row_cost_no_digits():
+def test_covariance_is_accurate_for_far_drifting_and_sorted_rows():
     noise = torch.randn(3 * spectrum.CHUNK_ROWS, 3, generator=torch.Generator().manual_seed(0))
     x = 10_000 + noise
     exact = torch.cov((x.double() - 10_000).T)
-    torch.testing.assert_close(moments_of(x).covariance(), exact, rtol=BY_CHUNKS, atol=BY_CHUNKS)
+    torch.testing.assert_close(moments_of(x).covariance(), exact, rtol=CHUNK_ERROR, atol=CHUNK_ERROR)
     noise = torch.randn(4 * spectrum.CHUNK_ROWS, 2, generator=torch.Generator().manual_seed(0))
     x = noise + torch.arange(4.0).repeat_interleave(spectrum.CHUNK_ROWS)[:, None] * 1000
-    torch.testing.assert_close(moments_of(x).covariance(), torch.cov(x.double().T), rtol=BY_CHUNKS, atol=0)
+    torch.testing.assert_close(moments_of(x).covariance(), torch.cov(x.double().T), rtol=CHUNK_ERROR, atol=0)
     x = (
         1000
         + torch.randn(2 * spectrum.CHUNK_ROWS + 5, 3, generator=torch.Generator().manual_seed(0)).sort(dim=0).values
     )
-    torch.testing.assert_close(moments_of(x).covariance(), torch.cov(x.double().T), rtol=BY_CHUNKS, atol=0)
+    torch.testing.assert_close(moments_of(x).covariance(), torch.cov(x.double().T), rtol=CHUNK_ERROR, atol=0)
     x = torch.randn(spectrum.CHUNK_ROWS, 3, generator=torch.Generator().manual_seed(0))
     x[0] = 1e4
     exact = torch.cov(x.double().T)
-    torch.testing.assert_close(moments_of(x).covariance(), exact, rtol=BY_CHUNKS, atol=0)
+    torch.testing.assert_close(moments_of(x).covariance(), exact, rtol=CHUNK_ERROR, atol=0)
 
 
 @pytest.mark.parametrize("d", [1, 191, 192, 193, 384, 500])
-def test_a_gram_matrix_by_blocks_is_the_product(d):
+def test_gram_matrix_by_blocks_equals_product(d):
     x = torch.randn(40, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     atol = tolerance(len(x), torch.float64, float((x.abs().T @ x.abs()).max()))
     torch.testing.assert_close(spectrum.gram(x), x.T @ x, rtol=0, atol=atol)
 
 
-def test_equal_points_and_fewer_than_two_have_exactly_zero_covariance():
+def test_equal_points_have_exactly_zero_covariance():
     moments = moments_of(torch.full((spectrum.CHUNK_ROWS + 7, 3), 0.1))
     assert not moments.covariance().any()
     assert moments.mean.tolist() == pytest.approx([0.1] * 3)
@@ -56,7 +56,7 @@ def test_equal_points_and_fewer_than_two_have_exactly_zero_covariance():
     assert spectrum.covariance(torch.ones(1, 3)).tolist() == [[0] * 3] * 3
 
 
-def test_moments_saved_and_loaded_go_on_as_if_never_saved():
+def test_moments_continue_after_save_and_load():
     saved = moments_of(SQUARE[:3]).state()
     loaded = spectrum.Moments.from_state(saved)
     loaded.update(SQUARE[3:])
@@ -81,12 +81,12 @@ def test_moments_saved_and_loaded_go_on_as_if_never_saved():
         (torch.ones(4, 2, dtype=torch.int64), r"\[4, 2\] of torch.int64"),
     ],
 )
-def test_update_refuses_what_is_not_a_cloud_of_its_dimensions(x, got):
+def test_update_refuses_mismatched_points(x, got):
     with pytest.raises(ValueError, match=rf"Expected points as a floating tensor \[n, 2\], got {got}: use one"):
         spectrum.Moments(2).update(x)
 
 
-def test_merge_covariance_and_shrink_refuse_what_does_not_fit_and_not_a_number_stays():
+def test_merge_covariance_and_shrink_refuse_mismatched_input():
     with pytest.raises(ValueError, match="Expected moments of 2 dimensions, got 3: merge only clouds of one"):
         spectrum.Moments(2).merge(spectrum.Moments(3))
     moments = moments_of(torch.tensor([[0.0, 1.0], [float("nan"), 1.0]]))
@@ -99,7 +99,7 @@ def test_merge_covariance_and_shrink_refuse_what_does_not_fit_and_not_a_number_s
         spectrum.shrink(torch.eye(2), torch.eye(3), 0.5)
 
 
-def test_centre_and_covariance_of_points_are_in_their_precision():
+def test_center_and_covariance_keep_precision_of_points():
     mean, centred = spectrum.centre(SQUARE)
     assert mean.tolist() == [1, 2]
     assert centred.tolist() == [[-1, -2], [1, -2], [-1, 2], [1, 2]]
@@ -109,16 +109,16 @@ def test_centre_and_covariance_of_points_are_in_their_precision():
 
 
 @pytest.mark.parametrize("d", [2, 300])
-def test_moments_and_covariances_are_not_lowered_by_autocast(d):
+def test_autocast_does_not_lower_precision_of_covariances(d):
     x = SQUARE.repeat(1, d // 2) / 3
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        S, of_square = moments_of(x).covariance(), spectrum.covariance(SQUARE / 3)
+        S, square_covariance = moments_of(x).covariance(), spectrum.covariance(SQUARE / 3)
     torch.testing.assert_close(S, SQUARE_COVARIANCE.repeat(d // 2, d // 2) / 9, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(of_square, SQUARE_COVARIANCE.float() / 9)
+    torch.testing.assert_close(square_covariance, SQUARE_COVARIANCE.float() / 9)
 
 
 @pytest.mark.parametrize("n", [spectrum.CHUNK_ROWS, 2 * spectrum.CHUNK_ROWS])
-def test_the_shift_is_near_the_mean_where_one_token_of_each_sequence_stands_apart(n):
+def test_shift_is_near_mean_despite_outlier_tokens(n):
     x = torch.zeros(n, 1)
     x[::128] = 1000
     shift, _, offset = spectrum.shift_near_mean(x)
@@ -126,7 +126,7 @@ def test_the_shift_is_near_the_mean_where_one_token_of_each_sequence_stands_apar
     assert float(shift + offset) == pytest.approx(float(x.mean()))
 
 
-def test_shrink_weighs_the_points_by_one_minus_zeta_and_a_scaled_identity_keeps_the_variance():
+def test_shrink_weighs_points_by_one_minus_zeta():
     S_X, S_S = torch.eye(2), 5 * torch.eye(2)
     assert torch.equal(spectrum.shrink(S_X, S_S, 0), S_X)
     assert torch.equal(spectrum.shrink(S_X, S_S, 1), S_S)
@@ -135,12 +135,12 @@ def test_shrink_weighs_the_points_by_one_minus_zeta_and_a_scaled_identity_keeps_
 
 
 @pytest.mark.parametrize("zeta", [-0.1, 1.1, float("nan")])
-def test_shrink_refuses_zeta_outside_its_range(zeta):
+def test_shrink_refuses_invalid_zeta(zeta):
     with pytest.raises(ValueError, match=rf"Expected zeta in \[0, 1\], got {zeta}: 0 is no shrinkage"):
         spectrum.shrink(torch.eye(2), torch.eye(2), zeta)
 
 
-def test_eigenvalues_come_greatest_first_and_are_exactly_zero_below_rounding():
+def test_eigenvalues_are_descending_and_zero_below_rounding():
     S = torch.diag(torch.tensor([1.0, 3.0, -1e-9, 2.0]))
     assert spectrum.eigenvalues(S).tolist() == [3, 2, 1, 0]
     assert spectrum.eigenvalues(S).dtype == torch.float64
@@ -152,5 +152,5 @@ def test_eigenvalues_come_greatest_first_and_are_exactly_zero_below_rounding():
 
 
 @pytest.mark.parametrize(("rank", "expected"), [(-1, [0, 0, 0]), (0, [0, 0, 0]), (2, [3, 2, 0]), (7, [3, 2, 1])])
-def test_eigenvalues_beyond_a_known_rank_are_exactly_zero(rank, expected):
+def test_eigenvalues_beyond_given_rank_are_zero(rank, expected):
     assert spectrum.eigenvalues(torch.diag(torch.tensor([1.0, 3.0, 2.0])), rank).tolist() == expected

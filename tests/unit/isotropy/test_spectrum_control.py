@@ -18,12 +18,12 @@ def matrix(V=60, d=5):
         (torch.eye(2, 3), 1 / 2),
     ],
 )
-def test_matrices_of_known_singular_values_have_known_penalties(W, penalty):
+def test_penalty_matches_known_singular_values(W, penalty):
     error = tolerance(sum(W.shape) + 20, torch.float32, 4)
     assert float(SpectrumControl(4.0)(W)) == pytest.approx(4 * penalty, rel=0, abs=error)
 
 
-def test_a_mean_that_rows_share_is_penalised_and_a_matrix_of_zeros_as_one_direction():
+def test_common_mean_and_zero_matrix_are_penalized():
     assert float(SpectrumControl(1.0)(matrix() + 20)) > 0.9 > float(SpectrumControl(1.0)(matrix()))
     W = torch.zeros(4, 3, requires_grad=True)
     penalty = SpectrumControl(2.0)(W)
@@ -33,7 +33,7 @@ def test_a_mean_that_rows_share_is_penalised_and_a_matrix_of_zeros_as_one_direct
     assert repr(SpectrumControl(1.0)) == "SpectrumControl(lam=1.0)"
 
 
-def test_a_matrix_that_is_not_finite_or_has_one_column_is_refused():
+def test_nonfinite_or_single_column_matrix_is_refused():
     with pytest.raises(ValueError, match="Expected finite points, got NaN, infinity"):
         SpectrumControl(1.0)(torch.full((2, 2), float("inf")))
     with pytest.raises(ValueError, match="Expected points of at least 2 dimensions, got 1"):

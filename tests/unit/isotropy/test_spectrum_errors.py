@@ -37,7 +37,7 @@ def error(scores_left_out, slug):
     return (0.9 * np.square(values - values.mean()).sum()) ** 0.5
 
 
-def test_errors_are_those_of_decomposing_anew_without_each_block():
+def test_errors_match_decomposition_without_each_block():
     x = rows(2000, 8)
     cloud = read_cloud(Rows(x))
     blocks = cloud.dealing.blocks_of(np.arange(2000), 10)
@@ -55,7 +55,7 @@ def heavy_tails(n, d):
 
 
 @pytest.mark.parametrize("x", [rows(3000, 160), heavy_tails(3000, 160), rows(400, 160)], ids=["even", "heavy", "few"])
-def test_of_a_tail_taken_as_one_errors_are_those_of_each_eigenvalue(x):
+def test_pooled_tail_errors_match_errors_by_eigenvalue(x):
     cloud = read_cloud(Rows(x))
     blocks = cloud.dealing.blocks_of(np.arange(len(x)), 10)
     bases = [torch.linalg.eigh(S)[1].flip(1) for S in matrices(x)]
@@ -68,7 +68,7 @@ def test_of_a_tail_taken_as_one_errors_are_those_of_each_eigenvalue(x):
 
 
 @pytest.mark.slow
-def test_errors_are_how_far_samples_of_a_population_lie_apart():
+def test_errors_match_spread_over_samples():
     all_scores = [read_cloud(Rows(rows(400, 6, seed))).spectrum_scores for seed in range(60)]
     for slug in SMOOTH:
         spread = np.std([scores[slug].value for scores in all_scores], ddof=1)
@@ -76,7 +76,7 @@ def test_errors_are_how_far_samples_of_a_population_lie_apart():
         assert 0.7 < mean_error / spread < 1.5, slug
 
 
-def test_fewer_rows_than_dimensions_have_errors_but_not_few_rows_or_biased_scores():
+def test_few_rows_and_biased_scores_have_no_errors():
     scores = read_cloud(Rows(rows(40, 60))).spectrum_scores
     assert all(0 < scores[slug].se < scores[slug].value for slug in SMOOTH)
     assert all(score.se is None for score in read_cloud(Rows(rows(19, 4))).spectrum_scores.values())
@@ -88,7 +88,7 @@ def test_fewer_rows_than_dimensions_have_errors_but_not_few_rows_or_biased_score
     assert ratio.se == pytest.approx(5 * isoscore.se)
 
 
-def test_lists_are_those_of_their_functions():
+def test_list_scores_match_their_functions():
     x = rows(300, 12)
     values, energies = decomposed(x)
     scores = read_cloud(Rows(x)).spectrum_scores

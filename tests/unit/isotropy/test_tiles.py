@@ -12,8 +12,8 @@ def symmetric(n, seed=0):
     return x + x.T
 
 
-def of_clusters(n):
-    """Bounds of points that come in order, each nearer to those that come next than to any that came before."""
+def clustered(n):
+    """Return bounds of ordered points, each nearer to the next points than to any previous one."""
     x = torch.arange(float(n)).square()
     return (x[:, None] - x).abs() - x[:, None] - x
 
@@ -35,13 +35,13 @@ def test_tiles_hold_each_pair_once(n, monkeypatch):
     assert bool(((counts + counts.T) > 0).all())
 
 
-@pytest.mark.parametrize("make", [symmetric, of_clusters, lambda n: torch.ones(n, n)], ids=["any", "clusters", "equal"])
+@pytest.mark.parametrize("make", [symmetric, clustered, lambda n: torch.ones(n, n)], ids=["any", "clusters", "equal"])
 @pytest.mark.parametrize(("n", "count"), [(2, 1), (40, 39), (200, 7), (211, 34)])
 @pytest.mark.parametrize("rows", [16, 40, 1024])
-@pytest.mark.parametrize("pending", [3, 100_000])
-def test_the_least_bounds_of_each_point_are_those_of_a_sort(make, n, count, rows, pending, monkeypatch):
+@pytest.mark.parametrize("pending_pairs", [3, 100_000])
+def test_smallest_bounds_match_sorting(make, n, count, rows, pending_pairs, monkeypatch):
     monkeypatch.setattr(module, "TILE_ROWS", rows)
-    monkeypatch.setattr(module, "PENDING", pending)
+    monkeypatch.setattr(module, "PENDING", pending_pairs)
     bounds = make(n)
     smallest, neighbours = smallest_bounds(bounds, count)
     pairs = bounds.clone().fill_diagonal_(math.inf)

@@ -12,7 +12,7 @@ GAPS = [1.0, 2.0, 4.0, 0.5, 0.25, 3.0]
 
 @pytest.fixture
 def line():
-    """Seven points of a line through 3 dimensions, float64, in mixed order: ``GAPS`` are between them."""
+    """Seven points on a line in 3 dimensions, float64, shuffled, with ``GAPS`` between them."""
     along = torch.tensor([0.0, *GAPS], dtype=torch.float64).cumsum(0)[[3, 0, 6, 1, 5, 2, 4]]
     return 100 + along[:, None] * torch.tensor([2 / 3, -1 / 3, 2 / 3], dtype=torch.float64)
 
@@ -21,13 +21,13 @@ def bars(*lengths):
     return torch.tensor(lengths, dtype=torch.float64)
 
 
-def test_the_bars_of_points_on_a_line_are_the_gaps_between_them(line):
+def test_bars_of_line_are_gaps_between_points(line):
     assert barcode(line).tolist() == pytest.approx(sorted(GAPS), abs=1e-12)
     edges = {frozenset(edge) for edge in spanning_tree(line).tolist()}
     assert edges == {frozenset(pair) for pair in ((1, 3), (3, 5), (5, 0), (0, 6), (6, 4), (4, 2))}
 
 
-def test_the_bars_of_a_simplex_of_two_points_and_of_equal_points_are_known():
+def test_bars_of_simplex_pair_and_equal_points_are_known():
     lengths = barcode(3 * torch.eye(20, dtype=torch.float64))
     assert lengths.tolist() == pytest.approx([3 * math.sqrt(2)] * 19)
     assert persistent_entropy(lengths).value == pytest.approx(math.log(19))
@@ -50,26 +50,26 @@ def test_fewer_than_two_points_have_no_bar(n):
     assert longest_bar(lengths) == Score.undefined(reason)
 
 
-def test_points_that_coincide_have_bars_of_length_exactly_zero():
+def test_duplicates_have_zero_bars():
     x = torch.randn(20, 50, generator=torch.Generator().manual_seed(0)) + 1000
     twice = torch.cat([x, x[:7]])
     assert barcode(twice)[:7].tolist() == [0] * 7
     torch.testing.assert_close(barcode(twice)[7:], barcode(x), rtol=tolerance(50, x.dtype), atol=0)
 
 
-@pytest.mark.parametrize(("dtype", "of_bars"), [
+@pytest.mark.parametrize(("dtype", "bar_dtype"), [
     (torch.float64, torch.float64), (torch.float32, torch.float32),
     (torch.float16, torch.float32), (torch.bfloat16, torch.float32),
 ])  # fmt: skip
-def test_bars_are_as_precise_as_the_points_and_at_least_float32(dtype, of_bars):
+def test_bars_have_precision_of_points_and_at_least_float32(dtype, bar_dtype):
     x = torch.tensor([[0.0, 0.0], [300.0, 400.0], [0.0, 1.0]], dtype=dtype)
     lengths = barcode(x)
-    assert lengths.dtype == of_bars
+    assert lengths.dtype == bar_dtype
     assert lengths.tolist() == pytest.approx([1, math.hypot(300, 399)])
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
-def test_points_whose_squares_leave_float32_keep_their_bars_and_gradients(scale):
+def test_overflowing_squares_keep_bars_and_gradients(scale):
     x = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
     scaled = (x * scale).requires_grad_()
     lengths = barcode(scaled)
@@ -81,7 +81,7 @@ def test_points_whose_squares_leave_float32_keep_their_bars_and_gradients(scale)
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("function", [barcode, spanning_tree])
-def test_points_that_are_not_finite_are_refused(function, bad):
+def test_nonfinite_points_are_refused(function, bad):
     x = torch.randn(5, 3)
     x[2, 1] = bad
     with pytest.raises(ValueError, match=r"Expected finite points, got NaN or infinity: leave"):
@@ -89,14 +89,14 @@ def test_points_that_are_not_finite_are_refused(function, bad):
 
 
 @pytest.mark.parametrize("function", [barcode, spanning_tree])
-def test_anything_but_points_is_refused(function):
+def test_invalid_points_are_refused(function):
     with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[3\] of torch.float32"):
         function(torch.ones(3))
 
 
 @pytest.mark.parametrize("function", [bar_entropy, persistent_entropy, longest_bar])
 @pytest.mark.parametrize("lengths", [torch.ones(3, 1), torch.ones(3, dtype=torch.int64)])
-def test_anything_but_lengths_is_refused(function, lengths):
+def test_invalid_lengths_are_refused(function, lengths):
     with pytest.raises(
         ValueError, match=r"Expected the lengths of bars as a floating tensor \[m\], got .*barcode\(x\)"
     ):
@@ -112,13 +112,13 @@ def test_persistent_entropy_is_undefined_below_three_points(n, expected):
 
 @pytest.mark.parametrize("function", [persistent_entropy, longest_bar])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_bars_that_are_not_finite_or_of_points_too_far_apart_have_no_measure(function, bad):
+def test_nonfinite_bars_have_no_measure(function, bad):
     reason = "The bars are not finite: some points are NaN, infinite or too far apart."
     assert function(bars(1, bad, 2)) == Score.undefined(reason)
     assert function(barcode(torch.tensor([[3e38], [-3e38], [0.0]]).repeat(1, 2))).reason == reason
 
 
-def test_persistent_entropy_of_three_bars_is_known_by_hand_and_counts_those_of_length_zero():
+def test_persistent_entropy_matches_hand_computation():
     expected = math.log(2) / 2 + 2 * math.log(4) / 4
     assert persistent_entropy(bars(1, 1, 2)).value == pytest.approx(expected)
     assert persistent_entropy(bars(1, 1, 2), normalised=True).value == pytest.approx(expected / math.log(3))
@@ -129,12 +129,12 @@ def test_persistent_entropy_of_three_bars_is_known_by_hand_and_counts_those_of_l
 
 
 @pytest.mark.parametrize("scale", [1e-40, 1e38])
-def test_the_entropy_of_float32_bars_at_the_ends_of_its_range_is_right(scale):
+def test_entropy_is_accurate_at_float32_limits(scale):
     lengths = torch.tensor([1.0, 1.0, 2.0]) * scale
     assert float(bar_entropy(lengths)) == pytest.approx(1.5 * math.log(2), rel=1e-4)
 
 
-def test_gradients_are_finite_though_bars_are_short_or_points_coincide_and_the_longest_pulls():
+def test_gradients_are_finite_for_short_bars_and_duplicates():
     lengths = torch.tensor([1e-45, 1.0, 3.0]).requires_grad_()
     bar_entropy(lengths).backward()
     assert lengths.grad.isfinite().all()
@@ -152,7 +152,7 @@ def test_gradients_are_finite_though_bars_are_short_or_points_coincide_and_the_l
 
 
 @pytest.mark.parametrize("x", [torch.ones(6, 4), torch.ones(1, 4), torch.ones(0, 4), torch.eye(2)])
-def test_where_there_is_nothing_to_even_out_entropy_and_gradient_are_zero(x):
+def test_degenerate_points_have_zero_entropy_and_gradient(x):
     points = x.clone().requires_grad_()
     entropy = bar_entropy(barcode(points))
     entropy.backward()

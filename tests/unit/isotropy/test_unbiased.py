@@ -19,7 +19,7 @@ def points(n, d, dtype=torch.float64):
     return torch.randn(n, d, dtype=dtype, generator=torch.Generator().manual_seed(n * d))
 
 
-def test_scores_and_fourth_powers_are_known_by_hand_and_told_where_they_leave_float64():
+def test_unbiased_score_matches_hand_computation_within_float64():
     square = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     assert isoscore_unbiased(square).value == pytest.approx(2)
     assert isoscore_unbiased(square, torch.arange(4)).value == pytest.approx(2)
@@ -33,7 +33,7 @@ def test_scores_and_fourth_powers_are_known_by_hand_and_told_where_they_leave_fl
     assert smaller.value == pytest.approx(isoscore_unbiased(x).value, rel=1e-9)
 
 
-def test_a_spread_far_smaller_than_the_mean_is_kept_also_where_it_drifts():
+def test_small_spread_around_far_or_drifting_mean_is_accurate():
     x = points(2 * CHUNK_ROWS + 9, 3)
     assert isoscore_unbiased(x + 1e6).value == pytest.approx(isoscore_unbiased(x).value, rel=1e-7)
     x = points(3 * CHUNK_ROWS, 4) + 1000 * torch.arange(3.0).repeat_interleave(CHUNK_ROWS)[:, None]
@@ -42,7 +42,7 @@ def test_a_spread_far_smaller_than_the_mean_is_kept_also_where_it_drifts():
 
 
 @pytest.mark.parametrize("shape", [(60, 8), (6, 8)])
-def test_points_score_the_same_at_every_scale_and_precision(shape):
+def test_unbiased_score_does_not_depend_on_scale_or_precision(shape):
     x = points(*shape)
     expected = isoscore_unbiased(x).value
     for scale in (1e-300, 1e-100, 1e-72, 1e100, 1e300):
@@ -62,14 +62,14 @@ def test_points_score_the_same_at_every_scale_and_precision(shape):
         *((9, d, f"at least 2 dimensions; {count_clause(d)}.") for d in (0, 1)),
     ],
 )
-def test_fewer_than_four_points_or_groups_or_two_dimensions_have_no_score(n, d, reason):
+def test_unbiased_score_needs_four_points_and_two_dimensions(n, d, reason):
     assert isoscore_unbiased(points(n, d)).reason == f"The bias-corrected IsoScore needs {reason}"
-    of_groups = isoscore_unbiased(points(9, 4), torch.arange(9) % 3)
-    assert of_groups.reason == "The bias-corrected IsoScore needs at least 4 groups; there are 3."
+    grouped = isoscore_unbiased(points(9, 4), torch.arange(9) % 3)
+    assert grouped.reason == "The bias-corrected IsoScore needs at least 4 groups; there are 3."
 
 
 @pytest.mark.parametrize("shape", [(50, 3), (5, 30)])
-def test_points_equal_but_for_one_or_not_finite_have_no_score(shape):
+def test_degenerate_points_have_no_score(shape):
     assert isoscore_unbiased(torch.full(shape, 0.1)).reason == "The covariance is zero: all points are equal."
     for bad in (math.nan, math.inf):
         x = torch.zeros(shape)
@@ -83,7 +83,7 @@ def test_points_equal_but_for_one_or_not_finite_have_no_score(shape):
     assert isoscore_unbiased(torch.eye(5)).reason == CANCELLED
 
 
-def test_duplicates_and_constant_dimensions_are_points_like_others_and_groups_of_one_row_none():
+def test_duplicates_count_fully_and_groups_count_once():
     x = points(20, 6)
     x[3:9] = x[0]
     x[9:12] = 0
@@ -98,12 +98,12 @@ def test_duplicates_and_constant_dimensions_are_points_like_others_and_groups_of
 
 
 @pytest.mark.parametrize("shape", [(8,), (9, 1)])
-def test_groups_that_are_not_of_the_points_are_refused(shape):
+def test_mismatched_groups_are_refused(shape):
     with pytest.raises(ValueError, match=r"Expected groups \[9\], one of each point, got \[\d.*\]: number the points'"):
         isoscore_unbiased(points(9, 4), torch.zeros(shape))
 
 
-def test_points_that_are_not_a_cloud_and_moments_of_another_space_are_refused():
+def test_invalid_points_and_mismatched_moments_are_refused():
     with pytest.raises(ValueError, match=r"floating tensor \[n, d\], got \[9, 4\] of torch.int64"):
         isoscore_unbiased(torch.ones(9, 4, dtype=torch.int64))
     with pytest.raises(ValueError, match=r"floating tensor \[n, 4\], got \[0, 3\] of torch.float32"):
@@ -112,7 +112,7 @@ def test_points_that_are_not_a_cloud_and_moments_of_another_space_are_refused():
         FourthMoments(2).merge(FourthMoments(3))
 
 
-def test_moments_saved_and_loaded_go_on_as_if_never_saved():
+def test_moments_continue_after_save_and_load():
     x = points(12, 3)
     saved = fourth_moments_of(x[:5]).state()
     loaded = FourthMoments.from_state(saved)

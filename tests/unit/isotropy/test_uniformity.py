@@ -6,7 +6,7 @@ import torch
 from isotropy.uniformity import uniformity
 
 
-def test_uniformity_is_known_by_hand_from_opposite_to_equal_directions():
+def test_uniformity_matches_hand_computation():
     assert uniformity(torch.tensor([[1.0, 2.0], [-3.0, -6.0]])).value == pytest.approx(-8, rel=1e-5)
     # Squared distances 2, 2 and 4.
     x = torch.tensor([[1.0, 0.0], [0.0, 5.0], [-2.0, 0.0]]).double()
@@ -27,14 +27,14 @@ def test_uniformity_does_not_depend_on_scale_or_precision(dtype, scale):
 
 
 @pytest.mark.parametrize(("n", "rows", "expected"), [(0, 0, "are 0"), (3, 1, "is 1"), (3, 0, "are 0")])
-def test_fewer_than_two_rows_that_are_not_zero_leave_it_undefined(n, rows, expected):
+def test_uniformity_needs_two_nonzero_rows(n, rows, expected):
     x = torch.zeros(n, 2)
     x[:rows] = 1
     assert uniformity(x).value is None
     assert uniformity(x).reason == f"Uniformity needs at least 2 rows that are not zero; there {expected}."
 
 
-def test_points_that_are_not_finite_leave_it_undefined_and_anything_else_is_refused():
+def test_nonfinite_points_leave_uniformity_undefined():
     for bad in (math.nan, math.inf):
         score = uniformity(torch.tensor([[1.0, bad], [1.0, 0.0]]))
         assert score.reason == "Uniformity is not finite: some points are NaN or infinite."

@@ -13,7 +13,7 @@ from isotropy.score import OUT_OF_RANGE
 from isotropy.spectrum import CHUNK_ROWS
 from workers.embeddings.zeta_curves import covariance_in_units_of, zeta_lines
 
-OF_SCALE = {"spectrum": 2, "barcode": 1, "activation_profile": 1}  # Measures with units, and their power
+UNIT_POWERS = {"spectrum": 2, "barcode": 1, "activation_profile": 1}  # measures with units, and the power of the unit
 PARTITIONS = {"partition", "partition_log"}
 POWERS = (-1010, -600, -200, 200, 600, 1010)
 
@@ -35,12 +35,12 @@ def ordinary():
 
 
 @pytest.mark.parametrize("power", POWERS)
-def test_measures_keep_every_digit_at_every_scale_and_those_with_units_are_in_those_of_the_points(ordinary, power):
+def test_measures_are_exact_at_every_scale(ordinary, power):
     results = measure(read_cloud(Rows(np.ldexp(points(), power), LABELS)))
     for slug, finding in results.items():
-        if slug not in OF_SCALE.keys() | PARTITIONS:
+        if slug not in UNIT_POWERS.keys() | PARTITIONS:
             assert (slug, finding) == (slug, ordinary[slug])
-    for slug, times in OF_SCALE.items():
+    for slug, times in UNIT_POWERS.items():
         result, expected = results[slug].score, ordinary[slug].score
         if slug == "activation_profile":
             assert result == expected
@@ -58,7 +58,7 @@ def test_measures_keep_every_digit_at_every_scale_and_those_with_units_are_in_th
 
 
 @pytest.mark.parametrize("power", [-600, 600])
-def test_figures_and_findings_are_the_same_at_every_scale(power):
+def test_figures_and_findings_do_not_depend_on_scale(power):
     x = points()
     plain, extreme = (read_cloud(Rows(result)) for result in (x, np.ldexp(x, power)))
     assert sample_size(extreme) == sample_size(plain)
@@ -71,7 +71,7 @@ def test_figures_and_findings_are_the_same_at_every_scale(power):
 
 
 @pytest.mark.parametrize(("power", "source"), [(600, 600), (-600, -600), (600, 599), (140, 160), (-160, -140)])
-def test_a_curve_towards_other_points_keeps_the_proportion_of_both(power, source):
+def test_curve_towards_other_points_keeps_relative_scale(power, source):
     def lines(power, source):
         cloud, baseline = read_cloud(Rows(np.ldexp(points(), power))), read_cloud(Rows(np.ldexp(points() ** 3, source)))
         S = covariance_in_units_of(cloud, baseline)
@@ -82,7 +82,7 @@ def test_a_curve_towards_other_points_keeps_the_proportion_of_both(power, source
 
 
 @pytest.mark.parametrize(("power", "end"), [(-1000, -1), (1000, 0)])
-def test_beside_points_of_another_order_of_size_one_covariance_decides(power, end):
+def test_far_larger_covariance_dominates_curve(power, end):
     cloud, baseline = read_cloud(Rows(np.ldexp(points(), power))), read_cloud(Rows(points()[::2] ** 3))
     S = covariance_in_units_of(cloud, baseline)
     values = zeta_lines(cloud, [lambda _: S])[0][-1]["values"]
@@ -90,7 +90,7 @@ def test_beside_points_of_another_order_of_size_one_covariance_decides(power, en
     assert values[0] != pytest.approx(values[-1], rel=1e-3)
 
 
-def test_coordinates_that_leave_float64_have_a_reason_and_the_partition_function_sees_the_scale():
+def test_overflowing_coordinates_have_a_reason():
     x = np.array([[1.7e308, 1.7e308], [-1.7e308, -1.7e308], [1.6e308, 1.7e308]])
     data = projection(read_cloud(Rows(x)))
     assert (data["x"], data["reason"]) == ([], OUT_OF_RANGE)
@@ -104,7 +104,7 @@ def test_coordinates_that_leave_float64_have_a_reason_and_the_partition_function
 
 @pytest.mark.parametrize("first", [0.0, 1e-200, 1e-320])
 @pytest.mark.parametrize("power", [0, 600])
-def test_rows_that_are_far_larger_than_those_before_count_in_full(first, power):
+def test_far_larger_later_rows_count_fully(first, power):
     head, tail = first * np.ones((CHUNK_ROWS + 5, 3)), points(2000, 3)
     zeros = read_cloud(Rows(np.concatenate([0 * head, tail])), seed=3)
     results = read_cloud(Rows(np.concatenate([head, np.ldexp(tail, power)])), seed=3)
@@ -117,7 +117,7 @@ def test_rows_that_are_far_larger_than_those_before_count_in_full(first, power):
 
 
 @pytest.mark.parametrize("power", [-100, 100])
-def test_float32_is_measured_as_it_is(power):
+def test_float32_is_measured_without_scaling(power):
     x = points().astype(np.float32)
     plain, extreme = (read_cloud(Rows(result)) for result in (x, np.ldexp(x, power)))
     assert extreme.unit == 1
