@@ -1,4 +1,4 @@
-"""Random token numbers of two classes, as a DataLoader gives them."""
+"""Random token ids of two classes, in batches like those of a DataLoader."""
 
 import torch
 

@@ -11,7 +11,7 @@ DOCUMENTS = np.repeat(np.arange(30), 10)
 
 
 def matrix(tmp_path, name, seed, groups=None, documents=DOCUMENTS):
-    """Points near those of their documents, and of nothing else."""
+    """Return rows that cluster by document."""
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(30, 3))[DOCUMENTS] + 0.1 * draw.normal(size=(300, 3))
     lines = [f"{document}," + ",".join(map(str, row)) for document, row in zip(documents, x, strict=True)]
@@ -25,7 +25,7 @@ def errors(first, second):
     return {slug: np.linalg.norm(score["parts"]) for slug, score in scores.items()}
 
 
-def test_groups_of_either_embedding_count_and_one_of_all_rows_leaves_no_interval(tmp_path):
+def test_groups_of_either_embedding_set_blocks(tmp_path):
     plain, second = matrix(tmp_path, "plain", 0), matrix(tmp_path, "other", 1)
     grouped = matrix(tmp_path, "grouped", 1, "document")
     forward, back = errors(plain, grouped), errors(grouped, plain)

@@ -7,7 +7,7 @@ from isoscope.files.span import Span
 from workers.training.tasks.questions import find_answer, read_answers
 
 
-def test_answers_are_read_as_squad_writes_them_and_the_first_that_is_found_counts():
+def test_squad_answers_are_read_and_first_found_counts():
     rows = [{"text": ["a film", "film"], "answer_start": [4, 6]}, {"text": ["7"], "answer_start": [0], "id": "x"}]
     answers = read_answers([json.dumps(row) for row in rows], "answers")
     assert answers == [Span(["a film", "film"], [4, 6]), Span(["7"], [0])]
@@ -29,7 +29,7 @@ def test_answers_are_read_as_squad_writes_them_and_the_first_that_is_found_count
         ('{"text": [], "answer_start": []}', "expected one or more"),
     ],
 )
-def test_what_is_no_answer_is_told_with_its_row(value, sentence):
+def test_invalid_answer_is_refused_by_row(value, sentence):
     good = '{"text": ["film"], "answer_start": [4]}'
     with pytest.raises(InvalidError) as caught:
         read_answers([good, value], "answers")
@@ -51,5 +51,5 @@ def test_what_is_no_answer_is_told_with_its_row(value, sentence):
         ("cast", 2, None),
     ],
 )
-def test_an_answer_is_where_the_row_says_or_where_alone_the_text_has_it(text, start, span):
+def test_answer_is_found_at_its_start_or_only_occurrence(text, start, span):
     assert find_answer(Span([text], [start]), "a bad film and plot, so film") == span

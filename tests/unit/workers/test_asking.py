@@ -23,7 +23,7 @@ def run(position, lam, *, seed=0, performance=None, isotropy=None, status=RunSta
 
 
 @given(st.lists(st.tuples(VALUES, VALUES), max_size=12))
-def test_the_front_is_what_nothing_dominates_and_optuna_s_best_trials(points):
+def test_pareto_front_matches_optuna_and_brute_force(points):
     study = optuna.create_study(directions=["maximize", "maximize"])
     for point in points:
         study.add_trial(optuna.trial.create_trial(values=list(point)))
@@ -36,7 +36,7 @@ def test_the_front_is_what_nothing_dominates_and_optuna_s_best_trials(points):
     assert pareto_front(points) == brute
 
 
-def test_trials_are_runs_in_their_order_with_as_many_seeds_as_the_baseline():
+def test_trials_group_runs_with_seeds_of_baseline():
     runs = [run(0, 0, performance=0.5), run(1, 0, seed=1, performance=0.7), run(2, 1.0, performance=0.9)]
     runs.append(run(3, 1.0, seed=1, status=RunStatus.RUNNING))
     baseline, first = group_trials(runs)
@@ -45,7 +45,7 @@ def test_trials_are_runs_in_their_order_with_as_many_seeds_as_the_baseline():
 
 
 @pytest.mark.parametrize("least_size", [None, 0.01])
-def test_a_lambda_goes_onto_its_axis_and_back(least_size):
+def test_lambda_axis_is_invertible(least_size):
     search = Search(lam_low=-5, lam_high=0.5, least_size=least_size)
     for lam in (-5.0, -1.234, -0.02, 0.02, 0.5):
         assert search.lambda_at(search.axis_position(lam)) == pytest.approx(lam)
@@ -54,7 +54,7 @@ def test_a_lambda_goes_onto_its_axis_and_back(least_size):
     assert (search.lambda_at(low), search.lambda_at(high)) == (-5, 0.5)
 
 
-def test_in_the_logarithm_as_much_is_tried_between_small_sizes_as_between_great_ones():
+def test_logarithmic_axis_is_uniform_in_decades():
     search = Search(lam_low=0.01, lam_high=1, least_size=0.01)
     low, high = search.axis
     assert search.lambda_at((low + high) / 2) == pytest.approx(0.1)
@@ -62,7 +62,7 @@ def test_in_the_logarithm_as_much_is_tried_between_small_sizes_as_between_great_
         Search(lam_low=-1, lam_high=1, least_size=2)
 
 
-def test_the_study_of_rows_holds_what_they_came_to():
+def test_study_holds_trial_results():
     search = Search(lam_low=-2, lam_high=2, zeta_low=0, zeta_high=1)
     pruned = run(2, -1.0, status=RunStatus.PRUNED)
     pruned.results = RunResults(metrics={}, selection=Selected(history=[(4, 0.25), (8, None)]))
@@ -79,7 +79,7 @@ def test_the_study_of_rows_holds_what_they_came_to():
     assert trials[1].intermediate_values == {4: 0.25}
 
 
-def test_with_two_objectives_both_are_told_and_what_lacks_one_has_failed():
+def test_two_objectives_give_two_values_or_failure():
     search = Search(lam_low=-2, lam_high=2, objective=Objective.PERFORMANCE_AND_ISOTROPY)
     rows = [run(0, 0, performance=0.5, isotropy=0.1), run(1, 1.5, performance=0.75, isotropy=0.5)]
     rows += [run(2, 1.0, performance=0.5), run(3, -1.0, status=RunStatus.PRUNED)]
@@ -91,7 +91,7 @@ def test_with_two_objectives_both_are_told_and_what_lacks_one_has_failed():
 @given(
     st.lists(st.lists(VALUES, min_size=3, max_size=3), min_size=0, max_size=8), st.lists(VALUES, min_size=1, max_size=3)
 )
-def test_a_run_is_given_up_below_the_median_of_enough_others_at_its_step(other_values, own_values):
+def test_run_is_pruned_below_median_of_other_runs(other_values, own_values):
     steps = (2, 4, 6)
     histories = [list(zip(steps, values, strict=True)) for values in other_values]
     expected = False

@@ -15,14 +15,14 @@ CONTEXT = "the film was very good and the plot was so dull and the cast is great
 
 
 def by_hand(starts, ends, inside):
-    """The best span of one row: every pair of the likeliest starts and ends looked at."""
+    """Return the best span of one row from all pairs of its likeliest starts and ends."""
     positions = [i for i in range(len(inside)) if inside[i]]
     likely = [sorted(positions, key=lambda i: -float(logits[i]))[:N_BEST] for logits in (starts, ends)]
     spans = [(float(starts[s] + ends[e]), s, e) for s in likely[0] for e in likely[1] if 0 <= e - s < ANSWER_TOKENS]
     return max(spans, default=(-math.inf, None, None))
 
 
-def test_the_best_span_is_that_of_all_pairs():
+def test_best_span_matches_all_pairs():
     draw = torch.Generator().manual_seed(0)
     starts, ends = torch.randn(2, 40, 70, generator=draw)
     inside = torch.rand(40, 70, generator=draw) < 0.9
@@ -32,7 +32,7 @@ def test_the_best_span_is_that_of_all_pairs():
         assert (float(score[row]), int(start[row]), int(end[row])) == pytest.approx(expected)
 
 
-def test_an_answer_has_thirty_tokens_at_most_and_a_question_alone_none():
+def test_answer_has_at_most_thirty_tokens():
     starts, ends = torch.zeros(2, 1, 60)
     starts[0, 5], ends[0, 35], ends[0, 34] = 9, 9, 1
     score, start, end = best_spans(starts, ends, torch.ones(1, 60, dtype=torch.bool))
@@ -48,13 +48,13 @@ def make_rows():
 
 
 def gather(rows, answer_texts, order, size):
-    """What a model gives that is sure of the wanted words wherever it sees them, and surer of those of the question."""
+    """Return metrics of a model that finds the answers but scores spans in the question higher."""
     predictions = BestAnswers(rows, order)
     for begin in range(0, len(order), size):
-        some = order[begin : begin + size]
-        batch = rows.collate([rows.dataset[int(row)] for row in some])
+        rows_of_batch = order[begin : begin + size]
+        batch = rows.collate([rows.dataset[int(row)] for row in rows_of_batch])
         starts, ends = torch.zeros(2, *batch["input_ids"].shape)
-        for i, row in enumerate(some):
+        for i, row in enumerate(rows_of_batch):
             window = rows.windows[row]
             answer = CONTEXT.index(answer_texts[window.question])
             starts[i, 1], ends[i, 2] = 50, 50
@@ -65,7 +65,7 @@ def gather(rows, answer_texts, order, size):
     return {name: score.value for name, score in predictions.metrics().items()}
 
 
-def test_windows_are_merged_in_any_order_scored_as_torchmetrics_does_and_unanswered_ones_wrong():
+def test_merged_windows_score_as_torchmetrics():
     rows, answer_texts = make_rows()
     assert len(rows) == 6
     answers = gather(rows, answer_texts, np.arange(6), 4)

@@ -12,7 +12,7 @@ def metrics(names, right, predicted):
     return classes.metrics()
 
 
-def test_f1_is_that_of_the_second_of_two_labels_and_scores_without_two_classes_are_undefined():
+def test_f1_is_of_second_label_and_needs_it_among_rows():
     assert metrics(["no", "yes"], [0, 1, 1], [1, 1, 0])["f1"] == Score(0.5)
     for predicted in ([0, 0], [0, 1]):
         f1 = metrics(["no", "yes"], [0, 0], predicted)["f1"]

@@ -10,7 +10,7 @@ CONFIG = RunConfig(
 )
 
 
-def test_a_row_without_a_text_is_named_and_no_rows_at_all_are_refused():
+def test_row_without_text_and_empty_data_are_refused():
     columns = {"t": ["a", None, "c"], "l": ["no", "yes", "no"]}
     with pytest.raises(InvalidError, match="Row 2 has no text in column 't': fill it in or leave the row out"):
         Classification(CONFIG).encode(columns, tokenizer=None, max_length=8)
@@ -18,7 +18,7 @@ def test_a_row_without_a_text_is_named_and_no_rows_at_all_are_refused():
         _draw_subset({"t": []}, None)
 
 
-def test_a_subset_is_the_same_rows_of_every_column_in_their_order():
+def test_subset_draws_same_rows_of_every_column():
     columns = {"t": [f"text {i}" for i in range(100)], "l": list(range(100))}
     subset, numbers = _draw_subset(columns, 10)
     assert subset == _draw_subset(columns, 10).columns

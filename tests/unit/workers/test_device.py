@@ -10,7 +10,7 @@ from workers.models import choose_device, device_name
     ("device", "visible", "expected"),
     [("cuda:0", None, "0"), ("cuda:1", None, "1"), ("cuda", "5", "5"), ("cuda:1", "4,7", "7"), ("cpu", "4,7", "4,7")],
 )
-def test_the_process_sees_only_its_own_gpu(monkeypatch, device, visible, expected):
+def test_process_sees_only_its_gpu(monkeypatch, device, visible, expected):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -18,5 +18,5 @@ def test_the_process_sees_only_its_own_gpu(monkeypatch, device, visible, expecte
     assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
 
 
-def test_a_device_has_a_name():
+def test_device_has_a_name():
     assert device_name(torch.device("cpu"))

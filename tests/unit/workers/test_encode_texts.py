@@ -20,7 +20,7 @@ def table(tmp_path):
     return path
 
 
-def test_rows_without_a_text_are_left_out_and_counted_and_a_pair_needs_both(table):
+def test_rows_without_text_are_left_out_and_counted(table):
     texts = load_texts(table, "rows.csv", config(label_column="gold"))
     assert texts.rows == [("one, two",), ("three",), ("four",)]
     assert (texts.numbers, texts.labels, texts.n_empty) == ([1, 3, 4], ["1", "1", ""], 1)
@@ -31,14 +31,14 @@ def test_rows_without_a_text_are_left_out_and_counted_and_a_pair_needs_both(tabl
     }
 
 
-def test_ids_are_kept_as_ground_truth_names_them(tmp_path):
+def test_ids_are_normalized_as_in_ground_truth(tmp_path):
     (path := tmp_path / "stored").write_text('{"_id": 3.0, "a": "x"}\n{"_id": 4, "a": ""}\n{"_id": " d5", "a": "y"}\n')
     texts = load_texts(path, "t.jsonl", config(), ids="_id")
     assert texts.ids == ["3", "d5"]
     assert list(texts.annotations()) == ["name", "id"]
 
 
-def test_a_text_file_has_a_text_a_line_and_a_column_without_any_is_refused(tmp_path):
+def test_text_file_is_read_by_line_and_empty_column_refused(tmp_path):
     (path := tmp_path / "stored").write_text("\ufeffone\n\n  \ntwo\n", encoding="utf-8")
     texts = load_texts(path, "texts.txt", config(text_columns=["line"]))
     assert (texts.rows, texts.numbers, texts.n_empty) == ([("one",), ("two",)], [1, 4], 2)
@@ -47,7 +47,7 @@ def test_a_text_file_has_a_text_a_line_and_a_column_without_any_is_refused(tmp_p
         load_texts(path, "t.csv", config())
 
 
-def test_of_many_texts_some_are_drawn_by_the_seed_and_names_are_one_short_line(tmp_path):
+def test_texts_are_sampled_by_seed_and_names_are_short(tmp_path):
     (path := tmp_path / "stored").write_text("".join(f"text {i}\n" for i in range(1, 101)))
     drawn = [load_texts(path, "t.txt", config(text_columns=["line"], max_rows=10, seed=s)) for s in (0, 0, 1)]
     assert drawn[0].numbers == sorted(drawn[0].numbers) == drawn[1].numbers != drawn[2].numbers

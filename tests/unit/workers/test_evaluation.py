@@ -62,14 +62,14 @@ def make_model(n_labels=2):
 
 
 def layers_of(model, rows):
-    """The tokens [n, 8] of each layer of each text, one by one and so without padding."""
+    """Return the tokens [n, 8] of each text by layer, computed one text at a time without padding."""
     with torch.no_grad():
         texts = [model(torch.tensor([ids]), output_hidden_states=True) for ids in rows.dataset["input_ids"]]
     return [[states[0] for states in layer] for layer in zip(*(text.hidden_states[1:] for text in texts), strict=True)]
 
 
 def clouds(model, rows):
-    """Tokens [n, 8] and first tokens of each layer, and the logits."""
+    """Return the tokens [n, 8] and first tokens of each layer, and the logits."""
     layers = layers_of(model, rows)
     with torch.no_grad():
         logits = [model(torch.tensor([ids])).logits[0] for ids in rows.dataset["input_ids"]]
@@ -78,7 +78,7 @@ def clouds(model, rows):
 
 
 def by_hand(x):
-    """What moments tell of points, from the points."""
+    """Compute the measures of moments from the points."""
     cosines = CosineMoments(x.shape[1])
     cosines.update(x)
     raw = anisotropy(eigenvalues(x.T.double() @ x.double()), 3)
@@ -92,7 +92,7 @@ def by_hand(x):
 
 
 def pairs_by_hand(x, labels):
-    """What pairs of points tell, from the points."""
+    """Compute the measures of pairs from the points."""
     return {
         "twonn": twonn(nearest_neighbours(x, 2)).dimension.value,
         "persistent_entropy": persistent_entropy(barcode(x)).value,
@@ -100,7 +100,7 @@ def pairs_by_hand(x, labels):
     }
 
 
-def test_all_validation_rows_are_measured_without_their_padding_layer_by_layer_and_by_sentence():
+def test_evaluation_measures_layers_and_sentences_without_padding():
     model, rows = make_model(), make_rows(60)
     result = evaluate(model, make_rows(10), rows, make_task(), Progress())
     tokens, first, logits = clouds(model, rows)
@@ -147,12 +147,12 @@ def test_all_validation_rows_are_measured_without_their_padding_layer_by_layer_a
     for measure, values in results["by_layer"].items():
         assert values["values"] == pytest.approx([layer[measure] for layer in expected], rel=1e-3), measure
         assert values["reasons"] == [None, None]
-    of_texts = ("isoscore_unbiased", "twonn", "persistent_entropy", "silhouette")
+    text_measures = ("isoscore_unbiased", "twonn", "persistent_entropy", "silhouette")
     tokens = {measure: int(rows.token_counts.sum()) for measure in expected[0]}
-    assert results["by_layer_n"] == tokens | dict.fromkeys(of_texts, 60)
+    assert results["by_layer_n"] == tokens | dict.fromkeys(text_measures, 60)
 
 
-def test_shrinkage_goes_towards_training_tokens():
+def test_shrinkage_target_is_training_tokens():
     model, train = make_model(), make_rows(30)
     result = evaluate(model, train, make_rows(60), make_task(evaluation_zeta=1), Progress())
     tokens, _, _ = clouds(model, train)
@@ -162,7 +162,7 @@ def test_shrinkage_goes_towards_training_tokens():
 
 
 @pytest.mark.parametrize(("n_labels", "average"), [(2, "binary"), (3, "macro")])
-def test_the_metric_asked_for_is_the_performance(n_labels, average):
+def test_performance_is_configured_metric(n_labels, average):
     model, rows = make_model(n_labels), make_rows(60, n_labels)
     result = evaluate(model, make_rows(10), rows, make_task(n_labels, metric="f1"), Progress())
     predictions = clouds(model, rows)[2].argmax(1).tolist()
@@ -171,7 +171,7 @@ def test_the_metric_asked_for_is_the_performance(n_labels, average):
     assert result.results.f1_positive == ("1" if average == "binary" else None)
 
 
-def test_the_first_token_is_found_behind_padding_on_the_left_and_a_loss_that_is_not_a_number_is_refused():
+def test_left_padding_is_skipped_and_nan_loss_refused():
     model = make_model()
     right, left = (
         evaluate(model, rows, rows, make_task(), Progress()).results.dump()["reference"]["layers"]
@@ -183,7 +183,7 @@ def test_the_first_token_is_found_behind_padding_on_the_left_and_a_loss_that_is_
         observe(model, make_rows(5), np.arange(5), make_task(), Progress())
 
 
-def test_a_causal_model_is_measured_by_its_last_tokens_on_whichever_side_padding_is():
+def test_causal_model_is_measured_by_last_tokens():
     torch.manual_seed(0)
     sizes = {"n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 16}
     model = GPT2ForSequenceClassification(GPT2Config(vocab_size=50, pad_token_id=0, num_labels=2, **sizes)).eval()
@@ -191,7 +191,7 @@ def test_a_causal_model_is_measured_by_its_last_tokens_on_whichever_side_padding
     results = evaluate(model, rows, rows, make_task(), Progress()).results.dump()
     layers = layers_of(model, rows)
     last = torch.stack([text[-1] for text in layers[-1]])
-    # The first token, which knows nothing of its text, is not what the reference looks at either.
+    # The reference uses the last token too, because the first sees nothing of its text.
     reference = [
         isoscore_from_covariance(shrink(torch.stack([t[-1] for t in texts]).T.cov(), torch.cat(texts).T.cov(), 0.75))
         for texts in layers
@@ -204,7 +204,7 @@ def test_a_causal_model_is_measured_by_its_last_tokens_on_whichever_side_padding
     assert {m: results["by_layer"][m]["values"][-1] for m in expected} == pytest.approx(expected, rel=1e-3)
 
 
-def test_pairs_of_many_rows_are_those_of_some_that_every_run_draws(monkeypatch):
+def test_pairs_use_same_sample_in_every_run(monkeypatch):
     monkeypatch.setattr(sentences, "PAIR_ROWS", 25)
     model, rows = make_model(), make_rows(60)
     evaluations = (evaluate(model, rows, rows, make_task(batch_size=size), Progress()) for size in (3, 16))
@@ -217,7 +217,7 @@ def test_pairs_of_many_rows_are_those_of_some_that_every_run_draws(monkeypatch):
         assert results["sentences"]["last_layer"]["mean_cosine"]["n"] == 60
 
 
-def test_a_text_that_occurs_again_does_not_count_for_twonn():
+def test_repeated_texts_do_not_count_for_twonn():
     model, rows = make_model(), make_rows(40)
     twice = TokenizedRows(
         datasets.concatenate_datasets([rows.dataset] * 2), np.tile(rows.token_counts, 2), rows.collate
@@ -227,7 +227,7 @@ def test_a_text_that_occurs_again_does_not_count_for_twonn():
     assert (doubled["by_layer_n"]["twonn"], doubled["by_layer_n"]["persistent_entropy"]) == (40, 80)
 
 
-def test_what_has_no_value_at_a_layer_says_why():
+def test_undefined_layer_value_states_reason():
     model = make_model()
     result = evaluate(model, make_rows(3), make_rows(1), make_task(), Progress())
     by_layer = result.results.dump()["by_layer"]
@@ -240,7 +240,7 @@ def test_what_has_no_value_at_a_layer_says_why():
     assert result.figures == {}
 
 
-def test_a_metric_that_is_undefined_says_why():
+def test_undefined_metric_states_reason():
     class Silent(Classification):
         def make_collector(self, rows, order):
             return Undefined()

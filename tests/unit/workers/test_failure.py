@@ -10,7 +10,7 @@ from workers.failure import Failure, NotFiniteError, OtherProcessError, failure_
 from workers.training.run_spec import OutOfMemoryError
 
 
-def test_what_no_database_can_keep_of_a_text_is_replaced_and_failures_elsewhere_keep_their_kind():
+def test_failure_text_is_storable_and_keeps_its_cause():
     assert log_and_describe(InvalidError("got a\0b and \ud800, ζ")) == "got a\ufffdb and ?, ζ"
     assert log_and_describe(ImportError("cannot import name 'x' from 'transformers'")) == (
         "The worker has a library that is missing or too old: cannot import name 'x' from 'transformers'. Install what "
@@ -20,10 +20,10 @@ def test_what_no_database_can_keep_of_a_text_is_replaced_and_failures_elsewhere_
     assert failure_of(OtherProcessError(failure)) == failure
 
 
-def test_a_database_that_is_away_is_no_failure_of_the_job(tmp_path):
-    away = OperationalError("select 1", {}, ConnectionError("gone"))
+def test_database_outage_is_not_recorded_as_failure(tmp_path):
+    outage = OperationalError("select 1", {}, ConnectionError("gone"))
     with pytest.raises(OperationalError, match="gone"):
-        record(away, create_sessions(f"sqlite:///{tmp_path}/none.sqlite"), update(Run))
+        record(outage, create_sessions(f"sqlite:///{tmp_path}/none.sqlite"), update(Run))
 
 
 @pytest.mark.parametrize(
@@ -40,5 +40,5 @@ def test_a_database_that_is_away_is_no_failure_of_the_job(tmp_path):
         (ArithmeticError("two"), FailureCause.UNSPECIFIED, None),
     ],
 )
-def test_a_failure_is_of_the_kind_that_its_error_is_of(error, cause, field):
+def test_failure_cause_follows_error(error, cause, field):
     assert failure_of(error)[1:] == (cause, field)

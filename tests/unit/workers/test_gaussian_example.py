@@ -16,7 +16,7 @@ def example():
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_file_is_what_the_code_makes_anew(example):
+def test_stored_example_matches_code(example):
     document = gaussian_example()
     assert document.keys() == example.keys()
     for key in ("n", "draws", "drawn", "rows", "zetas", "reason"):
@@ -28,8 +28,8 @@ def test_the_file_is_what_the_code_makes_anew(example):
         assert again["mean"] == pytest.approx(curve["mean"], abs=1e-4)
 
 
-def test_the_truth_is_known_in_closed_form_and_only_the_bias_correction_finds_it_in_few_rows(example):
-    # Variances of 2 on average and of 14 / 3 when squared: PR = 768 * 4 / (14 / 3).
+def test_only_bias_corrected_score_finds_truth_in_few_rows(example):
+    # The variances average 2 and their squares 14 / 3, so PR = 768 * 4 / (14 / 3).
     truth = (768 * 12 / 14 - 1) / 767
     assert example["truth"] == pytest.approx(truth, abs=1e-5)
     assert example["rows"][:-1] == [8 * 2**power for power in range(12)]
@@ -37,7 +37,7 @@ def test_the_truth_is_known_in_closed_form_and_only_the_bias_correction_finds_it
     assert example["isoscore"]["mean"][at] < 0.1
     assert example["isoscore_unbiased"]["mean"][at] == pytest.approx(truth, abs=0.05)
     assert example["full"]["isoscore_unbiased"] == pytest.approx(truth, abs=1e-3)
-    # As the convention of the poster's algorithm has it, 700 rows score 0.53 to 0.81 at zeta 0.2 to 0.8.
+    # By the convention of the poster, 700 rows score 0.53 to 0.81 at zeta 0.2 to 0.8.
     below, above = (example["rows"].index(m) for m in (512, 1024))
     for curve, expected in zip(example["isoscore_star"], (0.53, 0.64, 0.74, 0.81), strict=True):
         assert curve["mean"][below] < expected + 0.02

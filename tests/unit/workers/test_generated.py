@@ -9,7 +9,7 @@ from workers.files import jsonl_file, npy_file
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("size", [1, 7, 4096])
-def test_an_npy_file_is_read_back_by_numpy_whatever_the_size_of_a_read(dtype, size):
+def test_npy_stream_reads_back_at_any_read_size(dtype, size):
     x = np.random.default_rng(0).normal(size=(10, 3)).astype(dtype)
     stream = npy_file(10, 3, x.dtype, iter([x[:4], x[4:9], x[9:]]))
     content = b"".join(iter(lambda: stream.read(size), b""))
@@ -18,7 +18,7 @@ def test_an_npy_file_is_read_back_by_numpy_whatever_the_size_of_a_read(dtype, si
     assert np.array_equal(read, x)
 
 
-def test_blocks_are_written_row_after_row_and_taken_as_they_are_read():
+def test_npy_blocks_are_row_major_and_lazy():
     x = np.asfortranarray(np.arange(6.0).reshape(2, 3))
     assert np.load(io.BytesIO(npy_file(2, 3, x.dtype, [x]).read())).tolist() == x.tolist()
     received = []
@@ -32,7 +32,7 @@ def test_blocks_are_written_row_after_row_and_taken_as_they_are_read():
     assert len(received) < 10
 
 
-def test_json_lines_hold_every_column_of_every_row_of_one_length():
+def test_jsonl_holds_every_row_and_refuses_unequal_columns():
     rows = [("a", "1"), ('"b"', ""), ("ü\n", "3")] * 3000
     stream = jsonl_file({"name": (row[0] for row in rows), "label": (row[1] for row in rows)})
     assert [tuple(json.loads(line).values()) for line in stream.read().splitlines()] == rows

@@ -1,4 +1,4 @@
-"""Heads of every architecture: what a row is given does not depend on the rows that it is padded beside."""
+"""Heads of every architecture: the output of a row does not depend on padding."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def make_task(kind, model="tiny-bert", seed=0, **changes):
 
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("name", MODELS)
-def test_padding_changes_no_output_and_every_weight_has_a_gradient(models_dir, name, kind):
+def test_padding_changes_no_output_and_all_weights_have_gradients(models_dir, name, kind):
     task = make_task(kind, name)
     model, tokenizer = load_model(ModelSource(models_dir / name, None), task)
     rows = task.encode(COLUMNS, tokenizer, max_input_length(model, tokenizer, 128))
@@ -52,11 +52,11 @@ def test_padding_changes_no_output_and_every_weight_has_a_gradient(models_dir, n
     torch.testing.assert_close(batched.loss, losses.mean())
     (batch,) = rows.batches(range(3), 3, model.device)
     model(**batch).loss.backward()
-    # Several processes wait for each gradient.
+    # Training in several processes waits for every gradient.
     assert [weights for weights, parameter in model.named_parameters() if parameter.grad is None] == []
 
 
-def test_a_head_of_another_shape_is_drawn_by_the_seed_and_checkpointing_refused_where_there_is_none(models_dir):
+def test_new_head_is_drawn_by_seed_and_checkpointing_needs_support(models_dir):
     source = ModelSource(models_dir / "tiny-bert", None)
     heads = [load_model(source, make_task("regression", seed=seed))[0].classifier.weight for seed in (0, 0, 1)]
     assert heads[0].shape == (1, 16)
@@ -72,7 +72,7 @@ def test_a_head_of_another_shape_is_drawn_by_the_seed_and_checkpointing_refused_
 @pytest.mark.parametrize(
     ("name", "typed"), [("tiny-bert", True), ("tiny-albert", True), ("tiny-roberta", False), ("tiny-gpt2", False)]
 )
-def test_the_second_of_two_texts_is_of_another_type_only_to_models_that_know_two(models_dir, name, typed):
+def test_second_text_has_type_id_only_if_model_has_two(models_dir, name, typed):
     model, _ = load_model(ModelSource(models_dir / name, None), make_task("classification", name))
     tokenizer = make_tokenizer()
     tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]

@@ -12,7 +12,7 @@ from tests.waiting import wait_for
 from workers.training.log import BYTES, EARLIER_BYTES, EARLIER_LINES, LINES, Log
 
 
-def test_what_is_logged_and_what_libraries_write_is_kept_over_all_attempts(tmp_path):
+def test_log_keeps_records_and_output_of_all_attempts(tmp_path):
     log = Log(tmp_path)
     with log.capture_output():
         pass
@@ -28,7 +28,7 @@ def test_what_is_logged_and_what_libraries_write_is_kept_over_all_attempts(tmp_p
     assert (second, third) == ("a word of C", "the second attempt")
 
 
-def test_what_is_logged_is_on_the_console_but_how_far_the_work_is_stands_in_the_file_alone(tmp_path, capfd):
+def test_progress_is_logged_to_file_only(tmp_path, capfd):
     handler = logging.StreamHandler(sys.stderr)
     logging.getLogger().addHandler(handler)
     try:
@@ -47,7 +47,7 @@ def test_what_is_logged_is_on_the_console_but_how_far_the_work_is_stands_in_the_
     assert step.endswith("INFO workers.training: step 3")
 
 
-def test_of_a_long_log_the_last_lines_are_told_and_none_in_part(tmp_path):
+def test_tail_has_last_complete_lines(tmp_path):
     (tmp_path / LOG_NAME).write_text("\n".join(f"line {number}" for number in range(1000)))
     lines = Log(tmp_path).tail().splitlines()
     assert (len(lines), lines[0], lines[-1]) == (LINES, "line 800", "line 999")
@@ -59,7 +59,7 @@ def test_of_a_long_log_the_last_lines_are_told_and_none_in_part(tmp_path):
     assert Log(tmp_path).tail() == "a\ufffdb \ufffd"
 
 
-def test_the_last_lines_are_told_while_there_are_new_ones_also_after_an_outage(tmp_path):
+def test_tail_is_sent_on_change_and_after_outage(tmp_path):
     log, tails = Log(tmp_path), []
 
     def send(tail):
@@ -75,7 +75,7 @@ def test_the_last_lines_are_told_while_there_are_new_ones_also_after_an_outage(t
     assert 2 <= len(tails) <= 4
 
 
-def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
+def test_tail_sending_ends_with_failed_job(tmp_path):
     log, tails = Log(tmp_path), []
 
     def fail():
@@ -92,7 +92,7 @@ def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
     assert tails == ["one"]
 
 
-def test_of_each_earlier_attempt_the_last_lines_are_kept_and_many_make_no_endless_log(tmp_path):
+def test_tail_keeps_last_lines_of_earlier_attempts(tmp_path):
     log = Log(tmp_path)
     for attempt in (1, 2, 3):
         log.begin(attempt, "here/cpu", None)
@@ -116,7 +116,7 @@ def test_of_each_earlier_attempt_the_last_lines_are_kept_and_many_make_no_endles
     assert "=== Attempt 499 on" in tail
 
 
-def test_an_attempt_elsewhere_goes_on_with_the_log_of_the_row(tmp_path):
+def test_attempt_on_other_worker_continues_stored_log(tmp_path):
     log = Log(tmp_path)
     log.begin(2, "there/cpu", "=== Attempt 1 on here/cpu\nstep 5")
     log.begin(3, "there/cpu", "not a second time")

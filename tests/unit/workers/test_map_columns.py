@@ -46,7 +46,7 @@ def color_columns_of(upload, rows=None, **chosen):
     return {column.name: column for column in selected}
 
 
-def test_fractions_and_many_numbers_are_a_scale_and_the_rest_labels_by_frequency(tmp_path):
+def test_fractions_are_a_scale_and_other_values_labels(tmp_path):
     columns = color_columns_of(csv(tmp_path, COLUMNS))
     assert set(columns) == {"price", "year", "stars", "topic"}
     assert (columns["price"].labels, columns["year"].labels) == (None, None)
@@ -60,7 +60,7 @@ def test_fractions_and_many_numbers_are_a_scale_and_the_rest_labels_by_frequency
     assert np.isnan(color_columns_of(csv(tmp_path, {"price": prices}))["price"].values[-2:]).all()
 
 
-def test_dates_are_a_scale_of_days_whose_values_read_as_dates(tmp_path):
+def test_dates_are_a_scale_of_days(tmp_path):
     first = date(2021, 3, 1)
     days = [(first + timedelta(days=31 * i)).isoformat() for i in range(N - 2)]
     columns = color_columns_of(
@@ -76,13 +76,13 @@ def test_dates_are_a_scale_of_days_whose_values_read_as_dates(tmp_path):
 
 
 @pytest.mark.parametrize("without", [[], [0, 5]])
-def test_rows_are_those_of_the_map(tmp_path, without):
+def test_color_values_follow_map_rows(tmp_path, without):
     remaining = [i for i in range(N) if i not in without]
     values = color_columns_of(csv(tmp_path, COLUMNS), rows=[1, 3], without_rows=without)["price"].values
     assert values.tolist() == [remaining[1] / 4, remaining[3] / 4]
 
 
-def test_fractions_beside_lists_of_numbers_are_kept(tmp_path):
+def test_jsonl_fractions_are_color_columns(tmp_path):
     data = {"price": [*COLUMNS["price"][:-1], ""], "stars": COLUMNS["stars"]}
     columns = color_columns_of(jsonl(tmp_path, data), vectors="vector", names=None)
     assert columns["price"].values[1] == 0.25
@@ -90,7 +90,7 @@ def test_fractions_beside_lists_of_numbers_are_kept(tmp_path):
     assert columns["stars"].labels.names == ["0", "1", "2"]
 
 
-def test_too_many_words_and_columns_are_left_out_and_a_few_whole_numbers_are_labels(tmp_path):
+def test_distinct_words_columns_and_numbered_labels_are_limited(tmp_path):
     n = MAX_DISTINCT + 2
     data = {"text": [f"t{i}" for i in range(n)], "half": [f"t{i // 2}" for i in range(n)]}
     assert set(color_columns_of(csv(tmp_path, data, n))) == {"half"}

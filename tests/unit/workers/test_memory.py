@@ -15,13 +15,13 @@ def config(**changes):
 @pytest.mark.parametrize(
     ("rows", "accumulation", "expected"), [(16, 1, (8, 2)), (2, 4, (1, 8)), (15, 2, (5, 6)), (7, 1, (1, 7))]
 )
-def test_a_step_has_the_same_rows_in_smaller_batches(rows, accumulation, expected):
+def test_smaller_batches_keep_rows_per_step(rows, accumulation, expected):
     smaller = with_smaller_batch(config(batch_size=rows, accumulation=accumulation))
     assert (smaller.batch_size, smaller.accumulation) == expected
     assert smaller.batch_size * smaller.accumulation == rows * accumulation
 
 
-def test_a_single_row_cannot_be_fewer_and_the_note_tells_what_the_penalty_sees():
+def test_note_states_penalty_rows_and_single_row_cannot_shrink():
     assert with_smaller_batch(config(batch_size=1)) is None
     before = config(batch_size=16, processes=2)
     assert describe_smaller_batch(before, with_smaller_batch(before), 40) == (
@@ -32,6 +32,6 @@ def test_a_single_row_cannot_be_fewer_and_the_note_tells_what_the_penalty_sees()
 
 
 @pytest.mark.parametrize("changes", [{"regularizer": "none", "lam": 0}, {"regularizer": "spectrum"}])
-def test_where_no_penalty_is_of_rows_the_note_names_none(changes):
+def test_note_without_row_penalty_omits_it(changes):
     before = config(**changes)
     assert describe_smaller_batch(before, with_smaller_batch(before), 0).endswith("as many rows a step as before.")

@@ -15,7 +15,7 @@ def names(n):
 
 
 def nearest(x, row, k):
-    """Names and cosines by the definition, nearest first."""
+    """Return names and cosines by definition, nearest first."""
     other_rows = [i for i in range(len(x)) if i != row]
     cosines = {i: x[i] @ x[row] / np.linalg.norm(x[i]) / np.linalg.norm(x[row]) for i in other_rows}
     return [(f"word{i}", cosines[i]) for i in sorted(other_rows, key=lambda i: -cosines[i])[:k]]
@@ -25,7 +25,7 @@ def pairs(side):
     return [(neighbor["name"], pytest.approx(neighbor["cosine"], abs=1e-5)) for neighbor in side]
 
 
-def test_neighbours_are_those_of_greatest_cosine_before_and_after(x):
+def test_named_neighbors_have_largest_cosines(x):
     after = x - x.mean(0)
     neighbours = named_neighbours(names(60), torch.from_numpy(x), torch.from_numpy(after), torch.tensor([3, 41]), 4)
     assert [neighbour["name"] for neighbour in neighbours] == ["word3", "word41"]
@@ -37,7 +37,7 @@ def test_neighbours_are_those_of_greatest_cosine_before_and_after(x):
     assert len(neighbours["before"]) == 2
 
 
-def test_a_duplicate_is_a_neighbour_and_rows_of_zeros_are_not(x):
+def test_duplicate_is_a_neighbor_and_zero_row_is_not(x):
     x[7] = 2 * x[3]
     (entry,) = named_neighbours(names(60), torch.from_numpy(x), torch.from_numpy(x), torch.tensor([3]), 2)
     assert entry["before"][0] == {"name": "word7", "cosine": pytest.approx(1, abs=1e-6)}
@@ -50,7 +50,7 @@ def test_a_duplicate_is_a_neighbour_and_rows_of_zeros_are_not(x):
     assert "word5" not in {neighbor["name"] for neighbor in second["before"]}
 
 
-def test_large_and_tiny_points_keep_their_cosines_and_each_name_is_taken_once():
+def test_extreme_points_keep_cosines_and_names_are_unique():
     points = torch.tensor([[1e200, 0.0], [1e-200, 1e-200], [0.0, 3.0]], dtype=torch.float64)
     (entry,) = named_neighbours(names(3), points, points, torch.tensor([0]), 1)
     assert entry["before"] == [{"name": "word1", "cosine": pytest.approx(0.5**0.5)}]

@@ -25,10 +25,10 @@ def batch():
 
 
 @pytest.fixture
-def see(batch):
-    """Return the penalties of a configuration, the model's outputs, and the penalty of the batch by itself."""
+def compute_penalty(batch):
+    """Return a function that gives the penalty of the batch and the model's hidden states."""
 
-    def see(name="bert", step=0, inputs=batch, **changes):
+    def compute_penalty(name="bert", step=0, inputs=batch, **changes):
         torch.manual_seed(0)
         model = AutoModelForSequenceClassification.from_config(ARCHITECTURES[name]).eval()
         penalties = make_penalties(make_config(**changes), model)
@@ -37,7 +37,7 @@ def see(batch):
         outputs = model(**inputs, output_hidden_states=True)
         return penalties(outputs, inputs, step), outputs.hidden_states
 
-    return see
+    return compute_penalty
 
 
 def make_config(**changes):
@@ -57,8 +57,8 @@ def tokens(states, mask):
     return states[mask.bool()]
 
 
-def test_i_star_sees_every_token_of_all_layers_as_one_cloud(see, batch):
-    penalty, states = see(zeta=0.3)
+def test_istar_uses_tokens_of_all_layers_as_one_cloud(compute_penalty, batch):
+    penalty, states = compute_penalty(zeta=0.3)
     istar = IStar(LAM, 0.3)
     istar.set_shrinkage(torch.diag(torch.arange(1.0, 17)))
     points = union_of_layers(states, batch["attention_mask"])
@@ -81,14 +81,12 @@ def test_i_star_sees_every_token_of_all_layers_as_one_cloud(see, batch):
         ("cosreg", {"points": "mean", "layers": [1, 2]}, [1, 2], mean),
     ],
 )
-def test_the_bias_corrected_i_star_sees_texts_cosreg_tokens_each_layer_by_itself(
-    see, batch, regularizer, changes, layers, pool
-):
-    penalty, states = see(regularizer=regularizer, **changes)
+def test_unbiased_istar_and_cosreg_average_over_layers(compute_penalty, batch, regularizer, changes, layers, pool):
+    penalty, states = compute_penalty(regularizer=regularizer, **changes)
     clouds = [pool(states[layer], batch["attention_mask"]) for layer in layers]
     cosreg, unbiased = CosReg(LAM), UnbiasedIStar(LAM)
-    of_layers = [cosreg(x) if regularizer == "cosreg" else unbiased([x]) for x in clouds]
-    torch.testing.assert_close(penalty, torch.stack(of_layers).mean())
+    layer_penalties = [cosreg(x) if regularizer == "cosreg" else unbiased([x]) for x in clouds]
+    torch.testing.assert_close(penalty, torch.stack(layer_penalties).mean())
 
 
 @pytest.mark.parametrize(
@@ -103,8 +101,8 @@ def test_the_bias_corrected_i_star_sees_texts_cosreg_tokens_each_layer_by_itself
         ({"points": "tokens"}, tokens, True),
     ],
 )
-def test_entropy_sees_the_texts_of_the_last_layer_class_by_class(see, batch, changes, pool, labelled):
-    penalty, states = see(regularizer="entropy", **changes)
+def test_entropy_uses_last_layer_by_class(compute_penalty, batch, changes, pool, labelled):
+    penalty, states = compute_penalty(regularizer="entropy", **changes)
     bars, weight = changes.get("entropy_bars", "prominent"), changes.get("entropy_cluster_weight", 0)
     entropy = PersistentEntropy(LAM, bars=bars, cluster_weight=weight)
     labels = batch["labels"]
@@ -115,7 +113,7 @@ def test_entropy_sees_the_texts_of_the_last_layer_class_by_class(see, batch, cha
     assert penalty != 0
 
 
-def test_spectrum_control_sees_the_embedding_matrix_and_asks_for_no_layer(batch):
+def test_spectrum_control_uses_embedding_matrix_only(batch):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["albert"]).eval()
     penalties = make_penalties(make_config(regularizer="spectrum"), model)
     assert penalties.selectors == {}
@@ -126,10 +124,10 @@ def test_spectrum_control_sees_the_embedding_matrix_and_asks_for_no_layer(batch)
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_a_text_of_a_causal_model_is_its_last_token_that_is_not_padding(see, batch, side):
+def test_text_vector_of_causal_model_is_last_real_token(compute_penalty, batch, side):
     if side == "left":
         batch = {name: x.flip(1) if x.ndim == 2 else x for name, x in batch.items()}
-    penalty, states = see("gpt2", inputs=batch, regularizer="cosreg", points="sentence")
+    penalty, states = compute_penalty("gpt2", inputs=batch, regularizer="cosreg", points="sentence")
     last = [int(row.nonzero().max()) for row in batch["attention_mask"]]
     torch.testing.assert_close(penalty, CosReg(LAM)(states[-1][torch.arange(8), last]))
 
@@ -138,24 +136,24 @@ def test_a_text_of_a_causal_model_is_its_last_token_that_is_not_padding(see, bat
     ("regularizer", "points"),
     [("istar", "tokens"), ("cosreg", "tokens"), ("istar_unbiased", "mean"), ("entropy", "sentence")],
 )
-def test_padding_does_not_change_a_penalty_unless_it_is_included_among_tokens(see, batch, regularizer, points):
+def test_padding_changes_penalty_only_if_included(compute_penalty, batch, regularizer, points):
     for include_padding in (False, True):
-        look = partial(see, regularizer=regularizer, points=points, include_padding=include_padding)
-        penalties = [look(inputs=padded)[0].item() for padded in (batch, pad(batch, by=9))]
+        penalty_of = partial(compute_penalty, regularizer=regularizer, points=points, include_padding=include_padding)
+        penalties = [penalty_of(inputs=padded)[0].item() for padded in (batch, pad(batch, by=9))]
         same = penalties[0] == pytest.approx(penalties[1], abs=1e-5)
         assert same != (include_padding and points == "tokens")
 
 
-def test_penalties_add_up_and_of_a_part_of_the_tokens_are_drawn_by_seed_and_step(see):
+def test_penalties_add_up_and_token_draws_follow_seed_and_step(compute_penalty):
     def penalty(step, seed=0):
-        return see(step=step, seed=seed, token_fraction=0.5)[0].item()
+        return compute_penalty(step=step, seed=seed, token_fraction=0.5)[0].item()
 
     assert penalty(3) == penalty(3)
-    of_seed_0 = {penalty(step) for step in range(5)}
-    assert len(of_seed_0) == 5
-    assert of_seed_0.isdisjoint(penalty(step, seed=1) for step in range(5))
-    cosreg, entropy = (see(regularizer=name)[0] for name in ("cosreg", "entropy"))
-    penalties, _ = see(regularizer="cosreg", fixed_regularizers={"entropy": 3.0, "istar": 0})
+    penalties_of_seed_0 = {penalty(step) for step in range(5)}
+    assert len(penalties_of_seed_0) == 5
+    assert penalties_of_seed_0.isdisjoint(penalty(step, seed=1) for step in range(5))
+    cosreg, entropy = (compute_penalty(regularizer=name)[0] for name in ("cosreg", "entropy"))
+    penalties, _ = compute_penalty(regularizer="cosreg", fixed_regularizers={"entropy": 3.0, "istar": 0})
     torch.testing.assert_close(penalties, cosreg + 3.0 / LAM * entropy)
 
 
@@ -163,20 +161,20 @@ CHANGES = {
     "layers": [1], "points": "mean", "include_padding": True, "token_fraction": 0.5, "entropy_bars": "all",
     "entropy_by_label": False, "entropy_cluster_weight": 1.0, "zeta": 0.3,
 }  # fmt: skip
-"""A value of each setting that is not its default; the shrinkage covariance is estimated beside the penalties."""
+"""A non-default value of each setting; the shrinkage covariance is estimated elsewhere."""
 
 
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
-def test_the_table_of_what_is_read_is_true(see, regularizer):
+def test_option_applies_matches_penalties(compute_penalty, regularizer):
     wrong = []
     for points in (None, "tokens", "sentence"):
         if regularizer is Regularizer.UNBIASED and points == "tokens":
-            continue  # it is refused them
-        plain = see(regularizer=regularizer, points=points)[0].item()
+            continue  # refused
+        plain = compute_penalty(regularizer=regularizer, points=points)[0].item()
         for field, value in CHANGES.items():
             if regularizer is Regularizer.UNBIASED and field == "points" and points is None:
-                continue  # its own are means
-            changed = see(**{"regularizer": regularizer, "points": points, field: value})[0].item()
+                continue  # its default is means
+            changed = compute_penalty(**{"regularizer": regularizer, "points": points, field: value})[0].item()
             differs = plain != pytest.approx(changed, abs=1e-6)
             if differs != option_applies(field, {regularizer}, points and TokenPooling(points)):
                 wrong.append((points, field))
@@ -184,20 +182,20 @@ def test_the_table_of_what_is_read_is_true(see, regularizer):
 
 
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
-def test_a_shrinkage_covariance_is_estimated_for_those_that_read_its_settings(regularizer):
+def test_shrinkage_is_estimated_only_if_its_options_apply(regularizer):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     penalties = make_penalties(make_config(regularizer=regularizer, zeta=0.3), model)
     read = {option_applies(field, {regularizer}, None) for field in OPTIONS if field.startswith("shrinkage")}
     assert read == {penalties.shrinking_istar is not None}
 
 
-def test_the_table_is_of_settings_that_there_are():
-    of_regularizers = {name for name, option in OPTIONS.items() if option.applies_to is not None}
-    assert of_regularizers == {*CHANGES, *(field for field in OPTIONS if field.startswith("shrinkage"))}
+def test_option_tests_cover_all_regularizer_options():
+    regularizer_options = {name for name, option in OPTIONS.items() if option.applies_to is not None}
+    assert regularizer_options == {*CHANGES, *(field for field in OPTIONS if field.startswith("shrinkage"))}
 
 
 @pytest.mark.parametrize("include_padding", [False, True])
-def test_a_part_of_the_tokens_is_one_of_all_that_count(batch, include_padding):
+def test_token_fraction_applies_to_counted_tokens(batch, include_padding):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     fixed = {"cosreg": 1, "istar_unbiased": 1}
     config = make_config(token_fraction=0.5, include_padding=include_padding, fixed_regularizers=fixed)
@@ -207,7 +205,7 @@ def test_a_part_of_the_tokens_is_one_of_all_that_count(batch, include_padding):
     outputs = model(**batch, output_hidden_states=True)
     state = torch.get_rng_state()
     penalties(outputs, batch, 0)
-    assert torch.equal(torch.get_rng_state(), state), "the training's own random state"
+    assert torch.equal(torch.get_rng_state(), state), "the random state of the training changed"
     mask = batch["attention_mask"]
     half = -(-(mask.numel() if include_padding else int(mask.sum())) // 2)
     assert clouds == {"istar": 2 * half, "cosreg": half, "istar_unbiased": 2}
@@ -215,7 +213,7 @@ def test_a_part_of_the_tokens_is_one_of_all_that_count(batch, include_padding):
 
 @pytest.mark.parametrize("regularizer", ["istar", "istar_unbiased", "cosreg", "entropy"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_points_of_half_precision_have_their_penalty_in_float32(batch, regularizer, dtype):
+def test_half_precision_points_have_float32_penalty(batch, regularizer, dtype):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"]).eval()
     penalties = make_penalties(make_config(regularizer=regularizer), model)
     outputs = model(**batch, output_hidden_states=True)
@@ -226,7 +224,7 @@ def test_points_of_half_precision_have_their_penalty_in_float32(batch, regulariz
     torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.02)
 
 
-def test_the_state_is_the_shrinkage_covariance_and_nothing_of_the_model():
+def test_state_holds_only_shrinkage_covariance():
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     penalties = make_penalties(make_config(zeta=0.3, fixed_regularizers={"spectrum": 1, "entropy": 1}), model)
     penalties.shrinking_istar.set_shrinkage(torch.eye(16))
@@ -243,7 +241,7 @@ def test_the_state_is_the_shrinkage_covariance_and_nothing_of_the_model():
     [({"regularizer": "none"}, None), ({"lam": 0}, None), ({"lam": 0, "fixed_regularizers": {"cosreg": 0}}, None),
      ({"zeta": 0.3}, True), ({}, False), ({"regularizer": "cosreg"}, False)],
 )  # fmt: skip
-def test_a_run_without_a_weight_has_no_penalties_and_only_i_star_with_zeta_above_0_is_shrunk(changes, shrunk):
+def test_only_istar_with_positive_zeta_is_shrunk(changes, shrunk):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     penalties = make_penalties(make_config(**changes), model)
     assert (penalties and penalties.shrinking_istar is not None) is shrunk

@@ -15,7 +15,7 @@ from workers.models import pool, sentence_pooling
 STATES = torch.arange(24, dtype=torch.float32).reshape(2, 4, 3)
 
 
-def test_padding_counts_nowhere_on_either_side_whatever_a_model_makes_of_it():
+def test_pooling_ignores_padding_on_either_side():
     for start, real in ((0, [1, 1, 1, 0]), (1, [0, 1, 1, 1])):
         mask = torch.tensor([real, [1, 1, 1, 1]])
         assert pool(STATES, mask, Pooling.FIRST).tolist() == [STATES[0, start].tolist(), STATES[1, 0].tolist()]
@@ -43,19 +43,19 @@ HEADS = ARCHITECTURES | {
 @pytest.mark.parametrize(
     ("name", "on_the_left"), [*((name, False) for name in HEADS), *((name, True) for name in CAUSAL)]
 )
-def test_the_vector_of_a_text_is_the_one_that_the_head_reads(name, on_the_left):
+def test_sentence_pooling_matches_classification_head(name, on_the_left):
     torch.manual_seed(0)
     model = AutoModelForSequenceClassification.from_config(HEADS[name]).eval()
     ids = PADDED.flip(1) if on_the_left else PADDED
     mask = (ids != 0).long()
     outputs = model(input_ids=ids, attention_mask=mask, output_hidden_states=True)
     last = outputs.hidden_states[-1]
-    (of_head,) = torch.autograd.grad(outputs.logits.sum(), last, retain_graph=True)
-    (of_pool,) = torch.autograd.grad(pool(last, mask, sentence_pooling(model)).sum(), last)
-    assert torch.equal(of_head.abs().sum(-1) > 0, of_pool.abs().sum(-1) > 0)
+    (head_gradient,) = torch.autograd.grad(outputs.logits.sum(), last, retain_graph=True)
+    (pool_gradient,) = torch.autograd.grad(pool(last, mask, sentence_pooling(model)).sum(), last)
+    assert torch.equal(head_gradient.abs().sum(-1) > 0, pool_gradient.abs().sum(-1) > 0)
 
 
-def test_a_model_may_have_the_last_token_stand_for_a_text_and_to_look_draws_no_random_number():
+def test_sentence_pooling_finds_last_token_without_side_effects():
     config = XLNetConfig(**TINY, d_model=16, n_layer=2, n_head=2, d_inner=32)
     assert sentence_pooling(AutoModelForSequenceClassification.from_config(config)) is Pooling.LAST
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["gpt2"]).train()
@@ -66,5 +66,5 @@ def test_a_model_may_have_the_last_token_stand_for_a_text_and_to_look_draws_no_r
 
 
 @pytest.mark.parametrize(("name", "pooling"), [("bert", Pooling.FIRST), ("gpt2", Pooling.LAST)])
-def test_for_spans_a_text_has_the_vector_that_it_has_for_classification(name, pooling):
+def test_sentence_pooling_of_span_model_matches_classification(name, pooling):
     assert sentence_pooling(AutoModelForQuestionAnswering.from_config(ARCHITECTURES[name])) is pooling

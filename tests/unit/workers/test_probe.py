@@ -35,7 +35,7 @@ def make_probe(rows, **changes):
     return Probe(model, rows, RunConfig.model_validate({**values, "regularizer": "none", "lam": 0, **changes}))
 
 
-def test_every_layer_is_measured_as_isotropy_measures_its_points():
+def test_probe_matches_isotropy_for_every_layer():
     probe = make_probe(make_rows(40), batch_size=1)
     measured = probe.measure()
     probe.model.eval()
@@ -62,7 +62,7 @@ def test_every_layer_is_measured_as_isotropy_measures_its_points():
         assert {measure: values[layer] for measure, values in measured.items()} == pytest.approx(expected, rel=1e-3)
 
 
-def test_what_is_undefined_has_no_value_and_training_goes_on_as_if_nobody_had_looked():
+def test_probe_leaves_training_state_unchanged():
     values = make_probe(make_rows(3)).measure()
     assert values["isoscore_unbiased"] == [None, None]
     assert all(value is not None for value in values["isoscore_star"])
@@ -75,7 +75,7 @@ def test_what_is_undefined_has_no_value_and_training_goes_on_as_if_nobody_had_lo
     assert torch.is_grad_enabled()
 
 
-def test_the_rows_are_few_but_enough_and_the_same_in_every_run():
+def test_probe_uses_same_few_rows_in_every_run():
     short, long = (make_probe(make_rows(1000, longest), seed=seed) for longest, seed in ((2, 0), (60, 1)))
     assert (len(short.indices), len(long.indices)) == (64, 64)
     assert len(make_probe(make_rows(20)).indices) == 20
@@ -84,7 +84,7 @@ def test_the_rows_are_few_but_enough_and_the_same_in_every_run():
     assert sorted(long.rows.token_counts[long.indices], reverse=True) == long.rows.token_counts[long.indices].tolist()
 
 
-def test_the_layers_are_looked_at_as_often_as_asked_or_for_a_sixth_of_the_time():
+def test_probe_interval_is_configured_or_a_sixth_of_time():
     assert make_probe(make_rows(20), probe_every=7).steps_between_probes(1000, 1.0) == 7
     probe = make_probe(make_rows(20))
     assert probe.n == {"tokens": int(probe.rows.token_counts.sum()), "texts": 20}

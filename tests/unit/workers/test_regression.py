@@ -29,7 +29,7 @@ def metrics(right, predicted):
     return numbers.metrics()
 
 
-def test_correlations_are_those_of_scipy_and_torchmetrics():
+def test_correlations_match_scipy_and_torchmetrics():
     draw = np.random.default_rng(0)
     right = np.round(draw.uniform(0, 5, 50), 1).astype(np.float32)
     predicted = (right + draw.normal(0, 2, 50)).astype(np.float32)
@@ -50,13 +50,13 @@ def test_correlations_are_those_of_scipy_and_torchmetrics():
         ([2.0], [0.5], "A correlation needs two validation rows or more, there is 1."),
     ],
 )
-def test_a_correlation_that_is_undefined_says_why(right, predicted, reason):
+def test_undefined_correlation_states_reason(right, predicted, reason):
     computed = metrics(right, predicted)
     scores = {name: (score.value, score.reason) for name, score in computed.items()}
     assert scores == dict.fromkeys(("pearson", "spearman"), (None, reason))
 
 
-def test_labels_are_numbers_however_a_file_writes_them(task):
+def test_regression_labels_are_parsed_as_numbers(task):
     values = ["3.8", 2, " 0.5 ", 1e-3, "-4e2", ".25"]
     columns = {"a": ["a film"] * 6, "b": ["the plot"] * 6, "y": values}
     rows = task.encode(columns, make_tokenizer(), 16)
@@ -72,7 +72,7 @@ def test_labels_are_numbers_however_a_file_writes_them(task):
     [(None, "nothing"), ("", "nothing"), ("good", "'good'"), ("nan", "'nan'"), (math.inf, "'inf'"), ("1e39", "'1e39'"),
      ("1_0", "'1_0'"), (True, "'True'")],
 )  # fmt: skip
-def test_what_is_no_finite_number_is_refused_with_its_row(task, value, sentence):
+def test_nonfinite_label_is_refused_by_row(task, value, sentence):
     columns = {"a": ["a film"] * 2, "b": ["the plot"] * 2, "y": ["1", value]}
     with pytest.raises(InvalidError, match=f"Row 2 has {sentence} in column 'y', where a finite number") as caught:
         task.encode(columns, make_tokenizer(), 16)

@@ -17,7 +17,7 @@ TEXTS = [list(range(4, 4 + n)) for n in (3, 9, 5, 7, 2, 8)]
 
 
 class Progress:
-    """Keeps what a real one would write."""
+    """Record the progress of a job."""
 
     def __init__(self):
         self.total, self.done, self.phases = None, [], []
@@ -40,7 +40,7 @@ def model():
 
 @pytest.fixture
 def make_callback(model):
-    """Return a callback, its regularizer and the progress; keywords change the configuration."""
+    """Return a function that makes a callback, its regularizer and progress; keywords configure the run."""
 
     def make_callback(**changes):
         values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
@@ -61,7 +61,7 @@ def make_callback(model):
 
 @pytest.fixture
 def estimate(make_callback):
-    """Begin a step and return the shrinkage covariance and the progress; keywords change the configuration."""
+    """Return a function that begins a step and gives the covariance and progress; keywords configure the run."""
 
     def estimate(epoch=0.0, step=0, **changes):
         callback, istar, progress = make_callback(**changes)
@@ -92,13 +92,13 @@ def covariance_by_hand(model, texts, layers=None, pooled=None):
 
 
 @pytest.mark.parametrize("layers", [None, [2], [1, 3]])
-def test_it_is_the_covariance_of_all_tokens_of_the_chosen_layers(model, estimate, layers):
+def test_shrinkage_is_covariance_of_tokens_of_selected_layers(model, estimate, layers):
     S, progress = estimate(layers=layers)
     torch.testing.assert_close(S, covariance_by_hand(model, TEXTS, layers), rtol=1e-4, atol=1e-6)
     assert progress.total == progress.done[-1] == 34 * len(layers or [1, 2, 3])
 
 
-def test_no_more_points_than_asked_for_are_looked_at_anew_each_epoch_or_every_so_many_steps(estimate):
+def test_shrinkage_uses_limited_points_and_refreshes_on_schedule(estimate):
     _, progress = estimate(shrinkage_points=60)
     assert 0 < progress.done[-1] <= 60
     first, again, second = (estimate(epoch, shrinkage_points=40)[0] for epoch in (0.0, 0.0, 1.0))
@@ -110,7 +110,7 @@ def test_no_more_points_than_asked_for_are_looked_at_anew_each_epoch_or_every_so
     assert not torch.allclose(due[0], due[3])
 
 
-def test_padding_is_added_where_it_is_included_and_an_epoch_that_goes_on_keeps_its_covariance(estimate):
+def test_included_padding_counts_and_resumed_epoch_keeps_covariance(estimate):
     without, _ = estimate()
     included, _ = estimate(include_padding=True)
     assert not torch.allclose(without, included)
@@ -122,26 +122,26 @@ def test_padding_is_added_where_it_is_included_and_an_epoch_that_goes_on_keeps_i
 
 
 @pytest.mark.parametrize(("points", "pooled"), [("sentence", lambda x: x[0]), ("mean", lambda x: x.mean(0))])
-def test_of_pooled_points_it_is_the_covariance_of_texts(model, estimate, points, pooled):
+def test_shrinkage_of_pooled_points_is_covariance_of_texts(model, estimate, points, pooled):
     S, _ = estimate(points=points)
     torch.testing.assert_close(S, covariance_by_hand(model, TEXTS, pooled=pooled), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("n_points", "texts"), [(9, 3), (2, 1), (250_000, 6)])
-def test_of_pooled_points_no_more_are_taken_than_asked_for_but_one_text_of_each_layer(estimate, n_points, texts):
+def test_pooled_points_stay_within_limit_but_keep_one_text(estimate, n_points, texts):
     _, progress = estimate(points="mean", shrinkage_points=n_points)
     drawn = np.random.default_rng((0, 0)).permutation(6)[:texts]
     assert progress.total == 3 * sum(len(TEXTS[row]) for row in drawn)
 
 
 @pytest.mark.parametrize(("points", "n_points", "rows"), [("tokens", 60, 3), ("mean", 60, 20), ("mean", 1000, 100)])
-def test_of_a_pooled_text_a_layer_has_one_point_and_else_one_of_each_token(make_callback, points, n_points, rows):
+def test_draw_rows_counts_one_point_per_pooled_text_or_token(make_callback, points, n_points, rows):
     callback, _, _ = make_callback(points=points, shrinkage_points=n_points)
     lengths = np.full(100, 6)
     assert len(draw_rows(lengths, callback.selector, callback.config, 0)) == rows
 
 
-def test_for_a_moving_average_there_is_one_pass_and_each_step_mixes_its_own_points_in(model, make_callback):
+def test_moving_average_mixes_points_of_each_step(model, make_callback):
     callback, istar, progress = make_callback(shrinkage_refresh="average", shrinkage_momentum=0.75)
     state = SimpleNamespace(epoch=0.0, global_step=0, max_steps=9)
     callback.on_step_begin(None, state, None)
@@ -164,7 +164,7 @@ def test_for_a_moving_average_there_is_one_pass_and_each_step_mixes_its_own_poin
     assert [phase for phase, _ in progress.phases] == [Phase.SHRINKAGE, Phase.TRAINING]
 
 
-def test_without_a_moving_average_steps_leave_it_as_it_is(make_callback):
+def test_steps_without_moving_average_keep_covariance(make_callback):
     callback, istar, _ = make_callback()
     istar.set_shrinkage(torch.eye(8))
     istar(torch.randn(20, 8))
@@ -173,7 +173,7 @@ def test_without_a_moving_average_steps_leave_it_as_it_is(make_callback):
     assert torch.equal(istar.shrinkage_covariance, torch.eye(8))
 
 
-def test_training_goes_on_as_if_nobody_had_looked(model, estimate):
+def test_estimation_leaves_training_state_unchanged(model, estimate):
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()
     estimate()
     assert torch.equal(torch.get_rng_state(), before[0])

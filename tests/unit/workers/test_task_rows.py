@@ -39,7 +39,7 @@ def read(upload, monkeypatch):
 
 
 @pytest.mark.parametrize("left_out", [{"without_rows": [0, 1, 2, 3, 4, 5, 9]}, {"without_dimensions": [0]}])
-def test_rows_and_dimensions_are_left_out_once(read, left_out):
+def test_excluded_rows_and_dimensions_are_left_out_once(read, left_out):
     loaded = read(**left_out)
     rows = [row for row in range(N) if row not in left_out.get("without_rows", [])]
     assert np.array_equal(loaded.x, X[rows][:, len(left_out.get("without_dimensions", [])) :])
@@ -47,7 +47,7 @@ def test_rows_and_dimensions_are_left_out_once(read, left_out):
     assert loaded.ids == [f"d{row}" for row in rows]
 
 
-def test_groups_of_rows_hold_where_some_are_the_queries_and_fewer_rows_are_no_vectors(read, upload):
+def test_groups_apply_to_compression_and_missing_rows_are_refused(read, upload):
     config = TaskConfig(kind=TruthKind.COMPRESSION, groups="side")
     corpus = Embedding(name="a", selection=Selection(vectors="embedding").model_dump())
     row = SimpleNamespace(truth_sha256=None, config=config)
@@ -59,7 +59,7 @@ def test_groups_of_rows_hold_where_some_are_the_queries_and_fewer_rows_are_no_ve
         vectors_of(short, RowIds("a.jsonl", [], None), "corpus")
 
 
-def test_ids_of_a_selection_without_rows_are_found_by_their_column_or_are_numbers(upload, read, tmp_path):
+def test_ids_follow_excluded_rows(upload, read, tmp_path):
     assert read(ids="_id", truth="0" * 64, without_rows=[0, 2]).ids[:2] == ["d1", "d3"]
     assert read(truth="0" * 64, names=None, without_rows=[0, 2]).ids[:2] == ["d1", "d3"]
     chosen = Selection(vectors="embedding", without_rows=[0, 2])

@@ -25,7 +25,7 @@ def _seed():
 
 @pytest.fixture
 def make_trainer(tmp_path):
-    """A trainer on 24 random rows; keywords go to the configuration."""
+    """Return a function that makes a trainer on 24 random rows; keywords configure the run."""
 
     def make_trainer(model=None, kind=IsotropyTrainer, **changes):
         model = model or make_model()
@@ -53,14 +53,14 @@ def make_config(**changes):
 
 
 def without_dropout(trainer):
-    """Make the model of a trainer, which the Trainer sets to training, the same function at each call."""
+    """Disable dropout, so that the model in training mode is deterministic."""
     for module in trainer.model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     return trainer
 
 
-def test_the_loss_is_the_task_s_and_the_penalty(make_trainer):
+def test_loss_is_task_loss_plus_penalty(make_trainer):
     trainer = make_trainer(**ISTAR | {"lam": -2.0}, fixed_regularizers={"cosreg": 1})
     model = trainer.model.eval()
     batch = stack(make_rows(8))
@@ -73,7 +73,7 @@ def test_the_loss_is_the_task_s_and_the_penalty(make_trainer):
     assert torch.equal(returned.logits, outputs.logits)
 
 
-def test_the_penalty_reaches_the_weights_below_or_is_told_with_its_step_without_a_value(make_trainer):
+def test_penalty_reaches_lower_weights_or_names_failing_step(make_trainer):
     trainer = make_trainer(**ISTAR)
     model = trainer.model
     trainer.compute_loss(model, stack(make_rows(8))).backward()
@@ -84,7 +84,7 @@ def test_the_penalty_reaches_the_weights_below_or_is_told_with_its_step_without_
         trainer.compute_loss(trainer.model, stack(make_rows(8)))
 
 
-def test_each_step_draws_its_own_part_of_the_tokens(make_trainer):
+def test_each_step_draws_its_own_tokens(make_trainer):
     trainer = make_trainer(**ISTAR, token_fraction=0.5)
     trainer.model.eval()
 
@@ -99,7 +99,7 @@ def test_each_step_draws_its_own_part_of_the_tokens(make_trainer):
 
 
 @pytest.mark.parametrize("changes", [{}, {"regularizer": "spectrum", "lam": 1.0}])
-def test_no_layer_is_asked_for_where_no_regularizer_looks_at_one(make_trainer, changes):
+def test_hidden_states_are_not_requested_without_need(make_trainer, changes):
     trainer = make_trainer(**changes)
     requested = []
     trainer.model.register_forward_pre_hook(lambda *call: requested.append(call[2]), with_kwargs=True)
@@ -108,7 +108,7 @@ def test_no_layer_is_asked_for_where_no_regularizer_looks_at_one(make_trainer, c
     assert not any("output_hidden_states" in keywords for keywords in requested)
 
 
-def test_without_a_regularizer_it_is_a_plain_trainer(make_trainer):
+def test_trainer_without_regularizer_matches_plain_trainer(make_trainer):
     plain = make_trainer(kind=Trainer)
     plain.train()
     ours = make_trainer()
@@ -121,7 +121,7 @@ def test_without_a_regularizer_it_is_a_plain_trainer(make_trainer):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize("regularizer", ["istar", "istar_unbiased", "cosreg", "entropy", "spectrum"])
-def test_each_architecture_is_trained_with_each_regularizer(make_trainer, name, regularizer):
+def test_each_architecture_trains_with_each_regularizer(make_trainer, name, regularizer):
     model = make_model(name)
     before = copy.deepcopy(model.state_dict())
     trainer = make_trainer(
@@ -141,28 +141,28 @@ def embeddings_of(model):
     return next(name for name, weights in model.named_parameters() if weights is matrix)
 
 
-def test_accumulated_batches_have_the_task_s_gradient_of_one_large_batch(make_trainer):
-    of_two = gradients(make_trainer(accumulation=2), halves())
-    of_one = gradients(make_trainer(), [stack(make_rows(16))])
-    for ours, theirs in zip(of_two, of_one, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-7)
+def test_accumulated_batches_have_task_gradient_of_large_batch(make_trainer):
+    accumulated_gradients = gradients(make_trainer(accumulation=2), halves())
+    joint = gradients(make_trainer(), [stack(make_rows(16))])
+    for ours, reference in zip(accumulated_gradients, joint, strict=True):
+        torch.testing.assert_close(ours, reference, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize("regularizer", ["istar", "istar_unbiased", "cosreg", "entropy"])
-def test_accumulated_batches_have_the_mean_of_their_penalties(make_trainer, regularizer):
-    """Two halves accumulated give the mean of the halves' gradients, which is not that of one cloud of both."""
+def test_accumulated_batches_have_mean_of_penalties(make_trainer, regularizer):
+    """Two accumulated halves give the mean of their gradients, not the gradient of one cloud of both."""
     options = {"regularizer": regularizer, "lam": 1.0, "zeta": 0, "entropy_bars": "all"}
     trainer = make_trainer(**options, accumulation=2)
-    of_two = gradients(trainer, halves())
+    accumulated_gradients = gradients(trainer, halves())
     trainers = [make_trainer(**options) for _ in range(2)]
-    of_halves = [gradients(trainer, [half]) for trainer, half in zip(trainers, halves(), strict=True)]
-    for ours, first, second in zip(of_two, *of_halves, strict=True):
+    separate = [gradients(trainer, [half]) for trainer, half in zip(trainers, halves(), strict=True)]
+    for ours, first, second in zip(accumulated_gradients, *separate, strict=True):
         torch.testing.assert_close(ours, (first + second) / 2, rtol=1e-4, atol=1e-7)
-    of_one = make_trainer(**options)
-    gradients(of_one, [stack(make_rows(16))])
+    joint = make_trainer(**options)
+    gradients(joint, [stack(make_rows(16))])
     penalty, penalties = trainer.tally.means()[1], [half_trainer.tally.means()[1] for half_trainer in trainers]
     assert penalty == pytest.approx(sum(penalties) / 2)
-    assert penalty != pytest.approx(of_one.tally.means()[1], rel=1e-3)
+    assert penalty != pytest.approx(joint.tally.means()[1], rel=1e-3)
 
 
 def halves():
@@ -171,7 +171,7 @@ def halves():
 
 
 def gradients(trainer, batches):
-    """Of one step of these batches."""
+    """Return the gradients of one step over the batches."""
     trainer = without_dropout(trainer)
     trainer.current_gradient_accumulation_steps = len(batches)
     trainer.create_optimizer()
@@ -181,15 +181,15 @@ def gradients(trainer, batches):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)])
-def test_the_optimizer_is_torch_s_own_with_its_weight_decay(make_trainer, name, kind):
+def test_optimizer_matches_torch_with_weight_decay(make_trainer, name, kind):
     trainer = without_dropout(make_trainer(optimizer=name, weight_decay=0.1, batch_size=24))
     model = copy.deepcopy(trainer.model)
     decayed = [weights for weights in model.parameters() if weights.ndim > 1]
     biases = [weights for weights in model.parameters() if weights.ndim == 1]
-    theirs = kind([{"params": decayed, "weight_decay": 0.1}, {"params": biases, "weight_decay": 0.0}], lr=1e-3)
+    reference = kind([{"params": decayed, "weight_decay": 0.1}, {"params": biases, "weight_decay": 0.0}], lr=1e-3)
     trainer.train()
     model(**stack(make_rows(24))).loss.backward()
-    theirs.step()
+    reference.step()
     for ours, expected in zip(trainer.model.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
 
@@ -203,25 +203,25 @@ def test_the_optimizer_is_torch_s_own_with_its_weight_decay(make_trainer, name, 
         (None, [1, 1, 1]),
     ],
 )
-def test_the_rate_rises_for_a_part_of_the_steps_and_then_keeps_to_its_schedule(make_trainer, schedule, factors):
+def test_learning_rate_warms_up_and_follows_schedule(make_trainer, schedule, factors):
     changes = {"schedule": schedule, "warmup": 0.25, "epochs": None, "max_steps": 8} if schedule else {}
     assert rates(make_trainer(**changes)) == pytest.approx([1e-3 * factor for factor in factors])
 
 
 def rates(trainer):
-    """The learning rate of each step of a training."""
+    """Return the learning rate of each step."""
     learning_rates = []
 
-    class Look(TrainerCallback):
+    class RateRecorder(TrainerCallback):
         def on_pre_optimizer_step(self, args, state, control, optimizer, **_):
             learning_rates.append(optimizer.param_groups[0]["lr"])
 
-    trainer.add_callback(Look())
+    trainer.add_callback(RateRecorder())
     trainer.train()
     return learning_rates
 
 
-def test_in_bf16_the_model_computes_in_bf16_and_weights_and_penalty_stay_in_float32(make_trainer):
+def test_bf16_keeps_weights_and_penalty_in_float32(make_trainer):
     trainer = make_trainer(
         precision="bf16", **ISTAR, fixed_regularizers={"istar_unbiased": 1, "cosreg": 1, "entropy": 1}
     )
@@ -236,12 +236,12 @@ def test_in_bf16_the_model_computes_in_bf16_and_weights_and_penalty_stay_in_floa
     assert {weights.dtype for weights in trainer.model.parameters()} == {torch.float32}
     computed.clear()
     outputs = trainer.model.eval()(**stack(make_rows(8)), output_hidden_states=True)
-    assert computed == {torch.bfloat16}, "looked at in another precision than trained in"
+    assert computed == {torch.bfloat16}, "evaluated in another precision than trained"
     assert {states.dtype for states in outputs.hidden_states} == {torch.float32}
     assert math.isfinite(sum(trainer.tally.means()))
 
 
-def test_fp16_without_a_gpu_and_a_model_that_does_not_show_its_layers_are_refused(make_trainer):
+def test_fp16_without_gpu_and_model_without_layers_are_refused(make_trainer):
     with pytest.raises(InvalidError, match=r"Expected a worker with a GPU to train in fp16.* Choose bf16") as error:
         make_trainer(precision="fp16")
     assert error.value.field == "precision"
@@ -249,7 +249,7 @@ def test_fp16_without_a_gpu_and_a_model_that_does_not_show_its_layers_are_refuse
         hidden_states_of(SequenceClassifierOutput(logits=torch.zeros(1, 2)))
 
 
-def test_gradient_checkpointing_trains_the_same_weights(make_trainer):
+def test_gradient_checkpointing_trains_same_weights(make_trainer):
     models = []
     for checkpointing in (False, True):
         trainer = make_trainer(**ISTAR, gradient_checkpointing=checkpointing)

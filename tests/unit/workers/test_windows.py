@@ -23,19 +23,19 @@ def cut(questions, max_length=20, stride=4, **tokenizer):
 
 
 def words(windows, row):
-    """The words of a row between its two predicted places, and of its part of the text."""
+    """Return the words of a row's target span, and of its part of the text."""
     tokenizer = make_tokenizer()
     ids = windows.dataset[row]
     tokens = tokenizer.convert_ids_to_tokens(ids["input_ids"])
     window = windows.windows[row]
-    of_text = tokens[window.first_token : window.first_token + len(window.offsets)]
-    return tokens[ids["start_positions"] : ids["end_positions"] + 1], of_text
+    context_words = tokens[window.first_token : window.first_token + len(window.offsets)]
+    return tokens[ids["start_positions"] : ids["end_positions"] + 1], context_words
 
 
-def test_a_window_holds_the_whole_answer_or_predicts_the_token_of_the_sequence():
+def test_window_targets_complete_answer_or_cls_token():
     windows = cut([question()], max_length=40)
-    answer, of_text = words(windows, 0)
-    assert (answer, of_text) == (["so", "dull"], CONTEXT.split())
+    answer, context_words = words(windows, 0)
+    assert (answer, context_words) == (["so", "dull"], CONTEXT.split())
     assert (len(windows), windows.n_examples, windows.token_counts.tolist()) == (1, 1, [22])
     begin, end = windows.windows[0].offsets[9, 0], windows.windows[0].offsets[10, 1]
     assert CONTEXT[begin:end] == "so dull"
@@ -50,7 +50,7 @@ def test_a_window_holds_the_whole_answer_or_predicts_the_token_of_the_sequence()
     ]
 
 
-def test_windows_share_the_stride_hold_all_of_a_text_and_are_padded_behind():
+def test_windows_overlap_by_stride_and_cover_text():
     windows = cut([question(), question("film", text="a film")], max_length=18, stride=5)
     parts = [words(windows, row)[1] for row in range(len(windows))]
     assert [window.question for window in windows.windows] == [0, 0, 1, 1]
@@ -77,10 +77,10 @@ def test_long_questions_are_cut_and_counted():
 
 
 @pytest.mark.parametrize("answer", ["naïve café", "東京 — film", "京", "é", "𝄞 so", "film"])
-def test_places_are_characters_whatever_bytes_tokens_are_of(answer):
+def test_offsets_are_characters_for_byte_tokens(answer):
     context = "a naïve café in 東京 — film 𝄞 so dull"
     words = ByteLevelBPETokenizer()
-    words.train_from_iterator([context], vocab_size=256, show_progress=False)  # a token a byte
+    words.train_from_iterator([context], vocab_size=256, show_progress=False)  # one token per byte
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words._tokenizer, pad_token="!")
     windows = cut_windows([question(answer, context=context)], tokenizer, 200, 4)
     row, window = windows.dataset[0], windows.windows[0]
@@ -89,7 +89,7 @@ def test_places_are_characters_whatever_bytes_tokens_are_of(answer):
     assert context[begin:end].strip() == answer
 
 
-def test_windows_too_short_for_their_stride_and_tokenizers_without_characters_are_refused():
+def test_short_windows_and_tokenizers_without_offsets_are_refused():
     with pytest.raises(InvalidError, match=r"more than 31 tokens \(20 shared, 8 new, .*, got 31") as caught:
         cut([question()], max_length=31, stride=20)
     assert caught.value.field == "stride"
@@ -99,7 +99,7 @@ def test_windows_too_short_for_their_stride_and_tokenizers_without_characters_ar
     assert caught.value.field == "model"
 
 
-def test_more_questions_than_are_cut_at_once_keep_their_order(monkeypatch):
+def test_questions_keep_order_across_chunks(monkeypatch):
     questions = [question(word) for word in ("film", "good", "plot", "cast", "great")]
     windows = cut(questions, max_length=18)
     monkeypatch.setattr("workers.training.tasks.questions.QUESTIONS_AT_ONCE", 2)
@@ -119,7 +119,7 @@ class TestSpan:
         n = len(starts)
         return {"question": ["a plot"] * n, "context": [CONTEXT] * n, "answers": [json.dumps(row) for row in rows]}
 
-    def test_questions_whose_answer_is_not_found_are_left_out_of_training_and_counted(self):
+    def test_questions_without_found_answer_are_left_out_of_training(self):
         task = self.task()
         train = task.encode(self.columns(0, 3, 0, 4), make_tokenizer(), 40, training=True)
         validation = task.encode(self.columns(0, 3, 0), make_tokenizer(), 18)
@@ -129,7 +129,7 @@ class TestSpan:
         }  # fmt: skip
         assert validation.n_left_out == 0
 
-    def test_answers_that_are_nowhere_and_columns_that_are_not_enough_are_refused(self):
+    def test_missing_answers_and_columns_are_refused(self):
         with pytest.raises(InvalidError, match=r"None of the 2 answers in column 'answers' is found in its text"):
             self.task().encode(self.columns(1, 2), make_tokenizer(), 40, training=True)
         task = self.task(text_columns=["question"])
