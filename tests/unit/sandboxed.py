@@ -97,7 +97,7 @@ def fork():
 def behave(file: Path, folder: Path):
     """Do what parsers do: read a file, write another, use libraries with threads.
 
-    Return the text, the filters of all threads and the environment with which this process started.
+    Return the text, the filters of all threads and the environment of this process at its start.
     """
     import numpy as np  # noqa: PLC0415
 
@@ -123,7 +123,7 @@ def read_replaced(file: Path, folder: Path):
 
 
 class Trap:
-    """An answer that would run a program where it is unpickled."""
+    """A result that makes a folder where it is unpickled."""
 
     def __init__(self, path):
         self.path = path

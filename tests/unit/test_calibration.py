@@ -24,7 +24,7 @@ SWEEPS = {case.name: case for case in CASES_OF_SWEEPS}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
-def test_rates_are_within_their_bounds(name):
+def test_rates_stay_within_bounds(name):
     rates = rate(CASES[name], SIMULATIONS)
     assert rates.ok(errors=3), row(rates)
 
@@ -39,7 +39,7 @@ def short_rates(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT_SWEEPS)
-def test_verdicts_are_seldom_false_and_see_more_than_the_earlier_rule(name):
+def test_verdicts_have_more_power_than_earlier_rule(name):
     rates_of_case = short_rates(name)
     assert rates_of_case.ok(errors=3), rates_of_case.row()
     assert all(
@@ -49,14 +49,14 @@ def test_verdicts_are_seldom_false_and_see_more_than_the_earlier_rule(name):
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_three_looks_are_seldom_false_and_see_more_than_the_first():
+def test_third_look_has_more_power_than_first():
     first, third = map(short_rates, ("5 x 3, equal variances", "5 x 3, 3 and 6 seeds added, three looks"))
     assert third.ok(errors=3), third.row()
     assert third.power[0] > first.power[1] + 0.1  # both are of 2 standard deviations
 
 
 @pytest.mark.slow
-def test_cards_are_seldom_false_and_name_a_relation():
+def test_cards_report_relation_and_few_false_ones():
     cases = {case.name: case for case in CASES_OF_CARDS}
     unrelated, rising = (
         card_rates(cases[f"cards, {name}"], 25) for name in ("5 x 3, rows dominate", "7 x 5, rises by 3")
@@ -65,11 +65,11 @@ def test_cards_are_seldom_false_and_name_a_relation():
     assert rising.rates[-1] > 0.8, rising.row()
 
 
-def test_cases_of_sweeps_have_names_of_their_own():
+def test_sweep_cases_have_unique_names():
     assert len(SWEEPS) == len(CASES_OF_SWEEPS)
 
 
-def test_a_gain_is_what_it_is_called():
+def test_ease_of_gain_raises_score_by_gain():
     case = CASES_OF_SWEEPS[0]
     ease = np.full(case.settings, EASE)
     moved = ease.copy()
@@ -77,14 +77,14 @@ def test_a_gain_is_what_it_is_called():
     assert (case.true_accuracy(moved) - case.true_accuracy(ease))[-1] == pytest.approx(0.1, abs=1e-6)
 
 
-def test_names_are_unique_and_bounds_are_those_of_the_claims():
+def test_cases_have_unique_names_and_bounds_of_their_claim():
     cases = list(_calibration_sweeps.cases())
     assert len({case.name for case in cases}) == len(cases)
     assert all(case.high == (0.065 if "positives" in case.claim else case.high) for case in cases)
     assert {case.simulations for case in cases} == {2_000}
 
 
-def test_a_rate_outside_its_bounds_is_not_ok_and_what_is_attainable_lowers_the_bound():
+def test_rate_outside_bounds_fails_and_attainable_rate_lowers_bound():
     case = coverage("a", lambda random: random.random() < 0.9, 400)
     assert (case.claim, case.low, case.high) == (COVERAGE, 0.925, 0.975)
     assert not Rate(case, 0.91, 400).ok()

@@ -9,15 +9,15 @@ SHORT = [case for case in CLOUDS if " x 20, 1/i, t5" in case.name or "copies" in
 
 
 @pytest.mark.parametrize("cases", [CLOUDS, TASKS])
-def test_cases_have_names_of_their_own(cases):
+def test_cases_have_unique_names(cases):
     assert len({case.name for case in cases}) == len(cases)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [*SHORT, *mark_long(TASKS, TASKS[::6].__contains__)], ids=lambda case: case.name)
-def test_a_case_is_not_far_off(case):
+def test_short_run_of_case_stays_near_its_bounds(case):
     assert rate(case, 12).ok(errors=4)
 
 
-def test_queries_come_in_groups_and_apart():
+def test_cases_cover_grouped_and_separate_queries():
     assert {"apart" in case.name for case in TASKS} == {True, False}

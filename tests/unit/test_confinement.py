@@ -1,4 +1,4 @@
-"""What a parser that misbehaves on purpose can reach from the sandbox."""
+"""Run a parser that misbehaves on purpose, and check that the sandbox confines it."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(MISSING), reason=f"this system has no {' and no '.join(MISSING)}"),
 ]
-# Takes Landlock from this process and its children, as a kernel without it; then what doctor says.
+# Takes Landlock from this process, as on a kernel without it, and prints the findings of doctor.
 WITHOUT_LANDLOCK = """
 import sys
 from app.core import confinement
@@ -37,7 +37,7 @@ LIMITS = {"memory_bytes": 2**30, "seconds": 60}
 
 @pytest.fixture
 def attempts(tmp_path, monkeypatch):
-    """What ``misbehave`` takes: a data folder with secrets, this process, a port that listens, a folder to write."""
+    """Arguments of ``misbehave``: a data folder with secrets, this process, an open port, a folder to write."""
     monkeypatch.setenv("ISOSCOPE_ACCESS_TOKEN", "a-secret-of-this-test")
     monkeypatch.syspath_prepend(tmp_path)  # as in a checkout, where the data folder is beside the modules
     root, folder = tmp_path / "data", tmp_path / "folder"
@@ -51,19 +51,19 @@ def attempts(tmp_path, monkeypatch):
         yield str(root), os.getpid(), server.fileno(), server.getsockname()[1], folder
 
 
-def test_a_misbehaving_parser_reaches_nothing(attempts):
+def test_misbehaving_parser_reaches_nothing(attempts):
     assert all(sandboxed.misbehave(*attempts).values())
     reached = run_in_sandbox(sandboxed.misbehave, *attempts, writable=attempts[-1], **LIMITS)
     assert [name for name, worked in reached.items() if worked] == []
     assert os.environ["ISOSCOPE_ACCESS_TOKEN"] == "a-secret-of-this-test"
 
 
-def test_a_parser_starts_no_process_that_would_outlive_it():
+def test_parser_cannot_fork():
     with pytest.raises(InvalidError, match=r"it raised PermissionError"):
         run_in_sandbox(sandboxed.fork, **LIMITS)
 
 
-def test_a_parser_reads_its_files_writes_its_folder_and_all_its_threads_are_confined(tmp_path, monkeypatch):
+def test_parser_reads_and_writes_files_with_all_threads_confined(tmp_path, monkeypatch):
     monkeypatch.setenv("ISOSCOPE_ACCESS_TOKEN", "a-secret-of-this-test")
     (tmp_path / "file").write_text("rows")
     (folder := tmp_path / "folder").mkdir()
@@ -74,7 +74,7 @@ def test_a_parser_reads_its_files_writes_its_folder_and_all_its_threads_are_conf
     assert "ISOSCOPE" not in environment
 
 
-def test_file_that_an_upload_of_the_same_content_replaces_meanwhile_is_read(tmp_path):
+def test_file_replaced_while_parsing_is_read(tmp_path):
     (file := tmp_path / "file").write_text("rows")
     (folder := tmp_path / "folder").mkdir()
     with ThreadPoolExecutor(1) as pool:
@@ -85,13 +85,13 @@ def test_file_that_an_upload_of_the_same_content_replaces_meanwhile_is_read(tmp_
         assert text.result() == "rows"
 
 
-def test_an_answer_runs_nothing_in_the_process_that_waits_for_it(tmp_path):
+def test_unpickling_result_runs_no_code(tmp_path):
     with pytest.raises(InvalidError, match="its result cannot be read"):
         run_in_sandbox(sandboxed.Trap, str(tmp_path / "made"), **LIMITS)
     assert not (tmp_path / "made").exists()
 
 
-def test_parsers_run_and_doctor_warns_where_the_kernel_has_no_landlock(tmp_path):
+def test_doctor_warns_without_landlock(tmp_path):
     command = [sys.executable, "-c", WITHOUT_LANDLOCK, tmp_path]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert ended.stdout == (

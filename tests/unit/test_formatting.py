@@ -12,7 +12,7 @@ from isoscope.core import formatting
      (48213.4, "48,213"), (0.000123456, "0.000123"), (0.0000123456, "1.23 × 10⁻⁵"), (9.999e-5, "0.000100"),
      (-5e9, "−5.00 × 10⁹")],
 )  # fmt: skip
-def test_a_number_has_three_significant_digits(value, text):
+def test_number_has_three_significant_digits(value, text):
     assert formatting.number(value) == text
 
 
@@ -21,7 +21,7 @@ def test_a_number_has_three_significant_digits(value, text):
     [(-0.005, 0.0661, "−0.005 ± 0.066"), (0.81234, 0.0123, "0.812 ± 0.012"), (-0.0004, 0.066, "0.000 ± 0.066"),
      (1234.5, 22.6, "1,234 ± 23"), (0.5, 1e-6, "0.500 ± 1.0 × 10⁻⁶"), (0.5, 0, "0.500 ± 0"), (0.5, None, "0.500")],
 )  # fmt: skip
-def test_a_number_is_as_sure_as_its_error(value, error, text):
+def test_with_error_rounds_value_and_error_alike(value, error, text):
     assert formatting.with_error(value, error) == text
 
 
@@ -34,13 +34,13 @@ def test_a_number_is_as_sure_as_its_error(value, error, text):
         (formatting.size, {999: "999 bytes", 9_612_000: "9.61 MB", 2**31: "2.15 GB"}),
         (formatting.limit, {2**31: "2 GiB", 200 * 2**20: "200 MiB", 2**10: "1 KiB", 5_000: "5.00 kB"}),
     ],
-    ids=["cosine", "setting as it is typed", "end of a scale", "decimal size", "limit as it was set"],
+    ids=["cosine", "setting", "tick", "decimal size", "binary limit"],
 )
-def test_a_number_is_written_by_its_kind(write, values):
+def test_numbers_are_formatted_by_kind(write, values):
     assert {value: write(value) for value in values} == values
 
 
-def test_counts_mark_their_thousands_and_long_names_and_lists_are_cut():
+def test_counts_have_thousands_separators_and_long_texts_are_cut():
     assert formatting.count(250_000) == "250,000"
     assert formatting.count(None) == "–"
     assert formatting.plural(1, "run") == "1 run"
@@ -57,7 +57,7 @@ def test_counts_mark_their_thousands_and_long_names_and_lists_are_cut():
     [(None, "–"), (3.21, "3.2 s"), (9.96, "10.0 s"), (59.7, "1 min"), (125, "2 min 5 s"), (3600, "1 h"),
      (90061, "1 d 1 h")],
 )  # fmt: skip
-def test_durations_have_their_two_greatest_units(seconds, text):
+def test_duration_has_two_largest_units(seconds, text):
     assert formatting.duration(seconds) == text
 
 
@@ -65,7 +65,7 @@ def test_durations_have_their_two_greatest_units(seconds, text):
     ("seconds", "text"),
     [(-5, "just now"), (59, "just now"), (60, "1 minute ago"), (7200, "2 hours ago"), (90_000, "1 day ago")],
 )
-def test_moments_are_told_by_one_unit(seconds, text):
+def test_ago_has_one_unit(seconds, text):
     now = utcnow()
     assert formatting.ago(now - timedelta(seconds=seconds), now) == text
 
@@ -75,7 +75,7 @@ def test_moments_are_told_by_one_unit(seconds, text):
     [(0, "0"), (0.0004, "less than 0.1"), (0.0005, "0.1"), (0.0994, "9.9"), (0.0996, "10"), (0.614, "61"),
      (0.9895, "99"), (0.9934, "99.3"), (0.99996, "more than 99.9"), (1, "100"), (1 + 1e-12, "100")],
 )  # fmt: skip
-def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
+def test_percent_never_rounds_to_0_or_100(share, text):
     assert formatting.percent(share) == f"{text}%"
 
 
@@ -84,5 +84,5 @@ def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
     [(0.0908, 0.03, "0.091"), (0.625, 0.0031, "0.625"), (188.2, 0.91, "188"), (-0.5, 0.21, "−0.50"), (2.0, 12, "2"),
      (0.5, None, "0.500"), (0.5, 0, "0.500"), (1e-9, 1e-10, "1.00 × 10⁻⁹")],
 )  # fmt: skip
-def test_a_number_has_no_more_digits_than_its_error_allows(value, error, text):
+def test_significant_has_digits_that_error_allows(value, error, text):
     assert formatting.significant(value, error) == text

@@ -28,14 +28,14 @@ def make(ranges=None, regularizers=(ISTAR,), fixed=(), lambdas=(-1, 0, 1), seeds
          "2 ζ × (1 baseline + CosReg × 2 λ) × 1 seed = 6 runs"),
     ],
 )  # fmt: skip
-def test_the_count_is_told_with_its_factors_and_is_that_of_the_runs(arguments, words):
+def test_described_count_equals_number_of_runs(arguments, words):
     factors = make(**arguments)
     assert factors.describe() == words
     runs = [tuple(sorted(run.items())) for run in factors.run_settings()]
     assert len(runs) == len(set(runs)) == factors.total
 
 
-def test_every_setting_and_seed_begins_with_its_baseline():
+def test_each_setting_and_seed_starts_with_its_baseline():
     runs = list(make({"batch_size": [8, 16]}, lambdas=(1,), seeds=(4, 2)).run_settings())
     baselines = [(run["batch_size"], run["seed"]) for run in runs[::2]]
     assert baselines == [(8, 4), (8, 2), (16, 4), (16, 2)]

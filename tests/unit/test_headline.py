@@ -10,7 +10,7 @@ from isotropy.findings import findings_of
 from isotropy.report import measure
 from isotropy.rows import Rows
 
-# What no sentence reads, and takes the longest.
+# Slow measures that no sentence reads.
 UNREAD = {"barcode", "cosine_histogram", "hubness", "prominent_bars", "uniformity"}
 
 
@@ -50,7 +50,7 @@ def test_isotropic_cloud_fills_its_space():
     ]
 
 
-def test_a_line_has_one_direction_and_a_shift_reports_mean_share_and_cosine():
+def test_line_has_one_direction_and_shift_reports_mean_share():
     x = gaussian(200, 1) @ np.ones((1, 50)) + np.linspace(0, 10, 50)
     title, sentences = headline_text(x)
     assert title == "The variance fills about 1.0 of 50 dimensions; one direction carries 100% of the variance."
@@ -74,7 +74,7 @@ def test_rogue_dimension_is_named():
 
 
 @pytest.mark.slow
-def test_carrying_dimensions_are_counted_and_those_with_little_variance_left_out():
+def test_dimensions_that_carry_variance_are_counted():
     x = gaussian(3000, 300) * np.array([12.0] * 3 + [1.0] * 297)
     variances = x.var(axis=0)
     share = variances[:3].sum() / variances.sum()
@@ -99,7 +99,7 @@ def test_fewer_rows_than_dimensions_bias_the_score():
     assert corrected.value == pytest.approx(1, abs=0.15)
 
 
-def test_few_rows_are_reported_if_the_correction_matters_and_high_dimensions_underestimated():
+def test_few_rows_are_reported_if_correction_matters():
     _, sentences = headline_text(gaussian(300, 100))
     assert sentences[0].startswith("300 rows are few for 100 dimensions: plain IsoScore, 0.7")
     assert not any("few" in sentence for sentence in headline_text(gaussian(3000, 10))[1])
@@ -109,7 +109,7 @@ def test_few_rows_are_reported_if_the_correction_matters_and_high_dimensions_und
     assert sentences[-1].endswith(". The true value is probably higher: such estimates tend to be low.")
 
 
-def test_outlier_rows_are_named_and_hide_the_filled_dimensions():
+def test_outlier_rows_replace_filled_dimensions_in_title():
     x = gaussian(1200, 64) * np.arange(1, 65) ** -0.5
     rows = [3, 17, 400, 801, 1100]
     x[rows] = 20 * gaussian(5, 64)[:, ::-1] * np.arange(1, 65) ** -0.5
@@ -129,7 +129,7 @@ def test_outlier_rows_are_named_and_hide_the_filled_dimensions():
     assert sentences[0].startswith("With them, half of the variance lies in ")
 
 
-def test_single_outlier_has_its_name_and_many_are_counted():
+def test_single_outlier_is_named_and_many_are_counted():
     effect = {"measure": "isoscore_unbiased", "before": None, "before_se": None, "after": 0.5, "after_se": 0.01}
     finding = {"slug": "outlier_rows", "severity": "warning", "row_count": 1, "effect": effect}
     finding |= {"title": "1 row holds 60% of the variance"}
@@ -145,7 +145,7 @@ def test_single_outlier_has_its_name_and_many_are_counted():
     assert "row 7" not in plain(headline_of(embedding))[0]
 
 
-def test_an_error_larger_than_the_score_is_the_title_and_few_independent_rows_are_reported():
+def test_title_reports_error_larger_than_score():
     embedding = embedding_of(gaussian(500, 20))
     score = next(row for row in embedding.measurements if row.measure == "isoscore_unbiased")
     score.value, score.se = 0.092, 0.22
@@ -188,7 +188,7 @@ def test_different_dimension_estimates_are_linked():
             }
 
 
-def test_undefined_spread_has_its_reason_and_missing_measures_are_left_out():
+def test_undefined_spread_states_reason():
     title, sentences = headline_text(np.ones((30, 4)))
     reason = next(row.reason for row in embedding_of(np.ones((30, 4))).measurements if row.measure == "isoscore")
     assert title == f"Isotropy cannot be measured. {reason}"

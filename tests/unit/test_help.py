@@ -16,7 +16,7 @@ ALL = {f"{form}.{name}": option for form, options in {"sweep": SWEEP, "search": 
        "upload": UPLOAD_HELP, "method": REGULARIZERS}.items() for name, option in options.items()}  # fmt: skip
 
 
-def test_every_setting_has_one_sentence_of_help_in_form_api_and_yaml():
+def test_every_setting_has_help_text():
     assert set(SWEEP) == set(SweepRequest.model_fields)
     assert set(SEARCH) == set(Search.model_fields) - {"paused", "over", "why"}
     assert set(ENCODING) == set(EncodingConfig.model_fields)
@@ -37,7 +37,7 @@ def test_every_setting_has_one_sentence_of_help_in_form_api_and_yaml():
 UPLOAD_KINDS = "texts", "vectors", "annotations"
 
 
-def test_what_changes_the_loss_has_its_formula_and_its_paper():
+def test_help_of_loss_settings_has_formula_and_paper():
     for name in ("lambdas", "zetas", "shrinkage_points", "entropy_bars", "metric"):
         assert SWEEP[name].formula
         assert re.search(r"\((19|20)\d\d\)", SWEEP[name].source), name
@@ -47,7 +47,7 @@ def test_what_changes_the_loss_has_its_formula_and_its_paper():
     assert "(1 − ζ) S_X + ζ S_S" in SWEEP["zetas"].formula
 
 
-def test_every_field_of_every_template_is_given_help():
+def test_every_template_field_has_help():
     calls = [(name, call) for name, text in TEMPLATES.items() for call in re.findall(r"field\(([^\n]*)\) %}", text)]
     assert len(calls) > 20
     without = re.compile(r'[^,]+, [^,]+(, "")?(,|$)(?! *\S)')
@@ -55,7 +55,7 @@ def test_every_field_of_every_template_is_given_help():
     assert [call for name, call in calls if ', "",' in call] == []
 
 
-def test_help_is_folded_behind_its_sentence_and_links_to_the_catalogue():
+def test_help_details_are_folded_and_link_to_catalog():
     macros = templates.env.get_template("web/_field.html").module
     html = macros.explained("zetas", SWEEP["zetas"], "ζ values")
     assert f'<small id="zetas-help">{SWEEP["zetas"].text}</small>' in html

@@ -6,7 +6,7 @@ from app.db.hub_tasks import TASKS, HubName
 from isoscope.core.task import METRICS, Metric, TaskKind
 
 
-def test_every_name_is_a_task_at_a_pinned_commit_measured_as_in_its_paper():
+def test_hub_tasks_pin_commit_and_metric():
     assert set(TASKS) == set(HubName)
     for task in TASKS.values():
         assert re.fullmatch(r"[0-9a-f]{40}", task.source.revision)
@@ -16,7 +16,7 @@ def test_every_name_is_a_task_at_a_pinned_commit_measured_as_in_its_paper():
 
 
 @pytest.mark.parametrize("name", HubName)
-def test_the_columns_of_a_task_are_its_texts_and_its_label(name):
+def test_task_columns_are_its_texts_and_label(name):
     task = TASKS[name]
     *texts, label = task.columns()
     assert tuple(column.name for column in texts) == task.text_columns

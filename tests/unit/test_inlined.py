@@ -8,7 +8,7 @@ def decoded(url: str) -> str:
     return b64decode(url.partition(";base64,")[2]).decode()
 
 
-def test_texts_style_sheets_and_what_is_vendored_are_held_as_they_are():
+def test_data_urls_hold_files_unchanged():
     url = data_url("text/csv", "</script>,\u00fc\n")
     assert re.fullmatch(r"data:text/csv;base64,[A-Za-z0-9+/=]+", url)
     assert decoded(url) == "</script>,\u00fc\n"
@@ -18,11 +18,11 @@ def test_texts_style_sheets_and_what_is_vendored_are_held_as_they_are():
     assert decoded(plotly) == (STATIC / "vendor/plotly-strict.min.js").read_text(encoding="utf-8")
 
 
-def test_a_module_holds_the_modules_that_it_imports():
+def test_inlined_module_holds_its_imports():
     imports = re.findall(r'from "([^"]+)"', decoded(inline_file("js/figures.js")))
     assert len(imports) >= 2
     assert all(url.startswith("data:text/javascript;base64,") for url in imports)
     webgl = (STATIC / "js/webgl.js").read_text(encoding="utf-8")
     assert webgl in map(decoded, imports)
-    # One module, though two import it: its address is the same in both.
+    # A module that two others import has the same URL in both.
     assert inline_file("js/plotly.js") in decoded(inline_file("js/export.js"))

@@ -15,7 +15,7 @@ DATA = {
 }  # fmt: skip
 
 
-def test_without_a_name_the_first_row_is_shown_and_an_unknown_one_is_told():
+def test_unknown_name_selects_first_row():
     neighbors = read_neighbors(DATA, None)
     assert (neighbors.chosen, neighbors.unknown, neighbors.names, neighbors.rows) == ("king", "", ["king", "run"], 8000)
     assert neighbors.before == [NamedNeighbor("queen", 0.5), NamedNeighbor("prince", 0.5)]
@@ -24,7 +24,7 @@ def test_without_a_name_the_first_row_is_shown_and_an_unknown_one_is_told():
     assert (read_neighbors(DATA, "walk").chosen, read_neighbors(DATA, "walk").unknown) == ("king", "walk")
 
 
-def test_lists_of_unlike_lengths_stand_side_by_side_and_a_name_is_offered_once():
+def test_lists_of_different_lengths_are_paired():
     assert read_neighbors(DATA, "run").pairs == [
         (NamedNeighbor("ran", 0.5), NamedNeighbor("jog", 0.25)),
         (None, NamedNeighbor("ran", 0.25)),
@@ -33,7 +33,7 @@ def test_lists_of_unlike_lengths_stand_side_by_side_and_a_name_is_offered_once()
     assert (neighbors.names, neighbors.before) == (["a"], [NamedNeighbor("b", 0.5)])
 
 
-def test_the_method_and_similarity_are_named_and_nothing_stored_shows_nothing():
+def test_method_and_similarity_are_named():
     assert read_neighbors(DATA, None).method == "All-but-the-Top, D 3"
     assert read_neighbors(DATA | {"method": "former", "parameters": {}}, None).method == "former"
     assert read_neighbors(None, None) is None

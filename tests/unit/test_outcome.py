@@ -6,12 +6,12 @@ from tests.factories import measurement
 
 
 def compared(**values):
-    """Each measure as its value before and after."""
+    """Compare each measure's values before and after."""
     triples = [(slug, measurement(slug, before), measurement(slug, after)) for slug, (before, after) in values.items()]
     return [TrialComparison(MEASURES[slug], before, after, None) for slug, before, after in triples]
 
 
-def test_each_measure_is_told_with_both_values_and_labels_have_a_sentence_of_their_own():
+def test_outcome_sentence_gives_both_values():
     outcomes = compared(isoscore=(0.59, 0.762), mean_cosine=(0.06, -0.001), partition_log=(-1.46, -17.9))
     assert outcome_of("Soft ZCA whitening", outcomes) == (
         "On rows that Soft ZCA whitening has not seen, IsoScore rises from 0.590 to 0.762; the mean cosine falls from "
@@ -24,12 +24,12 @@ def test_each_measure_is_told_with_both_values_and_labels_have_a_sentence_of_the
     )
 
 
-def test_what_does_not_change_in_the_digits_shown_stays_and_has_no_interval():
+def test_change_below_shown_digits_is_reported_as_unchanged():
     assert outcome_of("Centering", compared(isoscore=(0.5, 0.50001))).endswith("IsoScore stays at 0.500.")
     (outcome,) = compared(mean_share=((0.5, 0.03), 0.4))
     assert (outcome.change.value, outcome.change.se, outcome.change.low) == (pytest.approx(-0.1), None, None)
 
 
 @pytest.mark.parametrize("values", [(None, 0.5), (0.5, None)])
-def test_of_what_is_undefined_nothing_is_said(values):
+def test_undefined_values_have_no_sentence(values):
     assert outcome_of("Centering", compared(isoscore=values)) == ""

@@ -29,27 +29,27 @@ def columns(packed):
 
 
 @pytest.mark.parametrize("predictions", [labels(), numbers(), answers()], ids=["labels", "numbers", "answers"])
-def test_what_is_packed_is_unpacked_to_the_last_bit(predictions):
+def test_predictions_survive_packing(predictions):
     unpacked = Predictions.unpack(predictions.pack())
     assert columns(unpacked) == columns(predictions)
     assert (unpacked.kind, unpacked.rows.dtype) == (predictions.kind, np.int64)
 
 
-def test_the_kind_follows_from_the_columns_and_many_classes_take_few_bytes():
+def test_kind_follows_from_columns_and_labels_pack_small():
     assert [packed.kind for packed in (labels(), numbers(), answers())] == list(TaskKind)
     drawn = np.random.default_rng(0).integers(0, 2, (2, 10_000))
     assert len(Predictions(np.arange(10_000), *drawn).pack()) < 6_000
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1, unique=True), st.data())
-def test_any_labels_come_back(rows, data):
+def test_any_labels_survive_packing(rows, data):
     values = data.draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=len(rows), max_size=len(rows)))
     predictions = labels(sorted(rows), values, values[::-1])
     assert columns(Predictions.unpack(predictions.pack())) == columns(predictions)
 
 
 @given(st.lists(st.text(), min_size=3, max_size=3))
-def test_any_answers_come_back(texts):
+def test_any_answers_survive_packing(texts):
     assert Predictions.unpack(answers(tuple(texts)).pack()).predicted == tuple(texts)
 
 
@@ -58,7 +58,7 @@ def test_any_answers_come_back(texts):
     [(labels(predicted=(1, 1, 1)), 1), (labels(), None), (numbers(predicted=(2.5, 2.5 + 1e-7, 2.5)), 2.5),
      (numbers(), None), (answers(("", "", "")), ""), (answers(), None)],
 )  # fmt: skip
-def test_predictions_that_are_all_the_same_are_known(predictions, constant):
+def test_constant_predictions_are_detected(predictions, constant):
     assert predictions.constant == constant
 
 
@@ -80,7 +80,7 @@ def test_predictions_that_are_all_the_same_are_known(predictions, constant):
         (lambda: Predictions(np.arange(4).reshape(2, 2), np.zeros(2), np.zeros(2)), "float64"),
     ],
 )
-def test_columns_that_cannot_be_are_refused(make, keyword):
+def test_invalid_columns_are_refused(make, keyword):
     with pytest.raises(ValueError, match=keyword):
         make()
 
@@ -109,7 +109,7 @@ GOOD = labels().pack()
         (HEADER.pack(b"ISP1", 2, 1) + zlib.compress(np.array([0, 0, 0, 1]).tobytes() + b"\xff"), "utf-8"),
     ],
 )
-def test_bytes_that_nobody_packed_are_refused(data, keyword):
+def test_invalid_bytes_are_refused(data, keyword):
     with pytest.raises(ValueError, match=keyword):
         Predictions.unpack(data)
 

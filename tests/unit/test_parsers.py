@@ -14,7 +14,7 @@ from isoscope.core.errors import AbandonedError, BusyError
 
 
 class Client:
-    """The request of a client that stays until it leaves."""
+    """A request whose client disconnects once ``gone`` is set."""
 
     gone = False
 
@@ -28,7 +28,7 @@ async def ended(tasks):
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_no_more_are_parsed_at_once_than_there_are_slots_and_those_beyond_the_queue_are_sent_away():
+def test_uploads_beyond_slots_and_queue_are_refused():
     at_once = peak = 0
     free, lock = threading.Event(), threading.Lock()
 
@@ -56,7 +56,7 @@ def test_no_more_are_parsed_at_once_than_there_are_slots_and_those_beyond_the_qu
 
 
 @pytest.mark.slow
-def test_the_sandbox_of_a_client_that_leaves_ends_and_its_place_is_free():
+def test_client_that_disconnects_frees_its_slot():
     client = Client()
 
     def work():
@@ -81,7 +81,7 @@ def test_the_sandbox_of_a_client_that_leaves_ends_and_its_place_is_free():
 @pytest.mark.parametrize(
     ("cores", "memory", "slots"), [(2, 64 * GIB, 2), (16, 32 * GIB, 4), (4, 4 * GIB, 1), (3, None, 3)]
 )
-def test_slots_go_by_cores_and_memory_unless_they_are_set(monkeypatch, tmp_path, cores, memory, slots):
+def test_slots_follow_cores_and_memory_unless_set(monkeypatch, tmp_path, cores, memory, slots):
     monkeypatch.setattr(uploads, "machine_cores", lambda: cores)
     monkeypatch.setattr(uploads, "machine_memory", lambda: memory)
     assert parser_slots(Settings(data_dir=tmp_path)) == slots

@@ -12,7 +12,7 @@ from isoscope.plain import bounded, plain, to_number
      (math.nan, None, "loss is not a number"), ("much", None, "loss is not a number"),
      (10**400, None, "loss is not a number")],
 )  # fmt: skip
-def test_a_number_that_cannot_be_kept_is_none_and_says_why(value, expected, reason):
+def test_unstorable_number_is_none_with_reason(value, expected, reason):
     reasons = []
     assert to_number(value, "loss", reasons) == expected
     assert reasons == ([] if reason is None else [reason])
@@ -23,6 +23,6 @@ def test_a_number_that_cannot_be_kept_is_none_and_says_why(value, expected, reas
     [(1e-120, "1e-120"), (-1e300, "-1e+300"), (2**60, str(2**60)), (2**53, 2**53), (0.0, 0.0), (math.inf, "inf"),
      (True, True)],
 )  # fmt: skip
-def test_a_setting_that_no_number_can_hold_is_a_text(value, expected):
+def test_setting_beyond_number_range_becomes_text(value, expected):
     assert plain(value) == expected
     assert bounded(plain(value)) == expected

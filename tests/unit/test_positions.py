@@ -18,12 +18,12 @@ def embedding(n=400, d=300, left_out=0, eigenvalues=()):
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 6, 7, 400, 401])
-def test_the_rows_fitted_on_are_as_many_as_held_out_takes(n):
+def test_trial_fits_as_many_rows_as_held_out(n):
     trial = held_out(torch.randn(n, 2), fit_centring)
     assert count_trial_rows(embedding(n)) == (n, len(trial.fit_rows))
 
 
-def test_a_trial_takes_the_rows_whose_pairs_a_report_looks_at_and_defaults_fit_the_fewest():
+def test_trial_draws_rows_of_report_and_defaults_fit_few_rows():
     assert DRAWN_ROWS == PAIR_ROWS
     assert count_trial_rows(embedding(50_000)) == (20_000, 10_000)
     assert count_trial_rows(embedding(100, left_out=20)) == (80, 40)
@@ -32,7 +32,7 @@ def test_a_trial_takes_the_rows_whose_pairs_a_report_looks_at_and_defaults_fit_t
 
 @pytest.mark.parametrize("d", [2, 63, 64, 99, 100, 768])
 @pytest.mark.parametrize("method", ["all_but_the_top", "weighted_removal", "cluster_based"])
-def test_the_default_of_d_is_that_of_the_method(method, d):
+def test_default_d_matches_method(method, d):
     x = torch.randn(40, d, generator=torch.Generator().manual_seed(0))
     parameters = {"clusters": 1} if method == "cluster_based" else {}
     D = method_settings_of(embedding(80, d), method, parameters).parameters["D"]
@@ -41,7 +41,7 @@ def test_the_default_of_d_is_that_of_the_method(method, d):
     assert usual["directions"].shape == same["directions"].shape
 
 
-def test_numbers_of_a_position_are_equal_however_they_are_written():
+def test_numbers_are_normalized_to_parameter_type():
     spec = method_settings_of(embedding(), "soft_zca", {"eps": 1})
     assert (spec, type(spec.parameters["eps"])) == (method_settings_of(embedding(), "soft_zca", {"eps": 1.0}), float)
     two = method_settings_of(embedding(), "all_but_the_top", {"D": 3.0})
@@ -73,13 +73,13 @@ def test_numbers_of_a_position_are_equal_however_they_are_written():
         ("flow", {"rate": 2.0}, "rate", "Expected rate as a number from 1e−6 to 1.0; got 2.0."),
     ],
 )
-def test_what_does_not_suit_is_refused_at_its_field(method, parameters, field, sentence):
+def test_invalid_parameter_is_refused_at_its_field(method, parameters, field, sentence):
     with pytest.raises(InvalidError, match=sentence.replace("(", r"\(")) as refused:
         method_settings_of(embedding(), method, parameters)
     assert refused.value.field == field
 
 
-def test_a_position_is_described_by_what_is_not_usual_and_unknown_names_by_their_own():
+def test_method_description_names_changed_parameters():
     assert describe_method("soft_zca", {"eps": 0.1}) == "Soft ZCA whitening, eps 0.1"
     assert describe_method("centring", {}) == "Centering"
     parameters = method_settings_of(embedding(), "flow", {"rate": 0.01}).parameters
@@ -92,7 +92,7 @@ def dials(method, embedding, **texts):
     return {dial.parameter.name: dial for dial in dials_of(embedding, METHODS[method], texts)}
 
 
-def test_sliders_reach_around_the_mean_variance_and_end_where_the_embedding_does():
+def test_slider_ranges_follow_embedding():
     slider = dials("soft_zca", embedding(eigenvalues=[2e-6, 0.5e-6]))["eps"].slider
     assert (slider.low, slider.high, slider.log, slider.value) == (-10, -1, True, -1)
     slider = dials("soft_zca", embedding(eigenvalues=[2e6, 0.5e6]), eps="1000")["eps"].slider

@@ -17,7 +17,7 @@ from isotropy.catalog import Regularizer
         (Stage.SHRINK_COLA, "(1 baseline + persistent entropy × 1 λ × 2 kinds of bars) × 5 seeds = 15 runs"),
     ],
 )
-def test_a_preset_is_a_request_of_so_many_runs(stage, words):
+def test_preset_requests_expected_runs(stage, words):
     needed = {"model": "m", "dataset_id": "d", "text_columns": ["a", "b"], "label_column": "c"}
     request = SweepRequest.model_validate(needed | PRESETS[stage].settings)
     swept = [regularizer for regularizer in request.regularizers if regularizer is not Regularizer.NONE]
@@ -25,7 +25,7 @@ def test_a_preset_is_a_request_of_so_many_runs(stage, words):
     assert build_product(ranges, swept, frozenset(), request.lambdas, request.seeds).describe() == words
 
 
-def test_the_numbers_are_those_of_the_papers():
+def test_presets_have_settings_of_papers():
     settings = {stage: preset.settings for stage, preset in PRESETS.items()}
     tuned = settings[Stage.ISTAR_TUNING]
     assert (tuned["lambdas"], tuned["zetas"]) == ([-5, -3, -1, 0.5, 1, 3, 5], [0.2, 0.4, 0.6, 0.8])
@@ -38,43 +38,43 @@ def test_the_numbers_are_those_of_the_papers():
     rates = [1e-5, 3e-5, 5e-5]
     searched = {"batch_size": [8, 16, 32], "epochs": [3, 4, 5], "learning_rate": rates}
     assert settings[Stage.ISTAR_SEARCH]["grid"] == searched
-    of_papers = {Stage.SHRINK_MRPC: (8e-5, 8e-6), Stage.SHRINK_COLA: (5e-5, 5e-6)}
+    paper_rates = {Stage.SHRINK_MRPC: (8e-5, 8e-6), Stage.SHRINK_COLA: (5e-5, 5e-6)}
     assert {
         paper_stage: (settings[paper_stage]["learning_rate"], settings[paper_stage]["weight_decay"])
-        for paper_stage in of_papers
-    } == of_papers
+        for paper_stage in paper_rates
+    } == paper_rates
     shrink = settings[Stage.SHRINK_MRPC]
     assert (shrink["batch_size"], shrink["epochs"], shrink["optimizer"], shrink["warmup"]) == (64, 10, "adam", 0.1)
 
 
-OF_I_STAR = {Stage.ISTAR_TUNING, Stage.ISTAR_SEEDS}
-OF_TOKENS = OF_I_STAR | {Stage.ISTAR_COSREG}
-OF_RUDMAN = OF_TOKENS | {Stage.ISTAR_SEARCH}
-OF_KUDRIASHOV = {Stage.SHRINK_MRPC, Stage.SHRINK_COLA}
+ISTAR = {Stage.ISTAR_TUNING, Stage.ISTAR_SEEDS}
+TOKENS = ISTAR | {Stage.ISTAR_COSREG}
+RUDMAN = TOKENS | {Stage.ISTAR_SEARCH}
+KUDRIASHOV = {Stage.SHRINK_MRPC, Stage.SHRINK_COLA}
 
 
 @pytest.mark.parametrize(
     ("sentence", "stages"),
     [
-        ("ζ weighs the shrinkage covariance, as in Algorithm 1, the poster and the code; the text’s sec", OF_I_STAR),
-        ("Padding is not counted here. The code counts it among the tokens", OF_TOKENS),
-        ("Two batches are averaged into one step, as the paper says; the public code has no accumulation.", OF_RUDMAN),
-        ("Seeds also order the training rows; the code orders them by a seed that is always 0.", OF_RUDMAN),
-        ("over 10% of the steps, as in the code; then a constant rate, since the text names no decay.", OF_KUDRIASHOV),
-        ("The code has AdamW and a cosine.", OF_KUDRIASHOV),
-        ("The code keeps one bar too many.", OF_KUDRIASHOV),
-        ("other bars is left alone, as in the text; the code’s notebook makes them longer.", OF_KUDRIASHOV),
+        ("ζ weighs the shrinkage covariance, as in Algorithm 1, the poster and the code; the text’s sec", ISTAR),
+        ("Padding is not counted here. The code counts it among the tokens", TOKENS),
+        ("Two batches are averaged into one step, as the paper says; the public code has no accumulation.", RUDMAN),
+        ("Seeds also order the training rows; the code orders them by a seed that is always 0.", RUDMAN),
+        ("over 10% of the steps, as in the code; then a constant rate, since the text names no decay.", KUDRIASHOV),
+        ("The code has AdamW and a cosine.", KUDRIASHOV),
+        ("The code keeps one bar too many.", KUDRIASHOV),
+        ("other bars is left alone, as in the text; the code’s notebook makes them longer.", KUDRIASHOV),
     ],
 )
-def test_each_stage_says_where_it_follows_one_of_text_and_code_against_the_other(sentence, stages):
+def test_stages_state_where_paper_and_code_differ(sentence, stages):
     assert {stage for stage, preset in PRESETS.items() if sentence in " ".join(preset.differs)} == stages
 
 
-def test_what_a_stage_follows_is_what_it_sets():
+def test_stages_set_options_they_state():
     settings = {stage: preset.settings for stage, preset in PRESETS.items()}
-    for stage in OF_KUDRIASHOV:
+    for stage in KUDRIASHOV:
         assert (settings[stage]["optimizer"], settings[stage]["schedule"]) == ("adam", "constant")
         assert settings[stage]["entropy_cluster_weight"] == 0.0
-    assert all(settings[stage]["accumulation"] == 2 for stage in OF_RUDMAN)
-    assert not any(settings[stage].get("include_padding") for stage in OF_TOKENS)
+    assert all(settings[stage]["accumulation"] == 2 for stage in RUDMAN)
+    assert not any(settings[stage].get("include_padding") for stage in TOKENS)
     assert all(preset.models for preset in PRESETS.values())

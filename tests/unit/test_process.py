@@ -16,12 +16,12 @@ threading.Thread(target=threading.Event().wait).start()
 
 
 @pytest.mark.slow
-def test_a_process_ends_at_once_whenever_its_stop_comes_and_though_a_thread_hangs():
+def test_process_stops_at_once_even_if_thread_hangs():
     assert stop_bare_processes(100) < 5
     assert subprocess.run([sys.executable, "-c", LINGERING], timeout=30, check=False).returncode == 1
 
 
-def test_a_message_that_repeats_is_logged_once_in_ten_seconds(monkeypatch):
+def test_repeated_message_is_logged_once_in_ten_seconds(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     repeats = RepeatFilter()

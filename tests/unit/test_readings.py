@@ -29,7 +29,7 @@ def embedding_with(*slugs):
     return embedding(*(measured(slug, 0.5) for slug in slugs))
 
 
-def test_groups_are_in_catalog_order_and_variants_follow_their_measure():
+def test_groups_follow_catalog_order_with_variants():
     groups = groups_of(embedding_with("uniformity", "mean_cosine", "isoscore"))
     assert {heading: [family.reading.measure.slug for family in families] for heading, families in groups.items()} == {
         "Spread of the variance": ["isoscore"],
@@ -50,7 +50,7 @@ def test_groups_are_in_catalog_order_and_variants_follow_their_measure():
     assert readings_of(embedding_with("former_measure")) == []
 
 
-def test_headlines_have_an_order_of_their_own():
+def test_headlines_have_fixed_order():
     readings = headlines_of(embedding_with("cosine_histogram", "twonn", "mean_cosine", "isoscore_unbiased"))
     assert [reading.measure.slug for reading in readings] == ["isoscore_unbiased", "mean_cosine", "twonn"]
 
@@ -59,11 +59,11 @@ def test_headlines_have_an_order_of_their_own():
     ("slug", "ends"),
     [("isoscore", (0, 1)), ("participation_ratio", (1, D)), ("mean_cosine", (-1 / 19_999, 1)), ("spectrum", None)],
 )
-def test_ends_of_the_range_depend_on_the_rows(slug, ends):
+def test_range_ends_depend_on_rows(slug, ends):
     assert reading(slug, 0.5, n=20_000).ends == ends
 
 
-def test_rows_left_out_are_not_counted_and_counts_are_integers():
+def test_excluded_rows_are_not_counted_and_counts_are_integers():
     (isoscore,) = readings_of(embedding(measured("isoscore", 0.5), n_left_out=7))
     assert isoscore.rows == N - 7
     for slug in ("activation_profile", "prominent_bars"):
@@ -83,11 +83,11 @@ def test_rows_left_out_are_not_counted_and_counts_are_integers():
         ("twonn", "above 0"),
     ],
 )
-def test_range_with_an_infinite_end_is_in_words(slug, words):
+def test_infinite_range_is_described_in_words(slug, words):
     assert reading(slug, 0.5).range == words
 
 
-def test_range_of_few_rows_and_of_undefined_values():
+def test_range_of_two_rows_and_undefined_value():
     two_rows = reading("participation_ratio", 1.0, n=2)
     assert (two_rows.ends, two_rows.range) == (None, "only 1 is possible")
     assert reading("silhouette", n=0, reason="The rows have no labels.").range == "[−1, 1]"
@@ -115,12 +115,12 @@ RARE = ["rare", None, 1, "A covariance needs at least 2 points; there is 1."]
          [["gaussian of the same size", 36]]),
     ],
 )  # fmt: skip
-def test_items_are_a_table(slug, detail, columns, rows):
+def test_items_form_a_table(slug, detail, columns, rows):
     table = reading(slug, 0.5, detail=detail).table
     assert (table.columns, repr(table.rows)) == (columns, repr(rows))
 
 
-def test_intrinsic_dimension_card_has_the_range_of_its_estimators_and_single_values_no_items():
+def test_intrinsic_dimension_card_shows_range_of_estimators():
     measurements = [measured("twonn", 9.0), measured("twonn_mle", 8.5), measured("levina_bickel", 11.0)]
     (card,) = headlines_of(embedding(*measurements))
     assert card.estimate_range == (8.5, 11.0)
@@ -131,7 +131,7 @@ def test_intrinsic_dimension_card_has_the_range_of_its_estimators_and_single_val
     assert reading("spectrum", 3.0, detail={"eigenvalues": [3.0]}).items == []
 
 
-def test_table_has_items_below_their_measurement():
+def test_table_lists_items_below_their_measurement():
     rows = [
         measured("isoscore", reason="The covariance is zero: all points are equal."),
         measured("isoscore_star", 0.5, se=0.01, detail={"by_label": [BY_LABEL[1] | {"unbiased": 0.125}, BY_LABEL[2]]}),

@@ -32,7 +32,7 @@ SWEEP = [
 ]
 
 
-def test_methods_are_means_over_seeds_and_plain_runs_count_once():
+def test_method_table_averages_seeds_and_counts_plain_runs_once():
     rows = method_table([*SWEEP, result(ISTAR, 1.0, 0.6, seed=1, performance=0.7)], {"sst2": "accuracy"}).splitlines()
     assert rows == [
         "| task | none | I-STAR, λ = −1 | I-STAR, λ = 1 | bias-corrected I-STAR, λ = 1 | CosReg, λ = 1 "
@@ -43,7 +43,7 @@ def test_methods_are_means_over_seeds_and_plain_runs_count_once():
     ]
 
 
-def test_a_sweep_counts_the_steps_at_which_it_rises_and_leaves_out_what_is_undefined():
+def test_sweep_table_counts_rises_and_skips_undefined_values():
     assert sweep_table(SWEEP, ["sst2"], lambda row: row.isoscore_star).splitlines() == [
         "| task | method | λ = −1 | λ = 0 | λ = 1 | −1 to 1 | rises |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -52,7 +52,7 @@ def test_a_sweep_counts_the_steps_at_which_it_rises_and_leaves_out_what_is_undef
     ]
 
 
-def test_cost_is_beside_the_plain_run_of_its_sweep_and_anisotropies_are_raw_and_centred():
+def test_cost_is_relative_to_plain_run_of_same_sweep():
     rows = ["| I-STAR | 2 | 400 | 1.40 |", "| bias-corrected I-STAR | 2 | 150 | 1.15 |", "| CosReg | 1 | 50 | 1.06 |"]
     assert cost_table(SWEEP).splitlines()[2:] == rows
     row = anisotropy_table(SWEEP, {"sst2": "accuracy"}).splitlines()[2]
@@ -61,7 +61,7 @@ def test_cost_is_beside_the_plain_run_of_its_sweep_and_anisotropies_are_raw_and_
     assert count_pairs([*SWEEP, result(NONE, 0.0, 0.2, seed=1), result(NONE, 0.0, 0.3, seed=1, part=OTHERS)]) == (2, 1)
 
 
-def test_a_run_of_the_api_is_read():
+def test_result_is_read_from_api_run():
     layers = {f"anisotropy_{kind}_1": [0.9, 0.3] for kind in ("raw", "centred")}
     zeros = {measure: [0.0, 0.0] for measure in layers}
     run = {
@@ -76,7 +76,7 @@ def test_a_run_of_the_api_is_read():
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_what_is_asked_for_is_a_sweep_and_other_settings_have_another_name(name):
+def test_requests_are_valid_sweeps_named_by_settings(name):
     requests, changed_requests = requests_for(name, Budget()), requests_for(name, Budget(max_steps=61))
     assert set(requests) == ({STEERING, OTHERS} if name == "squad" else {STEERING, OTHERS, CHECK})
     for part, request in requests.items():
@@ -88,7 +88,7 @@ def test_what_is_asked_for_is_a_sweep_and_other_settings_have_another_name(name)
         assert request["name"] == requests_for(name, Budget())[part]["name"]
 
 
-def test_the_command_of_a_report_asks_for_the_same_budget():
+def test_report_command_reproduces_budget():
     budget = Budget(seeds=(0, 1), sweeps=(), lambdas=(-3.0, 0.5), learning_rate=3e-5)
     command = Report(budget, ["rte", "squad"]).command()
     arguments = parse(command.split()[4:])
@@ -96,7 +96,7 @@ def test_the_command_of_a_report_asks_for_the_same_budget():
     assert arguments.tasks == ["rte", "squad"]
 
 
-def test_a_report_tells_what_failed_and_what_was_recomputed():
+def test_report_lists_failed_runs_and_checks():
     environment = {
         "device_name": "a processor", "threads": 1, "platform": "Linux", "python": "3.11.7",
         "packages": {"torch": "2.13.0"},
@@ -113,7 +113,7 @@ def test_a_report_tells_what_failed_and_what_was_recomputed():
     assert "1 of 1 pairs are equal" in text
 
 
-def test_results_are_written_between_the_markers_of_the_document_as_often_as_wanted():
+def test_results_replace_text_between_markers():
     document = DOCUMENT.read_text("utf-8")
     once = replace_section(document, "first")
     assert once.split(BEGIN)[0] == document.split(BEGIN)[0]

@@ -24,7 +24,7 @@ def rows():
         yield connection
 
 
-def test_results_of_a_former_version_are_read_and_what_was_not_said_is_left_out():
+def test_results_of_earlier_version_are_read():
     results = RunResults.model_validate(FORMER)
     assert (results.metrics, results.reference.layers, results.layers) == ({"accuracy": None}, [None], [0.25, None])
     assert results.dump() == FORMER | {"metrics": {"accuracy": None}, "reference": {"zeta": 0.75, "layers": [None]}}
@@ -36,7 +36,7 @@ def test_results_of_a_former_version_are_read_and_what_was_not_said_is_left_out(
                                    {"metrics": {}, "by_layer": {"a": {"values": [1]}}},
                                    {"metrics": {}, "by_layer": {"a": {"values": [1], "reasons": []}}},
                                    {"metrics": {}, "divergence": {"start": 1, "loss": 2, "end": 3}}])  # fmt: skip
-def test_wrong_results_are_refused_where_they_are_made(rows, wrong):
+def test_invalid_results_are_refused(rows, wrong):
     with pytest.raises(ValidationError):
         run_row(results=wrong)
     columns = {"experiment_id": "e", "position": 0, "config": PLAIN, "regularizer": "none", "lam": 0, "zeta": 0}
@@ -44,7 +44,7 @@ def test_wrong_results_are_refused_where_they_are_made(rows, wrong):
         rows.execute(insert(Run).values(**columns, seed=0, results=wrong))
 
 
-def test_a_row_holds_plain_json_whose_parts_are_found_by_queries(rows):
+def test_results_are_stored_as_json_that_queries_can_read(rows):
     results = {"metrics": {"accuracy": 0.5}, "by_layer": {"twonn": {"values": [1.5], "reasons": [None]}}}
     columns = {"id": "e", "name": "e", "dataset_id": "d", "config": SHARED, "grid": {}, "origin": "launched"}
     rows.execute(insert(Experiment).values(**columns))

@@ -40,7 +40,7 @@ def test_rows_are_the_same_by_origin_or_name(columns, other_columns, expected):
     assert pairing(first, second, [second, first]) is expected
 
 
-def test_rows_of_the_same_files_are_the_same_unless_one_swaps_rows_and_columns():
+def test_rows_of_same_files_are_paired_unless_transposed():
     first, second = cloud("1", files=files("a")), cloud("2", files=files("a"))
     assert pairing(first, second, []) is Pairing.PAIRED
     second.selection = {"vectors": "", "transpose": True}

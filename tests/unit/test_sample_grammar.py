@@ -31,7 +31,7 @@ def minimal_pairs(split: str) -> list[tuple[dict[str, str], dict[str, str]]]:
 
 
 def main_verbs(split: str) -> list[tuple[str, str]]:
-    """The word in which the two sentences of each pair differ: the right form and the wrong one."""
+    """Return the word in which each pair differs: its right and its wrong form."""
     verbs = []
     for right, wrong in minimal_pairs(split):
         couples = zip(words(right["sentence"]), words(wrong["sentence"]), strict=True)
@@ -40,19 +40,19 @@ def main_verbs(split: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_grammar_writes_the_files_byte_for_byte(split):
+def test_grammar_writes_files_byte_for_byte(split):
     assert "".join(grammar.lines(split)).encode() == (FOLDER / f"{split}.tsv").read_bytes()
 
 
 @pytest.mark.parametrize(("split", "count"), [("train", 2000), ("validation", 600)])
-def test_the_files_have_the_documented_sizes_and_no_sentence_twice(split, count):
+def test_files_have_documented_sizes_and_unique_sentences(split, count):
     sentences = [row["sentence"] for row in rows(split)]
     assert len(sentences) == len(set(sentences)) == count
     assert {len(sentence.split()) for sentence in sentences} <= set(range(6, 15))
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_minimal_pairs_differ_in_one_word_and_labels_and_subjects_are_balanced(split):
+def test_minimal_pairs_differ_in_one_word_and_are_balanced(split):
     for right, wrong in minimal_pairs(split):
         assert (right["label"], wrong["label"]) == ("1", "0")
         assert right["construction"] == wrong["construction"]
@@ -68,14 +68,14 @@ def test_minimal_pairs_differ_in_one_word_and_labels_and_subjects_are_balanced(s
 
 
 @pytest.mark.parametrize(("split", "count"), [("train", 336), ("validation", 150)])
-def test_a_third_of_the_subjects_in_train_and_half_of_those_in_validation_are_plural(split, count):
+def test_plural_subjects_have_documented_share(split, count):
     lexicon = grammar.LEXICONS[split]
     actions = {*lexicon.person_actions, *lexicon.object_actions}
     assert sum(right == "are" or right in actions for right, _ in main_verbs(split)) == count
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_half_of_the_attractors_match_their_subject_and_sentences_are_of_their_own_lexicon(split):
+def test_half_of_attractors_match_their_subject(split):
     plural_nouns = {grammar.inflect(noun) for noun in nouns(split)}
     matches = defaultdict(list)
     for (right, _), (verb, wrong) in zip(minimal_pairs(split), main_verbs(split), strict=True):
@@ -95,7 +95,7 @@ def test_half_of_the_attractors_match_their_subject_and_sentences_are_of_their_o
         assert set(subject) <= function_words | grammar.LEXICONS[split].forms(), right["sentence"]
 
 
-def test_no_noun_or_verb_of_validation_occurs_in_train():
+def test_validation_shares_no_noun_or_verb_with_train():
     train_words = {word for row in rows("train") for word in words(row["sentence"])}
     assert train_words.isdisjoint(grammar.LEXICONS["validation"].forms())
     forms = {form for couple in main_verbs("validation") for form in couple}

@@ -27,7 +27,7 @@ def refusal(q):
 
 
 def outcome(q):
-    """What the search means, or why it means nothing."""
+    """Return the condition of a search, or its error."""
     try:
         return and_(true(), *parse_conditions(q)), None
     except InvalidError as error:
@@ -56,17 +56,17 @@ class TestLanguage:
             ("reg!=istar", [(False, "reg", "!=", ["istar"])]),
         ],
     )
-    def test_words_and_conditions_are_read(self, q, expected):
+    def test_parse_search_reads_words_and_conditions(self, q, expected):
         assert terms(q) == expected
 
-    def test_places_are_counted_from_one(self):
+    def test_character_positions_count_from_one(self):
         assert parse_search("a lam:1,2") == [
             SearchTerm("", ":", [SearchValue("a", 1)], 1),
             SearchTerm("lam", ":", [SearchValue("1", 7), SearchValue("2", 9)], 3),
         ]
 
     @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=50))
-    def test_what_is_quoted_is_read_as_it_is(self, text):
+    def test_quoted_text_is_read_unchanged(self, text):
         assert terms(f"task:{quoted(text)}") == [(False, "task", ":", [text])]
 
 
@@ -110,17 +110,17 @@ class TestRefusals:
             ("a\ud800b", "Expected a search in text, got a character that no text has."),
         ],
     )
-    def test_what_cannot_be_read_is_told_with_its_place(self, q, sentence):
+    def test_parse_error_names_its_position(self, q, sentence):
         assert sentence in refusal(q)
 
-    def test_what_cannot_be_sorted_by_is_told_with_what_can(self):
+    def test_unknown_sort_field_lists_valid_fields(self):
         with pytest.raises(InvalidError) as caught:
             sort_column("colour")
         assert caught.value.field == "sort"
         assert caught.value.message.startswith("Expected a field to sort by, got 'colour'; fields are accumulation, ")
 
     @given(TYPED | st.text(max_size=40))
-    def test_whatever_is_typed_is_either_a_condition_or_refused_with_a_sentence(self, q):
+    def test_any_input_is_a_condition_or_refused(self, q):
         conditions, problem = outcome(q)
         if problem is not None:
             assert (problem.field, problem.message[-1]) == ("q", ".")
@@ -129,7 +129,7 @@ class TestRefusals:
             assert "'x'" not in str(conditions.compile(dialect=dialect.dialect()))
 
 
-def test_every_setting_of_one_word_or_number_is_a_field_and_a_hundred_ids_can_be_searched_for():
+def test_every_scalar_setting_is_a_search_field():
     several = {"text_columns", "layers", "fixed_regularizers"}
     assert set(TrainingOptions.model_fields) - several - {"task"} <= set(FIELDS)
     assert several.isdisjoint(FIELDS)

@@ -8,7 +8,7 @@ from app.db.work import slot_name
 from isoscope.core.errors import InvalidError
 
 
-def test_off_loopback_a_secret_of_sixteen_characters_is_required():
+def test_public_host_requires_token_of_sixteen_characters():
     with pytest.raises(ValidationError, match="ISOSCOPE_ACCESS_TOKEN is not set"):
         Settings(host="0.0.0.0")
     with pytest.raises(ValidationError, match="shorter than 16 characters"):
@@ -21,11 +21,11 @@ def test_off_loopback_a_secret_of_sixteen_characters_is_required():
     [*((host, True) for host in ("127.0.0.1", "127.8.8.8", "localhost", "::1")),
      *((host, False) for host in ("0.0.0.0", "192.0.2.1", "localhost.example.org", "127.0.0.1.example.org", ""))],
 )  # fmt: skip
-def test_loopback_names_are_known_from_others(host, loopback):
+def test_is_loopback_accepts_only_loopback_hosts(host, loopback):
     assert is_loopback(host) is loopback
 
 
-def test_databases_default_to_files_in_the_data_folder_and_the_environment_names_settings(tmp_path, monkeypatch):
+def test_databases_default_to_data_folder_and_environment_is_read(tmp_path, monkeypatch):
     settings = Settings(data_dir=tmp_path)
     assert settings.database == f"sqlite:///{tmp_path}/isoscope.sqlite"
     assert settings.queue == f"sqlite:///{tmp_path}/queue.sqlite"
@@ -36,14 +36,14 @@ def test_databases_default_to_files_in_the_data_folder_and_the_environment_names
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
-def test_one_url_of_postgresql_names_rows_and_queue(scheme):
+def test_postgresql_url_sets_database_and_queue(scheme):
     settings = Settings(database_url=f"{scheme}://user:p%40ss@db.example.org:5433/isoscope?sslmode=require")
     location = "user:p%40ss@db.example.org:5433/isoscope?sslmode=require"
     assert settings.database == f"postgresql+psycopg://{location}"
     assert settings.queue == f"postgresql://{location}"
 
 
-def test_a_scheme_may_be_written_in_capitals_and_the_queue_have_a_database_of_its_own(tmp_path):
+def test_url_schemes_ignore_case_and_queue_can_have_its_own_url(tmp_path):
     settings = Settings(database_url=" POSTGRES://user@db/isoscope\n", queue_url=f"SQLITE:///{tmp_path}/SQLITE.db")
     assert settings.database == "postgresql+psycopg://user@db/isoscope"
     assert settings.queue == f"sqlite:///{tmp_path}/SQLITE.db"
@@ -70,7 +70,7 @@ def test_a_scheme_may_be_written_in_capitals_and_the_queue_have_a_database_of_it
         ("postgresql://user:secret\N{CARE OF}@host/isoscope", "write special characters of a password as %2F"),
     ],
 )
-def test_a_url_that_names_no_database_is_refused_without_repeating_its_password(url, cause):
+def test_invalid_database_url_is_refused_without_its_password(url, cause):
     for name in ("database_url", "queue_url"):
         with pytest.raises(ValidationError, match="postgresql://user:password@host/name or sqlite:///") as refused:
             Settings(**{name: url})
@@ -79,7 +79,7 @@ def test_a_url_that_names_no_database_is_refused_without_repeating_its_password(
         assert not any(part in sentence for part in ("secret", "sec/ret", "'sec'"))
 
 
-def test_a_worker_is_called_by_its_setting_else_by_its_host(tmp_path):
+def test_slot_name_uses_worker_name_or_host(tmp_path):
     assert slot_name(Settings(worker_name="lab-7"), "cuda:0") == "lab-7/cuda:0"
     assert slot_name(Settings(), "cpu") == f"{socket.gethostname()}/cpu"
     with pytest.raises(InvalidError, match="at most 100 characters"):

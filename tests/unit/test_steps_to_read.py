@@ -9,7 +9,7 @@ RUNS = st.lists(st.sets(st.integers(0, 60), min_size=1), min_size=1, max_size=6)
 
 
 @given(RUNS, st.integers(1, 20))
-def test_the_last_of_every_run_in_each_stretch_is_among_them(runs, stride):
+def test_last_step_of_each_stride_is_read_for_every_run(runs, stride):
     counts = Counter(step for run in runs for step in run)
     steps = steps_to_read(counts, map(max, runs), stride)
     due = {max(step for step in run if -(-step // stride) == -(-at // stride)) for run in runs for at in run}
@@ -18,6 +18,6 @@ def test_the_last_of_every_run_in_each_stretch_is_among_them(runs, stride):
 
 
 @given(st.sets(st.integers(0, 200), min_size=1), st.integers(1, 9), st.integers(1, 40))
-def test_of_runs_that_logged_at_the_same_steps_no_others_are_named(run, runs, stride):
+def test_runs_with_equal_steps_read_no_extra_steps(run, runs, stride):
     due = {max(step for step in run if -(-step // stride) == -(-at // stride)) for at in run}
     assert set(steps_to_read(dict.fromkeys(run, runs), [max(run)] * runs, stride)) == due

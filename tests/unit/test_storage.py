@@ -24,7 +24,7 @@ def names(storage):
     return sorted(path.name for path in storage.folder.iterdir())
 
 
-def test_bytes_are_kept_once_under_their_hash_and_deleted_twice(storage):
+def test_files_are_stored_once_by_hash_and_delete_is_idempotent(storage):
     content = os.urandom(3 * BLOCK_BYTES + 17)
     stored = storage.write(BytesIO(content), max_bytes=len(content))
     assert stored.sha256 == hashlib.sha256(content).hexdigest()
@@ -40,7 +40,7 @@ def test_bytes_are_kept_once_under_their_hash_and_deleted_twice(storage):
         assert names(storage) == [stored.sha256]
 
 
-def test_one_byte_above_the_cap_an_empty_file_and_a_broken_upload_leave_nothing(storage):
+def test_refused_upload_leaves_no_file(storage):
     class Broken(BytesIO):
         def read(self, size=-1):
             raise ConnectionResetError
@@ -56,13 +56,13 @@ def test_one_byte_above_the_cap_an_empty_file_and_a_broken_upload_leave_nothing(
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "abc", "A" * 64, "0" * 64 + "\n", "/" + "0" * 63])
-def test_a_name_that_is_not_a_hash_never_reaches_the_file_system(storage, name):
+def test_name_that_is_not_a_hash_is_refused(storage, name):
     for verb in (storage.local_path, storage.exists, storage.delete):
         with pytest.raises(NotFoundError, match="Expected a file's SHA-256"):
             verb(name)
 
 
-def test_only_old_temporaries_are_swept(storage):
+def test_sweep_deletes_only_old_temporaries(storage):
     stored = storage.write(BytesIO(b"kept"), 10)
     old, fresh = storage.folder / "arriving-old", storage.folder / "arriving-fresh"
     for path in (old, fresh):
@@ -75,7 +75,7 @@ def test_only_old_temporaries_are_swept(storage):
     assert names(storage) == sorted([stored.sha256, "arriving-fresh"])
 
 
-def test_only_old_folders_of_uploads_are_swept(tmp_path):
+def test_sweep_deletes_only_old_upload_folders(tmp_path):
     names = ["check-truth-abcd_123", "divide-abcd_123", "divide-fresh_12", "divided", "files"]
     for name in names:
         (tmp_path / name).mkdir()
@@ -88,13 +88,13 @@ def test_only_old_folders_of_uploads_are_swept(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == names[2:]
 
 
-def test_a_file_that_is_not_there_is_said_to_be_gone(storage):
+def test_missing_file_is_reported(storage):
     assert not storage.exists("0" * 64)
     with pytest.raises(NotFoundError, match="The file 000000000000… is gone from the storage; upload it again"):
         storage.local_path("0" * 64)
 
 
-def test_a_folder_elsewhere_is_made_and_used(tmp_path):
+def test_storage_url_folder_is_created_and_used(tmp_path):
     shared = tmp_path / "shared folder"
     settings = Settings(data_dir=tmp_path / "data", storage_url=shared.as_uri())
     settings.create_folders()
@@ -110,7 +110,7 @@ def cache(tmp_path):
 
 @pytest.fixture
 def put(cache):
-    """Put a file into the cache that was last used so many seconds ago."""
+    """Return a function that adds a file last used ``age_seconds`` ago."""
 
     def put(name, content, age_seconds=0):
         temporary = cache.folder / "arriving-x"
@@ -122,7 +122,7 @@ def put(cache):
     return put
 
 
-def test_a_full_cache_drops_what_was_least_recently_used(cache, put):
+def test_full_cache_evicts_least_recently_used_file(cache, put):
     used, unused = put("a", b"1234", 3 * IN_USE_SECONDS), put("b", b"1234", 2 * IN_USE_SECONDS)
     assert cache.find("a") == used
     added = put("c", b"1234")
@@ -130,7 +130,7 @@ def test_a_full_cache_drops_what_was_least_recently_used(cache, put):
     assert cache.find("b") is None
 
 
-def test_a_cache_keeps_what_is_in_use_and_drops_what_a_killed_download_left(cache, put):
+def test_cache_keeps_files_in_use_and_drops_stale_downloads(cache, put):
     paths = [put(name, b"1234567", IN_USE_SECONDS - 60) for name in "abc"]
     assert all(path.exists() for path in paths)
     leftover = cache.folder / "arriving-killed"
@@ -140,7 +140,7 @@ def test_a_cache_keeps_what_is_in_use_and_drops_what_a_killed_download_left(cach
     assert not leftover.exists()
 
 
-def test_a_file_that_vanishes_does_no_harm_and_a_copy_that_is_read_may_be_dropped(cache, put):
+def test_cache_tolerates_vanished_files_and_open_readers(cache, put):
     (cache.folder / "vanished").symlink_to(cache.folder / "nothing")
     assert put("a", b"123456789012").exists()
     with put("a", b"123456789", 2 * IN_USE_SECONDS).open("rb") as reading:
@@ -157,7 +157,7 @@ def test_a_file_that_vanishes_does_no_harm_and_a_copy_that_is_read_may_be_droppe
         ("file:///srv/our%20files@lab", (Path("/srv/our files@lab"), None)),
     ],
 )  # fmt: skip
-def test_a_url_names_a_bucket_with_or_without_prefix_or_a_folder(url, storage):
+def test_storage_url_names_bucket_or_folder(url, storage):
     assert parse_storage_url(url) == storage
 
 
@@ -174,7 +174,7 @@ def test_a_url_names_a_bucket_with_or_without_prefix_or_a_folder(url, storage):
         ("s3://[bucket", "Expected file:///folder or s3://bucket/prefix, got one that cannot be read"),
     ],
 )
-def test_another_url_is_refused_with_what_was_expected(url, sentence):
+def test_invalid_storage_url_is_refused(url, sentence):
     with pytest.raises(ValidationError, match=re.escape(sentence)):
         Settings(storage_url=url)
 
@@ -184,13 +184,13 @@ def test_another_url_is_refused_with_what_was_expected(url, sentence):
     ["s3://key:verysecret@bucket/prefix", "s3://key:very/verysecret@bucket", "gs:key:verysecret@bucket",
      "file://key:verysecret@host/folder"],
 )  # fmt: skip
-def test_credentials_in_the_url_are_refused_and_not_repeated(url):
+def test_credentials_in_storage_url_are_refused_and_not_repeated(url):
     with pytest.raises(ValidationError, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") as refused:
         Settings(storage_url=url)
     assert "verysecret" not in str(refused.value)
 
 
-def test_without_s3fs_a_bucket_is_refused_with_what_to_install(monkeypatch):
+def test_bucket_without_s3fs_names_package_to_install(monkeypatch):
     monkeypatch.setattr("app.core.settings.find_spec", lambda name: None)
     with pytest.raises(ValidationError, match=re.escape("pip install s3fs")):
         Settings(storage_url="s3://bucket")

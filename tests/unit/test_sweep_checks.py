@@ -15,7 +15,7 @@ def span_run(**changes):
 
 
 @pytest.mark.parametrize(("grid", "field"), [((), "stride"), (("stride",), "grid")])
-def test_windows_that_would_not_move_are_refused(grid, field):
+def test_stride_as_long_as_window_is_refused(grid, field):
     with pytest.raises(InvalidError) as refused:
         check_run(span_run(max_length=64, stride=64), MODEL, grid)
     assert refused.value == InvalidError("Expected a stride below the 64 tokens of a window, got 64.", field)

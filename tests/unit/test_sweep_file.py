@@ -28,7 +28,7 @@ SEARCH = "search: {regularizer: cosreg"
         (f"{SEARCH}, seed: true}}", "seed", "Expected search.seed as a whole number, got 'true'."),
     ],
 )
-def test_a_number_of_a_sweep_or_a_search_is_one_within_bounds(line, field, sentence):
+def test_sweep_file_refuses_wrong_or_unbounded_numbers(line, field, sentence):
     kind = StudyRequest if line.startswith("search") else SweepRequest
     with pytest.raises(InvalidError) as refused:
         read_document(kind, read_yaml(SWEEP + line))

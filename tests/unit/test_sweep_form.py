@@ -20,7 +20,7 @@ def filled(**changes):
 
 
 def options_of_schema(name):
-    """The values that a setting can be chosen from; none where it is typed."""
+    """Return the enum values of a setting; none if it is free text."""
     described = SweepRequest.model_json_schema()
     setting = described["properties"][name]
     kinds = [setting, *setting.get("anyOf", [])]
@@ -29,12 +29,12 @@ def options_of_schema(name):
 
 
 @pytest.mark.parametrize("name", [name for name in OPTIONS if options_of_schema(name)])
-def test_what_can_be_chosen_is_offered(name):
+def test_every_enum_value_has_an_option(name):
     offered = collect_options(SweepRequest)[name].words
     assert {value for value in offered if value} == set(options_of_schema(name))
 
 
-def test_the_grid_is_offered_over_all_that_may_differ_and_the_form_starts_with_the_defaults():
+def test_grid_offers_all_grid_fields_and_form_starts_with_defaults():
     assert {*sweep_form.GRID_GROUPS["Training"], *sweep_form.GRID_GROUPS["Regularizers"]} == set(GRID_FIELDS) - {
         "fixed_regularizers"
     }
@@ -46,14 +46,14 @@ def test_the_grid_is_offered_over_all_that_may_differ_and_the_form_starts_with_t
 
 
 @pytest.mark.parametrize("stage", PRESETS)
-def test_a_preset_in_the_form_means_what_it_means_over_the_api(stage):
+def test_preset_means_the_same_in_form_and_api(stage):
     preset = PRESETS[stage]
     assert sweep_form.parse_sweep(filled(**sweep_form.preset_values(preset, has_gpu=True))) == SweepRequest(
         model="m", **NEEDED, **preset.settings
     )
 
 
-def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
+def test_grid_rows_are_read_in_order():
     fields = [("grid_field", name) for name in ("layers", "batch_size", "")]
     texts = [("grid_values", text) for text in ("last, 1 2, default, all", " 8 16 ", "")]
     data = ImmutableMultiDict([*fields, *texts])
@@ -91,20 +91,20 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
         ({"patience": "never"}, "patience", "Enter a whole number, not 'never'."),
     ],
 )
-def test_what_means_nothing_is_told_at_its_field(changes, field, sentence):
+def test_invalid_value_is_refused_at_its_field(changes, field, sentence):
     with pytest.raises(InvalidError) as refused:
         sweep_form.parse_sweep(filled(**changes))
     assert refused.value.field == field
     assert sentence in label_fields(refused.value, sweep_form.LABELS).message
 
 
-def test_every_field_that_means_nothing_is_told_the_first_wrong_value_of_each():
+def test_all_invalid_fields_are_reported_together():
     with pytest.raises(InvalidError) as refused:
         sweep_form.parse_sweep(filled(batch_size="0", warmup="x", seeds="-1, x", grid=[("", "1"), ("stride", "1, y")]))
     assert {error.field for error in refused.value.errors} == {"grid-1", "warmup", "batch_size", "seeds", "grid-2"}
 
 
-def test_steps_stand_in_for_epochs_and_boxes_and_fixed_lambdas_are_read():
+def test_max_steps_replace_epochs():
     assert sweep_form.parse_sweep(filled(fixed_entropy="−0.5")).fixed_regularizers == {"entropy": -0.5}
     sweep = sweep_form.parse_sweep(filled(epochs="3", max_steps="20"))
     assert (sweep.epochs, sweep.max_steps) == (None, 20)
@@ -118,11 +118,11 @@ def test_steps_stand_in_for_epochs_and_boxes_and_fixed_lambdas_are_read():
     assert sweep_form.parse_sweep(filled()).export is False
 
 
-def test_a_metric_that_does_not_fit_another_task_is_changed_and_entropy_by_label_comes_back():
+def test_task_change_replaces_unfitting_metric():
     assert sweep_form.with_fitting_metric(filled(task="regression"))["metric"] == "pearson"
     assert sweep_form.with_fitting_metric(filled(metric="matthews"))["metric"] == "matthews"
     assert sweep_form.with_fitting_metric(filled(task="poetry"))["metric"] == "accuracy"
-    among = sweep_form.with_fitting_metric(filled(task="regression"))
-    assert (among["entropy_by_label"], sweep_form.parse_sweep(among).entropy_by_label) == ("true", False)
-    back = sweep_form.with_fitting_metric(among | {"task": "classification"})
-    assert sweep_form.parse_sweep(back).entropy_by_label is True
+    values = sweep_form.with_fitting_metric(filled(task="regression"))
+    assert (values["entropy_by_label"], sweep_form.parse_sweep(values).entropy_by_label) == ("true", False)
+    values = sweep_form.with_fitting_metric(values | {"task": "classification"})
+    assert sweep_form.parse_sweep(values).entropy_by_label is True

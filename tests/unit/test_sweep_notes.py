@@ -36,11 +36,11 @@ def list_notes(repeated=0, **changed):
         ({}, None),
     ],
 )  # fmt: skip
-def test_each_is_said_once(changed, sentence):
+def test_each_condition_has_one_note(changed, sentence):
     assert list_notes(**changed) == ([] if sentence is None else [sentence])
 
 
-def test_sweeps_of_baselines_repeated_runs_and_presets_that_do_not_fit_are_told():
+def test_baseline_only_sweeps_and_unfitting_presets_have_a_note():
     request = SweepRequest.model_construct(lambdas=LAMBDAS, zetas=[0.2], seeds=[0], grid={})
     factors = build_product({}, [], frozenset(), request.lambdas, request.seeds)
     assert list_plan_notes(request, factors, 0) == ["No regularizer is selected, so all runs are baselines."]
@@ -51,7 +51,7 @@ def test_sweeps_of_baselines_repeated_runs_and_presets_that_do_not_fit_are_told(
     assert misfit_warning(PRESETS["istar-3-seeds"], "span") is None
 
 
-def test_rows_that_are_not_there_are_told_and_others_are_not():
+def test_missing_rows_have_a_note():
     values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
     options = {"regularizer": "none", "lam": 0, "train_rows": 500, "validation_rows": 100}
     run = RunConfig.model_validate(values | options)
@@ -63,7 +63,7 @@ def test_rows_that_are_not_there_are_told_and_others_are_not():
 @pytest.mark.parametrize(
     ("counts", "unseen", "names"), [([7, 0], 0, ["'a'"]), ([7, 1], 0, []), ([7, 0], 1, []), (None, 0, [])]
 )
-def test_validation_rows_of_a_single_class_are_told(counts, unseen, names):
+def test_single_class_validation_has_a_note(counts, unseen, names):
     column = Column(
         name="l", kind="label", n_distinct=2, examples=[], values=["a", "b"], validation_counts=counts, unseen=[],
         n_unseen=unseen, n_missing_train=0, n_missing_validation=0,

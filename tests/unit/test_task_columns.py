@@ -29,7 +29,7 @@ def answers(name="answers", **changes):
     return column(name, None, **({"kind": ColumnKind.SPAN, "n_distinct": 1001, "not_number": "{"} | changes))
 
 
-def test_classes_are_the_values_of_the_label_numbers_are_regressed_and_spans_looked_for():
+def test_check_columns_accepts_each_task():
     assert check_columns([text(), column()], CLASSIFICATION, ["sentence"], "label") == ["0", "1"]
     for label in (score(), column("score"), column("score", ["0", "0.5", "1"], kind=ColumnKind.NUMBER)):
         assert check_columns([text(), label], REGRESSION, ["sentence"], "score") == []
@@ -52,7 +52,7 @@ def test_classes_are_the_values_of_the_label_numbers_are_regressed_and_spans_loo
         ([answers(name="label")], r"holds answers and where they begin, not classes: choose the span task, or a"),
     ],
 )
-def test_a_column_that_cannot_be_the_class_is_refused_at_its_field(columns, sentence):
+def test_invalid_class_column_is_refused(columns, sentence):
     with pytest.raises(InvalidError, match=sentence) as raised:
         check_columns([text(), *columns], CLASSIFICATION, ["sentence"], "label")
     assert raised.value.field == "label_column"
@@ -71,7 +71,7 @@ def test_a_column_that_cannot_be_the_class_is_refused_at_its_field(columns, sent
         (score(n_missing_train=3), r"'score' is empty in 3 rows of the train file"),
     ],
 )
-def test_a_column_that_is_no_score_is_refused_at_its_field(label, sentence):
+def test_invalid_score_column_is_refused(label, sentence):
     with pytest.raises(InvalidError, match=sentence) as raised:
         check_columns([text(), label], REGRESSION, ["sentence"], "score")
     assert raised.value.field == "label_column"
@@ -87,7 +87,7 @@ def test_a_column_that_is_no_score_is_refused_at_its_field(label, sentence):
         (["question", "context"], "title", "label_column", r"'title' is empty in 1 row of the train file"),
     ],
 )
-def test_columns_that_are_no_span_task_are_refused_at_their_field(texts, label, field, sentence):
+def test_invalid_span_columns_are_refused(texts, label, field, sentence):
     columns = [text("question"), text("context"), answers(), column(), text("id"), text("title", n_missing_train=1)]
     with pytest.raises(InvalidError, match=sentence) as raised:
         check_columns(columns, SPAN, texts, label)
@@ -95,7 +95,7 @@ def test_columns_that_are_no_span_task_are_refused_at_their_field(texts, label, 
 
 
 @pytest.mark.parametrize("task", TaskKind)
-def test_text_columns_have_to_be_there_complete_different_and_not_the_label(task):
+def test_invalid_text_columns_are_refused(task):
     for columns, names, field, sentence in [
         ([text()], ["text"], "text_columns", r"There is no column 'text' in both files: choose one of 'sentence'"),
         ([text("text", n_missing_train=2)], ["text"], "text_columns", r"'text' is empty in 2 rows of the train file"),

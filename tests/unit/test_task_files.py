@@ -16,7 +16,7 @@ def as_named(x, groups=None, labels=None):
     return NamedVectors("a.npy", x, RowIds("a.npy", [str(row) for row in range(len(x))], None), groups, labels)
 
 
-def test_a_grade_that_would_take_memory_is_refused_by_its_row(tmp_path):
+def test_too_large_grade_is_refused_by_row(tmp_path):
     path = tmp_path / "qrels.tsv"
     path.write_text("query-id\tcorpus-id\tscore\nq\ta\t1000\nq\tb\t1000000000\n")
     with pytest.raises(InvalidError, match=r"Row 2 of qrels.tsv .* at most 1,000") as refused:
@@ -24,7 +24,7 @@ def test_a_grade_that_would_take_memory_is_refused_by_its_row(tmp_path):
     assert refused.value.field == "qrels"
 
 
-def test_groups_of_queries_of_held_out_rows_and_of_copies_hold_for_compression():
+def test_query_groups_are_kept_and_duplicates_share_one():
     groups = ["one", "two"] * 10
     task = queries_task(as_named(X), as_named(X[:20], groups), Similarity.COSINE)
     codes = task.truth.group_codes(task.corpus)
@@ -32,15 +32,15 @@ def test_groups_of_queries_of_held_out_rows_and_of_copies_hold_for_compression()
     groups = [f"g{row // 3}" for row in range(N)]
     task = compression_task(as_named(X, groups), Similarity.COSINE, 0)
     group_of = {vector.tobytes(): group for vector, group in zip(X, groups, strict=True)}
-    of_queries = [group_of[vector.tobytes()] for vector in task.truth.vectors]
+    query_groups = [group_of[vector.tobytes()] for vector in task.truth.vectors]
     codes = task.truth.group_codes(task.corpus).tolist()
-    assert len(set(of_queries)) < len(of_queries)
-    assert len(set(codes)) == len(set(of_queries)) == len(set(zip(codes, of_queries, strict=True)))
+    assert len(set(query_groups)) < len(query_groups)
+    assert len(set(codes)) == len(set(query_groups)) == len(set(zip(codes, query_groups, strict=True)))
     task = queries_task(as_named(X), as_named(np.concatenate([X[:10], X[:10]])), Similarity.COSINE)
     assert task.truth.group_codes(task.corpus).tolist() == [*range(10)] * 2
 
 
-def test_one_long_label_takes_no_room_for_every_row():
+def test_long_label_is_not_padded_to_every_row():
     rows = 300_000
     labels = ["b", "", "a" * 1_000_000] + ["b"] * (rows - 3)
     truth = labels_task(as_named(np.zeros((rows, 1), np.float32), ["x" * 1_000_000] + ["y"] * (rows - 1), labels)).truth

@@ -60,7 +60,7 @@ def described(tmp_path_factory):
          "pair classification: a + b → kind, 2 classes"),
     ],
 )  # fmt: skip
-def test_a_task_is_known_by_the_names_and_contents_of_its_columns(described, columns, summary):
+def test_task_is_inferred_from_names_and_contents(described, columns, summary):
     assert guess_task(described(columns)).summary == summary
 
 
@@ -73,14 +73,14 @@ def test_a_task_is_known_by_the_names_and_contents_of_its_columns(described, col
         {"question": "texts", "answers": "answers"},
     ],
 )
-def test_nothing_is_proposed_where_texts_or_labels_are_missing(described, columns):
+def test_no_task_is_proposed_without_texts_or_labels(described, columns):
     assert guess_task(described(columns)) is None
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(columns=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(CONTENTS)), min_size=1))
-def test_whatever_is_proposed_can_be_trained_on(described, columns):
+def test_proposed_task_passes_column_checks(described, columns):
     likely_task = described(columns)
     if proposal := guess_task(likely_task):
         names = check_columns(likely_task, proposal.task, proposal.text_columns, proposal.label_column)
@@ -89,7 +89,7 @@ def test_whatever_is_proposed_can_be_trained_on(described, columns):
 
 
 @pytest.mark.parametrize("name", HubName)
-def test_a_task_of_the_hub_is_proposed_as_it_is_published_and_can_be_trained_on(name):
+def test_hub_task_is_proposed_as_published(name):
     task = TASKS[name]
     columns = task.columns()
     proposal = propose_task(name.value, columns)
@@ -100,7 +100,7 @@ def test_a_task_of_the_hub_is_proposed_as_it_is_published_and_can_be_trained_on(
     assert (guessed.task, guessed.text_columns) == (task.task, proposal.text_columns)
 
 
-def test_an_uploaded_data_set_is_proposed_by_its_columns(described):
+def test_uploaded_data_set_is_proposed_from_columns(described):
     columns = described({"sentence": "texts", "score": "scores"})
     proposal = propose_task(None, columns)
     assert (proposal.task, proposal.metric, proposal.n_classes) == (TaskKind.REGRESSION, Metric.PEARSON, None)

@@ -16,5 +16,5 @@ from app.web.templating import subscripted
         ("Σ_{i < D} <b>", "Σ<sub>i &lt; D</sub> &lt;b&gt;"),
     ],
 )
-def test_what_stands_below_or_above_the_line_is_set_there_and_the_rest_escaped(text, markup):
+def test_subscripts_and_superscripts_become_escaped_markup(text, markup):
     assert subscripted(text) == markup

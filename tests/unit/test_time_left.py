@@ -10,7 +10,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def run(status, began=None, ended=None, rested=0.0, step=0):
-    """A run that began and ended so many seconds ago."""
+    """Return a run that started ``began`` and ended ``ended`` seconds ago."""
     times = {
         name: None if ago is None else NOW - timedelta(seconds=ago)
         for name, ago in (("started_at", began), ("finished_at", ended))
@@ -38,7 +38,7 @@ QUEUED = run(RunStatus.QUEUED)
         ([run(RunStatus.FINISHED, 200, 100, rested=40), QUEUED], 1, 60),
     ],
 )
-def test_it_is_the_mean_time_of_finished_runs_for_each_that_is_left(runs, workers, seconds):
+def test_remaining_runs_take_mean_time_of_finished_runs(runs, workers, seconds):
     assert estimate_seconds_left(runs, workers, NOW) == seconds
 
 
@@ -49,5 +49,5 @@ def test_it_is_the_mean_time_of_finished_runs_for_each_that_is_left(runs, worker
         ([FINISHED, run(RunStatus.PAUSED)], 1), ([FINISHED, run(RunStatus.RUNNING, 500)], 1),
     ],
 )  # fmt: skip
-def test_it_is_unknown_without_a_finished_run_or_steps_a_worker_or_work(runs, workers):
+def test_time_left_is_unknown_without_evidence(runs, workers):
     assert estimate_seconds_left(runs, workers, NOW) is None

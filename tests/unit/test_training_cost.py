@@ -36,7 +36,7 @@ def test_formula_counts_the_operations_of_a_step(model_folders, name):
     assert size.parameters == pytest.approx(sum(p.numel() for p in model.base_model.parameters()), rel=0.2)
 
 
-def test_longest_of_a_batch_is_its_expectation():
+def test_expected_longest_matches_enumeration():
     assert expected_longest([5, 3, 9], 1) == pytest.approx(17 / 3)
     assert expected_longest([1, 2], 2) == pytest.approx(1 / 4 + 2 * 3 / 4)
     assert expected_longest([4, 7, 7, 2], 1000) == pytest.approx(7)
@@ -72,13 +72,13 @@ LARGE = ModelSize(layers=24, width=1024, parameters=335_000_000, matrix_weights=
         (LARGE, H100, "fp32", 32, 256, 0.3520),
     ],
 )
-def test_a_step_is_estimated_within_a_factor_of_two(model, speed, precision, rows, length, seconds):
+def test_step_estimate_is_within_factor_of_two(model, speed, precision, rows, length, seconds):
     estimate = step_seconds(model, speed, precision, rows * length, length)
     sys.stdout.write(f"{precision} {rows} x {length}: estimated over timed {estimate / seconds:.2f}" + "\n")
     assert seconds / 2 < estimate < 2 * seconds
 
 
-def test_a_machine_is_timed_in_the_precisions_that_it_trains_in():
+def test_measure_speed_times_trainable_precisions():
     speed = measure_speed(torch.device("cpu"), "a processor")
     assert speed.products.keys() == {"fp32", "bf16"}
     assert min(*speed.products.values(), speed.element_seconds, speed.layer_seconds) > 0

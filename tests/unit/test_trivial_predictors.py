@@ -21,9 +21,7 @@ NAMES = ["no", "yes", "perhaps"]
 @pytest.mark.parametrize("metric", [Metric.ACCURACY, Metric.F1, Metric.MATTHEWS])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_chosen_class_is_the_best_of_all_on_the_training_rows_and_scored_as_scikit_learn_does(
-    metric, n_classes, seed
-):
+def test_best_constant_class_matches_scikit_learn(metric, n_classes, seed):
     draw = np.random.default_rng(seed)
     shares = draw.dirichlet(np.ones(n_classes))
     train = draw.choice(n_classes, 60, p=shares)
@@ -46,7 +44,7 @@ def test_the_chosen_class_is_the_best_of_all_on_the_training_rows_and_scored_as_
     assert predictor.reasons == {}
 
 
-def test_the_predictor_says_what_it_is_and_why_what_is_undefined():
+def test_predictor_describes_itself_and_undefined_metrics():
     train = np.array([0, 0, 0, 1])
     metrics = Metric.ACCURACY, Metric.F1
     by_accuracy, by_f1 = (best_constant_class(train, train, NAMES[:2], metric, "training") for metric in metrics)
@@ -69,7 +67,7 @@ def run(performance, metric="accuracy", facts=None, **columns):
     return run_row(performance=performance, learning=results, config=config, **columns)
 
 
-def test_a_run_at_or_below_the_trivial_predictor_or_of_one_answer_learned_nothing():
+def test_run_at_or_below_trivial_predictor_learned_nothing():
     assert no_learning_note(run(0.51)) is None
     for performance in (0.5, 0.5 + 1e-12, 0.4):
         assert "trivial predictor" in no_learning_note(run(performance))
@@ -77,7 +75,7 @@ def test_a_run_at_or_below_the_trivial_predictor_or_of_one_answer_learned_nothin
     assert no_learning_note(run(0.6, facts=results)) == "Every validation row was predicted as “yes”."
 
 
-def test_of_a_correlation_nothing_is_zero_and_without_a_predictor_nothing_is_said():
+def test_trivial_correlation_is_zero():
     results = {"trivial": mean_predictor(np.array([1.0, 2.0]), "training").dump()}
     assert trivial_score(run(0.4, "pearson", results)) == 0.0
     assert no_learning_note(run(0.01, "pearson", results)) is None
@@ -87,7 +85,7 @@ def test_of_a_correlation_nothing_is_zero_and_without_a_predictor_nothing_is_sai
     assert trivial_score(run_row(learning=None)) is None
 
 
-def test_constant_predictions_are_told_in_words():
+def test_constant_predictions_are_described():
     three = np.arange(3)
     predictions = Predictions(three, np.array([0, 1, 0]), np.ones(3, dtype=np.int64))
     assert describe_constant(predictions, ["no", "yes"]) == "“yes”"

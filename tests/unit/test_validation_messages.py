@@ -18,7 +18,7 @@ class Request(BaseModel):
     seeds: Annotated[list[int], Field(min_length=1, max_length=2)] = [0]
 
 
-class Needed(BaseModel):
+class RequiredField(BaseModel):
     file: str
 
 
@@ -50,13 +50,13 @@ def complaint(**values):
         ({"tag": "b"}, "tag: String should match pattern 'a+', got 'b'."),
     ],
 )
-def test_a_value_that_is_refused_is_told_with_what_was_expected(values, sentence):
+def test_refused_value_states_expectation(values, sentence):
     assert complaint(**values) == sentence
 
 
-def test_what_is_missing_is_named_and_a_long_text_is_cut_short():
+def test_missing_field_is_named_and_long_text_is_cut():
     with pytest.raises(ValidationError) as refused:
-        Needed.model_validate({})
+        RequiredField.model_validate({})
     assert describe_error(refused.value.errors()[0], ["file"]) == "Expected file, got nothing."
     assert complaint(q="x" * 500) == f"Expected q of at most 3 characters, got '{'x' * 79}."
 
@@ -66,7 +66,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-class Several(BaseModel):
+class UnionFields(BaseModel):
     layers: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] | Literal["all", "last"] | None = None
     vectors: str | list[str] = "x"
     weights: dict[Literal["a", "b"], float] = {}
@@ -88,7 +88,7 @@ class Several(BaseModel):
         ({"weights": 1}, "Expected weights as an object, got 1.", ["weights"]),
     ],
 )
-def test_of_a_value_that_may_be_of_several_kinds_all_are_told_or_the_one_that_was_meant(values, sentence, path):
+def test_union_error_names_all_or_intended_types(values, sentence, path):
     with pytest.raises(ValidationError) as refused:
-        Several.model_validate(values)
+        UnionFields.model_validate(values)
     assert list_messages(refused.value.errors()) == [(sentence, path)]

@@ -12,8 +12,8 @@ def row(status, *runs):
     return {"status": status, "runs": [{"status": run} for run in runs]}
 
 
-def waiting(answers, monkeypatch):
-    """A client that is answered so, one after the other; what is an exception is raised."""
+def replying_client(answers, monkeypatch):
+    """Return a client that gets these replies in turn; exceptions are raised."""
     remaining = iter(answers)
 
     def answer(*_):
@@ -27,24 +27,24 @@ def waiting(answers, monkeypatch):
     return Experiments("http://127.0.0.1:1")
 
 
-def test_a_search_between_trials_and_a_server_started_anew_are_waited_for(monkeypatch, capsys):
+def test_wait_survives_pauses_between_trials_and_server_restart(monkeypatch, capsys):
     ended = row("finished", "finished", "pruned")
-    client = waiting([row("running", "finished"), row("running", "finished", "queued"), ended], monkeypatch)
+    client = replying_client([row("running", "finished"), row("running", "finished", "queued"), ended], monkeypatch)
     assert client.wait("x") == ended
     ended = row("finished", "finished")
-    away = [UnavailableError("No Isoscope answers."), RefusedError("Bad gateway.", status=502)]
-    assert waiting([row("running", "running"), *away, ended], monkeypatch).wait("x") == ended
+    outages = [UnavailableError("No Isoscope answers."), RefusedError("Bad gateway.", status=502)]
+    assert replying_client([row("running", "running"), *outages, ended], monkeypatch).wait("x") == ended
     assert capsys.readouterr().err == "isoscope: No Isoscope answers. It is waited for.\n"
 
 
 @pytest.mark.parametrize("answers", [[], [row("running", "running")]])
-def test_what_is_refused_and_a_server_that_was_never_there_are_said_at_once(monkeypatch, answers):
+def test_refusal_and_missing_server_raise_at_once(monkeypatch, answers):
     first = UnavailableError("No Isoscope answers.") if not answers else RefusedError("It is gone.", status=404)
     with pytest.raises(type(first)):
-        waiting([*answers, first], monkeypatch).wait("x")
+        replying_client([*answers, first], monkeypatch).wait("x")
 
 
-def test_an_encoding_is_waited_for_until_its_layers_are_measured(monkeypatch):
+def test_wait_for_encoding_waits_for_its_layers(monkeypatch):
     states = iter(["queued", "running", "finished"])
     layers = iter([["measuring", "ready"], ["ready", "measuring"], ["ready", "failed"]])
     requests = []
