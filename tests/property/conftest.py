@@ -1,5 +1,5 @@
 from hypothesis import settings
 
-# The machine that runs the tests is shared: how long an example takes says nothing about the code.
+# Test machines are shared, so the time of an example says nothing about the code.
 settings.register_profile("isoscope", deadline=None, max_examples=60)
 settings.load_profile("isoscope")

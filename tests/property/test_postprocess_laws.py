@@ -15,7 +15,7 @@ from isotropy.spectrum import covariance, eigenvalues
 QUICK = {"cluster_based": {"clusters": 2}, "flow": {"steps": 3, "layers": 2, "hidden": 3}}
 
 
-def near(images, expected, size):
+def assert_near(images, expected, size):
     torch.testing.assert_close(images, expected, rtol=1e-7, atol=1e-7 * float(size))
 
 
@@ -27,7 +27,7 @@ def well_separated(points, D):
 
 
 @given(clouds(min_n=3), st.sampled_from(sorted(FITTERS)))
-def test_rows_one_by_one_have_the_images_of_the_whole(x, method):
+def test_single_rows_have_same_images(x, method):
     fitted = fit(method, x, **QUICK.get(method, {}))
     images = fitted.apply(x)
     single = torch.cat([fitted.apply(row[None]) for row in x])
@@ -35,7 +35,7 @@ def test_rows_one_by_one_have_the_images_of_the_whole(x, method):
 
 
 @given(clouds(min_n=3), seeds, st.integers(0, 3))
-def test_centring_removal_and_zca_turn_with_the_points(x, seed, D):
+def test_centring_removal_and_zca_follow_rotation(x, seed, D):
     D = min(D, x.shape[1])
     assume(well_separated(x, D))
     turn = rotation(x.shape[1], seed)
@@ -52,39 +52,39 @@ def test_centring_removal_and_zca_turn_with_the_points(x, seed, D):
 
 
 @given(clouds(), st.integers(0, 12))
-def test_centring_and_removal_of_the_same_components_change_nothing_twice(x, D):
+def test_centring_and_removal_are_idempotent(x, D):
     D = min(D, x.shape[1])
     once = whitening.fit_centring(x).apply(x)
-    near(whitening.fit_centring(once).apply(once), once, x.abs().max())
+    assert_near(whitening.fit_centring(once).apply(once), once, x.abs().max())
     fitted = fit_all_but_the_top(x, D)
     once = fitted.apply(x)
     again = Removal(torch.zeros_like(fitted.mean), fitted.directions, fitted.weights)
-    near(again.apply(once), once, x.abs().max())
-    near(fitted.apply(once + fitted.mean), once, x.abs().max())
+    assert_near(again.apply(once), once, x.abs().max())
+    assert_near(fitted.apply(once + fitted.mean), once, x.abs().max())
 
 
 @given(clouds(), st.integers(0, 12), seeds)
-def test_no_weights_give_a_greater_isoscore_than_those_of_weighted_removal(x, D, seed):
+def test_weighted_removal_maximizes_isoscore(x, D, seed):
     D = min(D, x.shape[1])
     best = fit_weighted_removal(x, D)
     assert ((best.weights >= 0) & (best.weights <= 1)).all()
-    greatest = isoscore(best.apply(x)).value
+    best_score = isoscore(best.apply(x)).value
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.rand(8, len(best.weights), dtype=torch.float64, generator=generator)
     for weights in [*drawn, torch.zeros_like(best.weights), best.weights * 0.99]:
         alternative = isoscore(Removal(best.mean, best.directions, weights).apply(x)).value
-        assert alternative <= greatest + 1e-9
+        assert alternative <= best_score + 1e-9
 
 
 @given(clouds(min_n=3))
-def test_standardised_dimensions_have_mean_zero_and_variance_one(x):
+def test_standardised_dimensions_have_mean_0_and_variance_1(x):
     images = whitening.fit_standardisation(x).apply(x)
     torch.testing.assert_close(images.mean(0), torch.zeros(x.shape[1], dtype=x.dtype), atol=1e-6, rtol=0)
     torch.testing.assert_close(images.var(0, correction=0), torch.ones(x.shape[1], dtype=x.dtype))
 
 
 @given(clouds())
-def test_whitened_points_have_covariance_one_in_the_directions_they_have(x):
+def test_whitened_points_have_unit_covariance(x):
     rank = principal_components(x).rank
     assume(rank > 0 and well_separated(x, rank))
     for method in (whitening.fit_pca_whitening, whitening.fit_zca_whitening):
@@ -94,7 +94,7 @@ def test_whitened_points_have_covariance_one_in_the_directions_they_have(x):
 
 
 @given(clouds(min_n=20, max_n=30, max_d=8), seeds)
-def test_whitening_is_isotropic_by_construction_where_it_was_fitted_and_not_where_it_was_not(x, seed):
+def test_whitening_is_isotropic_on_fitted_rows_only(x, seed):
     split = held_out(x, whitening.fit_zca_whitening, seed=seed)
     assert isoscore(split.in_sample.after).value == pytest.approx(1, abs=1e-6)
     # Two directions of ten points may come close by chance.
@@ -102,15 +102,15 @@ def test_whitening_is_isotropic_by_construction_where_it_was_fitted_and_not_wher
 
 
 @given(clouds(), st.floats(0.1, 10), st.floats(0, 10))
-def test_soft_zca_leaves_each_variance_as_variance_over_variance_plus_eps(x, scale, eps):
+def test_soft_zca_divides_variances_by_variance_plus_eps(x, scale, eps):
     values = eigenvalues(covariance(x * scale))
     variances = eigenvalues(covariance(whitening.fit_soft_zca(x * scale, eps + 1e-3).apply(x * scale)))
     torch.testing.assert_close(variances, values / (values + eps + 1e-3), rtol=1e-6, atol=1e-6)
 
 
 @given(clouds(min_n=4), seeds)
-def test_the_inverse_of_a_flow_brings_new_points_back(x, seed):
+def test_flow_inverse_restores_new_points(x, seed):
     fitted = fit("flow", x, steps=5, layers=3, hidden=4, rate=0.05, seed=seed)
     assume(fitted.scale.max() < 1e6 * fitted.scale.min())
     new = x + torch.randn(x.shape, dtype=x.dtype, generator=torch.Generator().manual_seed(seed))
-    near(fitted.inverse(fitted.apply(new)), new, 1 + new.abs().max())
+    assert_near(fitted.inverse(fitted.apply(new)), new, 1 + new.abs().max())

@@ -13,7 +13,7 @@ from isotropy.spectrum import Moments, eigenvalues
 
 
 def scores(x, pieces=1):
-    """Every rank of a cloud given in pieces: of the centered points, and RankMe of the points as they are."""
+    """Return the ranks of the centered points and RankMe of the raw points, from pieces of a cloud."""
     moments = Moments(x.shape[1])
     for piece in x.tensor_split(pieces):
         moments.update(piece)
@@ -29,14 +29,12 @@ def scores(x, pieces=1):
     return [score.value for score in values], raw.value
 
 
-# Two points have one direction, to which no slope can be fitted.
-several = clouds(min_n=3)
+# Two points have one direction, too few to fit a slope.
+clouds_of_three = clouds(min_n=3)
 
 
-@given(several, seeds, st.floats(1e-9, 1e9), st.floats(-1e3, 1e3))
-def test_ranks_do_not_change_under_rotation_reordering_and_scaling_nor_centred_ones_under_a_shift(
-    x, seed, scale, shift
-):
+@given(clouds_of_three, seeds, st.floats(1e-9, 1e9), st.floats(-1e3, 1e3))
+def test_ranks_ignore_rotation_order_and_scale(x, seed, scale, shift):
     centred, raw = scores(x)
     rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
     for moved in (x[rows] @ rotation(x.shape[1], seed), x * scale):
@@ -45,24 +43,24 @@ def test_ranks_do_not_change_under_rotation_reordering_and_scaling_nor_centred_o
     assert scores(x + shift)[0] == pytest.approx(centred, rel=1e-7)
 
 
-@given(several, st.integers(1, 5))
-def test_ranks_of_chunks_are_those_of_the_whole(x, pieces):
+@given(clouds_of_three, st.integers(1, 5))
+def test_chunked_ranks_are_exact(x, pieces):
     centred, raw = scores(x, pieces)
     assert centred == pytest.approx(scores(x)[0], rel=1e-7)
     assert raw == pytest.approx(scores(x)[1], rel=1e-7)
 
 
-@given(several)
-def test_no_rank_exceeds_the_number_of_directions_and_they_have_an_order(x):
+@given(clouds_of_three)
+def test_ranks_are_ordered_and_bounded(x):
     n, d = x.shape
     (by_sigma, by_lambda, stable, *_), _ = scores(x)
     pr = participation_ratio(torch.cov(x.T)).value
     ordered = [1, stable, pr, by_lambda, by_sigma, min(n - 1, d)]
-    assert all(less <= higher * (1 + 1e-9) for less, higher in pairwise(ordered))
+    assert all(lower <= higher * (1 + 1e-9) for lower, higher in pairwise(ordered))
 
 
 @given(solved_clouds(equal=True))
-def test_k_equal_eigenvalues_have_rank_k_also_where_points_are_few(solved):
+def test_k_equal_eigenvalues_have_rank_k(solved):
     x, spectrum = solved
     k = int(spectrum.count_nonzero())
     (by_sigma, by_lambda, stable, *_), _ = scores(x)

@@ -1,4 +1,4 @@
-"""Laws of the split, of the choice and of the list of variants, for any groups, scores and sizes."""
+"""Laws of splits, choices and lists of variants for any groups, scores and sizes."""
 
 import tracemalloc
 
@@ -19,7 +19,7 @@ from isotropy.tasks.variants import MAX_VARIANTS, Dimensions, Variant, VariantSe
 
 
 @given(st.lists(st.integers(1, 6), min_size=2 * FEWEST_GROUPS, max_size=120), st.integers(0, 2**31))
-def test_no_group_is_divided_and_the_parts_are_alike(sizes, seed):
+def test_split_keeps_groups_and_shares(sizes, seed):
     groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
     parts = split(groups, seed)
     assert all(len(set(parts[groups == group])) == 1 for group in range(len(sizes)))
@@ -31,7 +31,7 @@ def test_no_group_is_divided_and_the_parts_are_alike(sizes, seed):
 
 
 @pytest.mark.parametrize("sizes", [[1] * (FEWEST_GROUPS - 1), [500] + [1] * 60, [], [30]])
-def test_too_few_groups_are_refused(sizes):
+def test_split_rejects_too_few_groups(sizes):
     with pytest.raises(ValueError, match=f"at least {FEWEST_GROUPS} independent groups"):
         split(np.repeat(np.arange(len(sizes)), sizes), 0)
 
@@ -44,7 +44,7 @@ def test_too_few_groups_are_refused(sizes):
     ),
     st.sampled_from([0.0, 0.01, 0.2]),
 )
-def test_the_best_clear_gain_is_chosen_and_the_smallest_is_within_the_tolerance(variants, tolerance):
+def test_best_clear_gain_is_chosen_and_smallest_is_in_tolerance(variants, tolerance):
     scores, clear, sizes = map(list, zip(*variants, strict=True))
     names = [Variant("soft_zca", (("eps", i),)) for i in range(len(scores))]
     choice = choose_variants(names, scores, [is_clear and i > 0 for i, is_clear in enumerate(clear)], sizes, tolerance)
@@ -59,7 +59,7 @@ def test_the_best_clear_gain_is_chosen_and_the_smallest_is_within_the_tolerance(
     assert choice.smallest == choice.chosen or sizes[choice.smallest] < sizes[choice.chosen]
 
 
-def test_storage_is_chosen_after_the_method_and_nothing_clear_keeps_the_vectors():
+def test_method_is_chosen_before_storage():
     variants = [Variant(), Variant("centring"), Variant("standardisation")]
     choice = choose_variants(variants, [0.5, 0.9, 0.8], [False] * 3, [4, 4, 4], 0.01)
     assert choice == VariantChoice(BASELINE, BASELINE)
@@ -70,7 +70,7 @@ def test_storage_is_chosen_after_the_method_and_nothing_clear_keeps_the_vectors(
 
 @pytest.fixture(scope="module")
 def isotropic():
-    """A task whose corpus and queries leave nothing to gain."""
+    """A decision for isotropic vectors, which no variant improves."""
     random = np.random.default_rng(1)
     corpus = random.standard_normal((400, 16)).astype(np.float32)
     queries = (corpus[:250] + random.standard_normal((250, 16))).astype(np.float32)
@@ -78,7 +78,7 @@ def isotropic():
     return decide(JudgingTask(corpus, truth))
 
 
-def test_without_a_gain_the_vectors_are_kept_and_what_answers_alike_differs_by_nothing(isotropic):
+def test_baseline_is_chosen_without_gain(isotropic):
     assert isotropic.chosen == BASELINE
     assert isotropic.conclusion.startswith("Keep the vectors as they are: nDCG@10 is ")
     assert "No change is clearly better." in isotropic.conclusion
@@ -88,7 +88,7 @@ def test_without_a_gain_the_vectors_are_kept_and_what_answers_alike_differs_by_n
     assert half.gain == (0, 0, 0)
 
 
-def test_the_smallest_has_an_interval_against_the_chosen(isotropic):
+def test_smallest_has_interval_against_chosen(isotropic):
     chosen, smallest = (isotropic.variants[i] for i in (isotropic.chosen, isotropic.smallest))
     cost = isotropic.smallest_difference
     assert smallest.bytes < chosen.bytes
@@ -98,7 +98,7 @@ def test_the_smallest_has_an_interval_against_the_chosen(isotropic):
 
 
 @pytest.mark.parametrize("metric", ["knn_accuracy", "probe_accuracy"])
-def test_nothing_is_advised_that_is_no_better_than_the_most_frequent_label(metric):
+def test_no_variant_is_advised_below_most_frequent_label(metric):
     random = np.random.default_rng(0)
     x, ids = random.standard_normal((400, 8)).astype(np.float32), [str(row) for row in range(400)]
     variants = (Variant(), Variant(storage=VectorStorage.BINARY))
@@ -111,7 +111,7 @@ def test_nothing_is_advised_that_is_no_better_than_the_most_frequent_label(metri
 
 
 @given(st.integers(1, 200_000), st.integers(2, 5000), st.booleans(), st.booleans())
-def test_the_list_is_short_without_repetition_and_starts_with_the_vectors_as_they_are(n, d, changes, searches):
+def test_variant_list_is_short_unique_and_starts_with_baseline(n, d, changes, searches):
     setting = VariantSetting(n, d, 0.3, changes, searches)
     short, full = default_variants(setting), all_variants(setting)
     for variants in (short, full):
@@ -123,7 +123,7 @@ def test_the_list_is_short_without_repetition_and_starts_with_the_vectors_as_the
     assert len(short) <= MAX_VARIANTS
 
 
-def test_every_method_is_tried():
+def test_default_variants_cover_methods_and_storages():
     from isotropy.catalog import METHODS  # noqa: PLC0415
 
     assert {variant.method for variant in default_variants(VariantSetting(5000, 384, 0.1))} == {"none", *METHODS}
@@ -140,20 +140,20 @@ def task():
     return JudgingTask(corpus, truth)
 
 
-def test_relevance_and_queries_that_choose_and_report_fit_nothing(task):
+def test_maps_are_fitted_on_fit_part_only(task):
     variant = Variant("all_but_the_top", (("D", 1),), Dimensions("pca", 6))
     parts = split(task.truth.group_codes(task.corpus), task.seed)
-    changed_truth = task.truth.vectors.copy()
-    changed_truth[parts != TaskPart.FIT] *= -3
-    changed = JudgingTask(task.corpus, QueryTruth(changed_truth, task.truth.relevant, task.truth.ids))
+    changed_vectors = task.truth.vectors.copy()
+    changed_vectors[parts != TaskPart.FIT] *= -3
+    changed = JudgingTask(task.corpus, QueryTruth(changed_vectors, task.truth.relevant, task.truth.ids))
     first, second = map_of(task, variant).tensors(), map_of(changed, variant).tensors()
     assert all((first[name] == second[name]).all() for name in first)
-    changed_truth[parts == TaskPart.FIT] *= -3
-    other_queries = QueryTruth(changed_truth, task.truth.relevant, task.truth.ids)
+    changed_vectors[parts == TaskPart.FIT] *= -3
+    other_queries = QueryTruth(changed_vectors, task.truth.relevant, task.truth.ids)
     assert (map_of(JudgingTask(task.corpus, other_queries), variant).tensors()["mean"] != first["mean"]).any()
 
 
-def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
+def test_decision_is_deterministic_and_reports_progress(task):
     variants = [Variant(), Variant(storage=VectorStorage.INT8), Variant("flow", (("steps", 20),))]
     progress: list[ScoredVariant] = []
     first = decide(task, variants, progress=progress.append).to_dict()
@@ -175,7 +175,7 @@ def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
         (lambda x: x, {"metric": "spearman"}, "metric among ndcg@10, recall@10, mrr@10"),
     ],
 )
-def test_vectors_that_cannot_be_judged_and_metrics_of_another_task_are_refused(task, change, metric, words):
+def test_task_rejects_invalid_vectors_and_metrics(task, change, metric, words):
     with pytest.raises(ValueError, match=words):
         JudgingTask(change(task.corpus), task.truth, **metric)
 
@@ -185,7 +185,7 @@ METHODS_TRIED = [row for row in default_variants(VariantSetting(1500, 12, 0.5)) 
 
 @pytest.mark.parametrize("variant", METHODS_TRIED, ids=lambda row: row.name)
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-def test_the_printed_lines_apply_a_map_as_we_do(task, variant, similarity, tmp_path, monkeypatch):
+def test_printed_code_applies_map(task, variant, similarity, tmp_path, monkeypatch):
     from safetensors.torch import save_file  # noqa: PLC0415
 
     if variant.method == "flow":
@@ -202,7 +202,7 @@ def test_the_printed_lines_apply_a_map_as_we_do(task, variant, similarity, tmp_p
     np.testing.assert_allclose(names["apply"](x), expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
 
 
-def test_exact_copies_are_in_one_part_unless_groups_say_otherwise():
+def test_exact_copies_share_group_by_default():
     x = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
     copied = np.concatenate([x, x, -x])
     rows = np.arange(90)
@@ -219,14 +219,14 @@ def test_exact_copies_are_in_one_part_unless_groups_say_otherwise():
 
 
 @pytest.mark.long
-def test_queries_that_tie_with_every_row_are_searched_in_little_memory():
+def test_search_with_all_rows_tied_takes_little_memory():
     n, d = 20_000, 64
     rows = np.repeat(np.eye(1, d, dtype=np.float32), n, axis=0)
     tie_ranks = rank_ties([f"{row:06}" for row in range(n)])
     tracemalloc.start()
     for storage in (VectorStorage.FLOAT32, VectorStorage.BINARY):
-        decision = StoredSpace(rows, storage, Similarity.COSINE).nearest(rows[:300], 10, tie_ranks)
-        assert (decision == n - 1 - np.arange(10)).all()
+        neighbors = StoredSpace(rows, storage, Similarity.COSINE).nearest(rows[:300], 10, tie_ranks)
+        assert (neighbors == n - 1 - np.arange(10)).all()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 250 * 2**20

@@ -17,7 +17,7 @@ def shuffle(seed, n):
 
 
 @given(clouds(), seeds, st.floats(-100, 100), st.sampled_from([1e-9, 0.3, 1.0, 7.0, 1e9]))
-def test_bars_turn_and_move_with_the_points_and_grow_with_their_scale_but_entropy_does_not(x, seed, shift, scale):
+def test_bars_scale_with_points_and_entropy_is_invariant(x, seed, shift, scale):
     moved = scale * (x @ rotation(x.shape[1], seed) + shift)[shuffle(seed, len(x))]
     bars = barcode(x)
     torch.testing.assert_close(barcode(moved), scale * bars, rtol=1e-9, atol=1e-11 * scale)
@@ -27,13 +27,13 @@ def test_bars_turn_and_move_with_the_points_and_grow_with_their_scale_but_entrop
 
 
 @given(clouds(), seeds)
-def test_a_point_given_twice_adds_a_bar_of_length_zero_and_no_entropy(x, seed):
+def test_duplicate_point_adds_bar_of_length_zero(x, seed):
     again = torch.cat([x, x[shuffle(seed, len(x))[:1]]])
     torch.testing.assert_close(barcode(again), torch.cat([torch.zeros(1).double(), barcode(x)]), rtol=1e-12, atol=0)
 
 
 @given(clouds())
-def test_each_bar_is_the_length_of_an_edge_and_no_point_is_nearer_to_another_than_its_shortest(x):
+def test_bars_are_edge_lengths_of_spanning_tree(x):
     start, end = spanning_tree(x).T
     edges = (x[start] - x[end]).norm(dim=1)
     torch.testing.assert_close(barcode(x), edges.sort().values, rtol=1e-12, atol=0)
@@ -44,14 +44,14 @@ def test_each_bar_is_the_length_of_an_edge_and_no_point_is_nearer_to_another_tha
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=30), seeds, st.integers(1, 9))
-def test_the_bars_of_points_on_a_line_are_the_gaps_between_them(gaps, seed, d):
+def test_bars_of_points_on_line_are_gaps(gaps, seed, d):
     along = torch.tensor([0.0, *gaps], dtype=torch.float64).cumsum(0)[shuffle(seed, len(gaps) + 1)]
     line = along[:, None] * rotation(d, seed)[0]
     torch.testing.assert_close(barcode(line), torch.tensor(sorted(gaps)).double(), rtol=1e-6, atol=1e-10)
 
 
 @given(lengths, seeds, st.sampled_from([1e-12, 0.5, 3.0, 1e12]))
-def test_what_is_prominent_does_not_depend_on_order_or_scale(bars, seed, scale):
+def test_prominence_ignores_order_and_scale(bars, seed, scale):
     order = shuffle(seed, len(bars))
     mask = prominent_mask(bars)
     reordered = (scale * bars[order])[prominent_mask(bars[order])].sort().values.tolist()
@@ -60,7 +60,7 @@ def test_what_is_prominent_does_not_depend_on_order_or_scale(bars, seed, scale):
 
 
 @given(lengths)
-def test_prominent_bars_are_the_longest_and_neither_none_nor_all(bars):
+def test_prominent_bars_are_longest_and_proper_subset(bars):
     mask = prominent_mask(bars)
     assert 1 <= int(mask.sum()) == prominent_bars(bars).value <= len(bars) - 1
     assert bars[mask].min() >= bars[~mask].max()
