@@ -12,7 +12,7 @@ NOISE = 0.6
 
 
 def pair(n, d, seed=0, noise=NOISE):
-    """Gaussian rows, and the same turned, with noise: CKA is 1 / (1 + noise^2), the residual 1 less that."""
+    """Return Gaussian rows and a noisy rotation: CKA is 1 / (1 + noise^2), the residual 1 minus that."""
     rng = random(seed)
     x = rng.normal(size=(n, d))
     turn, _ = np.linalg.qr(rng.normal(size=(d, d)))
@@ -23,7 +23,7 @@ def blocks_of(n):
     return Slices(n, 10).blocks_of(np.arange(n))
 
 
-def test_cka_is_the_mean_over_distinct_rows():
+def test_cka_averages_over_distinct_rows():
     x, y = pair(8, 3)
     n = len(x)
 
@@ -42,26 +42,26 @@ def test_cka_is_the_mean_over_distinct_rows():
     assert cka(x, y).value == pytest.approx(hsic(x, y) / (hsic(x, x) * hsic(y, y)) ** 0.5, rel=1e-10)
 
 
-def test_cka_of_unrelated_rows_is_0_however_few_they_are():
+def test_cka_of_few_unrelated_rows_is_unbiased():
     clouds = [[torch.from_numpy(random([seed, k]).normal(size=(60, 200))) for k in (0, 1)] for seed in range(40)]
     values = [cka(*pair).value for pair in clouds]
     assert np.mean(values) == pytest.approx(0, abs=3 * np.std(values) / 40**0.5)
     assert np.std(values) < 0.05
 
 
-def test_the_residual_is_that_of_scipy():
+def test_procrustes_residual_matches_scipy():
     x, y = pair(200, 6)
     assert procrustes_residual(x, y).value == pytest.approx(procrustes(x.numpy(), y.numpy())[2], rel=1e-12)
-    # Another number of dimensions is one with columns of zeros.
+    # Missing dimensions count as columns of zeros.
     padded = torch.nn.functional.pad(y[:, :4], (0, 2))
     assert procrustes_residual(x, y[:, :4]).value == pytest.approx(procrustes(x.numpy(), padded.numpy())[2], rel=1e-12)
 
 
-def test_what_is_moved_turned_and_scaled_is_the_same_and_what_is_unrelated_by_chance():
+def test_similar_clouds_align_exactly_and_unrelated_by_chance():
     x, _ = pair(300, 12)
     turn, _ = np.linalg.qr(random(5).normal(size=(12, 12)))
     drift = alignment(x, 1e40 * (x @ torch.from_numpy(turn)), blocks_of(300))
-    # Exactly, and without error: what differs is rounding.
+    # Exact values: differences are rounding.
     assert (drift["cka"].value, drift["cka"].se) == (1, 0)
     assert (drift["procrustes"].value, drift["procrustes"].se) == (0, 0)
     assert drift["neighbor_overlap"].value > 0.999
@@ -70,19 +70,19 @@ def test_what_is_moved_turned_and_scaled_is_the_same_and_what_is_unrelated_by_ch
     assert alignment(x, y, blocks_of(500))["neighbor_overlap"].value == pytest.approx(10 / 499, abs=0.006)
 
 
-def test_copies_that_rounding_reorders_are_the_same_neighbors():
+def test_neighbor_overlap_tolerates_rounding_of_copies():
     x, noise = (torch.from_numpy(random(seed).normal(size=(500, 20))) for seed in (0, 1))
     x[350:] = x[0]
     again = x + 1e-7 * noise
     assert alignment(x, again, blocks_of(500))["neighbor_overlap"].value > 0.999
     assert float(row_drift(x + 1e-7 * noise.flip(0), again, 400).neighbors_kept.min()) > 0.85
-    # Rows that are copies in one of the two alone are not the same.
+    # Rows that are copies in only one cloud are not the same.
     assert alignment(x, torch.ones_like(x), blocks_of(500))["neighbor_overlap"].value < 0.1
     assert alignment(x, x[torch.from_numpy(random(2).permutation(500))], blocks_of(500))["neighbor_overlap"].value < 0.5
 
 
 @pytest.mark.parametrize(("slug", "truth"), [("cka", 1 / (1 + NOISE**2)), ("procrustes", 1 - 1 / (1 + NOISE**2))])
-def test_intervals_cover_the_population(slug, truth):
+def test_intervals_cover_population(slug, truth):
     covered = 0
     for seed in range(40):
         x, y = pair(400, 12, seed)
@@ -91,13 +91,13 @@ def test_intervals_cover_the_population(slug, truth):
     assert covered >= 35
 
 
-def test_too_few_rows_or_rows_a_dimension_have_a_reason():
+def test_undefined_alignments_have_reasons():
     x, y = (torch.from_numpy(random(seed).normal(size=(128, 33))) for seed in (0, 1))
     drift = alignment(x, y, blocks_of(128))["procrustes"]
     assert drift.value < 0.99
     assert (drift.se, drift.parts) == (None, ())
     assert "4 rows a dimension" in drift.reason
-    # The smaller of the two is what a rotation fits.
+    # The rotation has the smaller number of dimensions.
     enough = alignment(x, y[:, :32], blocks_of(128))["procrustes"]
     assert (enough.reason, enough.se > 0) == (None, True)
     same = alignment(x, 2 * x, blocks_of(128))["procrustes"]
@@ -116,7 +116,7 @@ def moved_pair(n, d, seed=0, noise=0.3):
     return x, 7 * y + 3
 
 
-def test_kept_neighbors_are_counted_by_definition_and_their_mean_is_the_neighbor_overlap():
+def test_row_drift_counts_kept_neighbors():
     x, y = moved_pair(60, 5, noise=3)
     drift = row_drift(x, y, 40).neighbors_kept.tolist()
     for row, share in enumerate(drift):
@@ -133,17 +133,17 @@ def test_kept_neighbors_are_counted_by_definition_and_their_mean_is_the_neighbor
 
 
 @pytest.mark.parametrize("dimensions", [6, 4])
-def test_squared_residuals_add_up_to_that_of_procrustes(dimensions):
+def test_row_residuals_sum_to_procrustes_residual(dimensions):
     x, y = moved_pair(200, 6)
     padded = torch.nn.functional.pad(y[:, :dimensions], (0, 6 - dimensions))
     residual = procrustes(x.numpy(), padded.numpy())[2]
     drift = row_drift(x, y[:, :dimensions], 200).residual
     assert float(drift.square().mean()) == pytest.approx(2 * (1 - (1 - residual) ** 0.5), rel=1e-10)
-    # Whichever is named first.
+    # Symmetric in its arguments.
     assert row_drift(y[:, :dimensions], x, 200).residual.tolist() == pytest.approx(drift.tolist(), abs=1e-6)
 
 
-def test_rows_that_were_moved_are_those_that_moved_most():
+def test_moved_rows_have_largest_drift():
     x, y = moved_pair(900, 12, noise=0.1)
     moved = torch.arange(100, 120)
     y[moved] = y[moved.flip(0)] * -1
@@ -154,7 +154,7 @@ def test_rows_that_were_moved_are_those_that_moved_most():
     assert float(drift.neighbors_kept[stationary].mean()) > 0.7
 
 
-def test_what_is_turned_stays_what_is_unrelated_lands_anywhere_and_what_cannot_be_found_has_a_reason():
+def test_row_drift_of_rotated_and_unrelated_rows():
     x, y = moved_pair(500, 9, noise=0)
     drift = row_drift(x, 1e30 * y, 500)
     assert float(drift.residual.max()) < 1e-6

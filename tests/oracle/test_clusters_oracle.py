@@ -26,12 +26,12 @@ def blobs(n, k, d, spread=1.0):
     return torch.from_numpy(x), torch.from_numpy(labels)
 
 
-def of_scikit_learn(x, labels):
-    """The mean silhouette; distances by scipy's differences, as those that scikit-learn makes of products round."""
+def sklearn_silhouette(x, labels):
+    """The mean silhouette from scipy's distances, since scikit-learn's lose digits."""
     return silhouette_score(squareform(pdist(x.double().numpy())), labels.numpy(), metric="precomputed")
 
 
-def of_centroids(x, labels):
+def centroid_silhouette(x, labels):
     x, labels = x.double().numpy(), labels.numpy()
     classes = np.unique(labels)
     distances = cdist(x, np.stack([x[labels == label].mean(0) for label in classes]))
@@ -40,16 +40,16 @@ def of_centroids(x, labels):
     return ((b - a) / np.maximum(a, b)).mean()
 
 
-def assert_scored_as_theirs(x, labels, rel):
-    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=rel)
-    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=rel)
+def assert_scores_match(x, labels, rel):
+    assert silhouette(x, labels).value == pytest.approx(sklearn_silhouette(x, labels), rel=rel)
+    assert simplified_silhouette(x, labels).value == pytest.approx(centroid_silhouette(x, labels), rel=rel)
 
 
 @pytest.mark.measure("silhouette", "simplified_silhouette")
 @pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
-def test_silhouettes_after_k_means_are_those_of_scikit_learn_and_scipy(clustered, dtype, rel):
+def test_silhouettes_after_k_means_match_sklearn_and_scipy(clustered, dtype, rel):
     x, labels = clustered[0].to(dtype), clustered[1]
-    assert_scored_as_theirs(x, labels, rel)
+    assert_scores_match(x, labels, rel)
 
 
 @pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
@@ -57,50 +57,50 @@ def test_silhouettes_after_k_means_are_those_of_scikit_learn_and_scipy(clustered
     ("n", "k", "d", "spread"),
     [(1500, 2, 5, 1.0), (1500, 7, 60, 8.0), (1200, 400, 10, 2.0), (40, 3, 100, 1.0), (1400, 2, 1, 20.0)],
 )
-def test_silhouettes_of_blobs_are_those_of_scikit_learn_and_scipy(n, k, d, spread, dtype, rel):
+def test_silhouettes_of_blobs_match_sklearn_and_scipy(n, k, d, spread, dtype, rel):
     x, labels = blobs(n, k, d, spread)
     x = x.to(dtype)
-    assert_scored_as_theirs(x, labels, rel)
+    assert_scores_match(x, labels, rel)
 
 
-def test_scikit_learns_own_distances_give_the_same(clustered):
+def test_silhouette_matches_sklearn_distances(clustered):
     x, labels = clustered
     assert silhouette(x, labels).value == pytest.approx(silhouette_score(x.double().numpy(), labels.numpy()), rel=1e-7)
 
 
 @pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
-def test_two_tight_classes_beside_each_other_are_told_apart_with_a_third_far_off(dtype, rel):
+def test_silhouettes_are_exact_with_distant_third_class(dtype, rel):
     x, labels = blobs(600, 3, 20)
     x = (0.01 * (x - x[labels == 0].mean(0)) * (labels != 2)[:, None] + 30.0 * (labels == 2)[:, None]).to(dtype)
-    assert_scored_as_theirs(x, labels, rel)
+    assert_scores_match(x, labels, rel)
 
 
 @pytest.mark.parametrize("far", [1e6, 1e9, 1e12])
-def test_one_row_far_off_leaves_the_others_their_silhouettes(far):
+def test_silhouettes_are_exact_with_distant_row(far):
     x, labels = blobs(600, 3, 20, 3.0)
     x[17] = far
-    assert_scored_as_theirs(x, labels, 1e-7)
+    assert_scores_match(x, labels, 1e-7)
 
 
-@pytest.mark.parametrize("most_at", range(3))
-def test_tight_classes_far_from_most_of_the_points_are_told_apart(most_at):
+@pytest.mark.parametrize("majority", range(3))
+def test_silhouettes_are_exact_for_tight_distant_classes(majority):
     x, _ = blobs(700, 1, 20)
-    labels = torch.cat([torch.arange(600) % 3, torch.full((100,), most_at)])
+    labels = torch.cat([torch.arange(600) % 3, torch.full((100,), majority)])
     x = 1e-3 * (x - x.mean(0)) + torch.tensor([0, 1e-2, 1e6]).double()[labels, None]
-    assert_scored_as_theirs(x, labels, 1e-7)
+    assert_scores_match(x, labels, 1e-7)
 
 
 @pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
-def test_duplicates_and_classes_of_one_point_are_scored_as_by_scikit_learn(dtype, rel):
+def test_silhouettes_of_duplicates_and_singletons_match_sklearn(dtype, rel):
     x, labels = blobs(300, 4, 12, 3.0)
     x = torch.cat([x, x[:150], x[:3] + 1]).to(dtype)
     labels = torch.cat([labels, labels[:100], labels[100:150] + 1, torch.tensor([90, 91, 92])])
-    assert_scored_as_theirs(x, labels, rel)
+    assert_scores_match(x, labels, rel)
 
 
 @pytest.fixture
 def float64_by_default():
-    """The package takes square roots of integers in the default dtype; float64 spares it 6e-8 of error."""
+    """The package takes square roots in the default dtype; float64 avoids an error of 6e-8."""
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
@@ -109,7 +109,7 @@ def float64_by_default():
 @pytest.mark.measure("isoscore_by_label")
 @pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
 @pytest.mark.usefixtures("float64_by_default")
-def test_isoscore_by_label_is_that_of_the_package_for_each_class(clustered, dtype, rel):
+def test_isoscore_by_label_matches_package_per_class(clustered, dtype, rel):
     x, labels = clustered[0].to(dtype), clustered[1]
     result = score_by_label(x, labels, isoscore)
     sizes = np.bincount(labels.numpy()).tolist()

@@ -62,7 +62,7 @@ class TestRogueDimensions:
 
     @pytest.mark.measure("rogue_dimensions")
     @EACH_DTYPE
-    def test_contributions_are_those_of_all_pairs_of_scikit_learns_unit_rows(self, points, dtype, rel):
+    def test_contributions_match_all_pairs_of_unit_rows(self, points, dtype, rel):
         x = points[:300].to(dtype)
         moments = CosineMoments(x.shape[1])
         moments.update(x)
@@ -70,7 +70,7 @@ class TestRogueDimensions:
         np.testing.assert_allclose(rogue.contributions, expected, rtol=rel, atol=rel * expected.max())
         assert rogue.score.value == pytest.approx(expected.max(), rel=rel)
 
-    def test_contributions_add_up_to_scipys_mean_cosine(self, points):
+    def test_contributions_sum_to_scipy_mean_cosine(self, points):
         moments = CosineMoments(points.shape[1])
         moments.update(points.double())
         total = float(moments.rogue_dimensions().contributions.sum())
@@ -95,15 +95,15 @@ class TestPartition:
     @pytest.mark.measure("partition", "partition_log")
     @EACH_DTYPE
     @pytest.mark.parametrize("scale", [0.1, 1, 10])
-    def test_the_ratio_is_that_of_scipys_logsumexp(self, points, scale, dtype, rel):
+    def test_partition_ratio_matches_scipy_logsumexp(self, points, scale, dtype, rel):
         x = (points * scale).to(dtype)
         log_z, isotropy_ratio = self.log_z(x), self.partition_function(x)
         ratio = log_z.min() - log_z.max()
         assert isotropy_ratio.log_isotropy().value == pytest.approx(ratio, rel=rel)
         assert isotropy_ratio.isotropy().value == pytest.approx(np.exp(ratio), rel=rel)
 
-    def test_directions_are_columns_unlike_in_the_first_code_for_isoscore(self):
-        # Its partition_score takes rows of the matrix of eigenvectors, and multiplies element by element.
+    def test_eigenvectors_are_columns_unlike_in_first_isoscore_code(self):
+        # The first code's partition_score takes rows of the eigenvector matrix and multiplies elementwise.
         x = cloud(500, 24)
         _, eigenvectors = torch.linalg.eigh(x.T @ x)
         by_columns, by_rows = PartitionFunction(eigenvectors), PartitionFunction(eigenvectors.T)
@@ -119,7 +119,7 @@ class TestUniformity:
 
     @pytest.mark.measure("uniformity")
     @EACH_DTYPE
-    def test_uniformity_is_that_of_the_authors_code(self, points, dtype, rel):
+    def test_uniformity_matches_code_of_authors(self, points, dtype, rel):
         x = points.to(dtype)
         units = torch.nn.functional.normalize(x.double())
         expected = float(torch.pdist(units).pow(2).mul(-2).exp().mean().log())
@@ -127,14 +127,14 @@ class TestUniformity:
 
     @EACH_DTYPE
     @pytest.mark.parametrize("width", [1, 1e-2, 1e-4])
-    def test_a_narrow_cone_keeps_its_digits(self, width, dtype, rel):
+    def test_uniformity_of_narrow_cone_keeps_digits(self, width, dtype, rel):
         x = (1 + width * cloud(1500, 24)).to(dtype)
         squares = pdist(normalize(x.double().numpy()), "sqeuclidean")
         assert uniformity(x).value == pytest.approx(np.log1p(np.expm1(-2 * squares).mean()), rel=rel)
 
 
 class TestOutlierDimensions:
-    """Each rule as scipy and numpy have it."""
+    """Each rule by scipy and numpy."""
 
     @staticmethod
     def flags(x):
@@ -153,7 +153,7 @@ class TestOutlierDimensions:
 
     @pytest.mark.measure("activation_profile")
     @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-    def test_the_dimensions_that_each_rule_flags_are_those_of_scipy_and_numpy(self, points, dtype):
+    def test_outlier_rules_match_scipy_and_numpy(self, points, dtype):
         x = points.to(dtype)
         profile, expected = activation_profile(moments_of(x)), self.flags(x.double().numpy())
         assert list(profile.outliers) == list(expected)
@@ -161,7 +161,7 @@ class TestOutlierDimensions:
             np.testing.assert_array_equal(profile.outliers[rule], flags)
         assert profile.score.value == np.any(list(expected.values()), axis=0).sum()
 
-    def test_planted_outliers_are_found_by_the_rules_for_them(self):
+    def test_outlier_rules_find_planted_outliers(self):
         expected = {"mean_3sd": [5, 9], "std_3sd": [20], "variance_5x": [20], "mean_mad": [5, 9], "std_mad": [20, 40]}
         x = planted()
         for flags in (self.flags(x.numpy()), activation_profile(moments_of(x)).outliers):

@@ -24,7 +24,7 @@ def cloud(n, d, seed=0):
 
 @pytest.fixture
 def exact_package():
-    """The package takes square roots of integers in the default dtype; float64 spares it 6e-8 of error."""
+    """The package takes square roots in the default dtype; float64 avoids an error of 6e-8."""
     torch.set_default_dtype(torch.float64)
     yield IsoScore.IsoScore
     torch.set_default_dtype(torch.float32)
@@ -32,18 +32,18 @@ def exact_package():
 
 @pytest.mark.measure("isoscore")
 @pytest.mark.parametrize(("n", "d"), [(1000, 2), (1000, 8), (500, 64), (50, 300), (1500, 768)])
-def test_isoscore_is_that_of_the_package_on_generated_clouds(exact_package, n, d):
+def test_isoscore_matches_package_on_generated_clouds(exact_package, n, d):
     x = cloud(n, d)
     assert isoscore(x).value == pytest.approx(float(exact_package.IsoScore(x.numpy())), rel=1e-7)
 
 
 @pytest.mark.parametrize("rows", [100, 301, 8000])
-def test_isoscore_is_that_of_the_package_on_word2vec(exact_package, word2vec, rows):
+def test_isoscore_matches_package_on_word2vec(exact_package, word2vec, rows):
     x = word2vec[:rows].double()
     assert isoscore(x).value == pytest.approx(float(exact_package.IsoScore(x.numpy())), rel=1e-7)
 
 
-def test_points_are_rows_as_in_the_package(exact_package):
+def test_points_are_rows_as_in_package(exact_package):
     x = cloud(1000, 8)
     assert isoscore(x.T).value == pytest.approx(float(exact_package.IsoScore(x.T.numpy())), rel=1e-7)
     assert isoscore(x.T).value < 0.01 < isoscore(x).value
@@ -51,7 +51,7 @@ def test_points_are_rows_as_in_the_package(exact_package):
 
 @pytest.mark.measure("isoscore_star")
 @pytest.mark.parametrize("zeta", [0.0, 0.2, 0.75, 1.0])
-def test_isoscore_star_is_that_of_the_package_in_all_three_forms(exact_package, zeta):
+def test_isoscore_star_forms_match_package(exact_package, zeta):
     x, S_S = cloud(40, 24), torch.cov(cloud(2000, 24, seed=1).T)
     expected = float(exact_package.IsoScore_star(x.numpy(), S_S, zeta))
     S = shrink(torch.cov(x.T), S_S, zeta)
@@ -62,7 +62,7 @@ def test_isoscore_star_is_that_of_the_package_in_all_three_forms(exact_package, 
     assert float(exact_package.IsoScore_cov(S.numpy())) == pytest.approx(expected, rel=1e-7)
 
 
-def test_isoscores_of_word2vec_are_those_of_the_package_and_stay_what_they_were(exact_package, word2vec):
+def test_isoscores_of_word2vec_match_package_and_stored_value(exact_package, word2vec):
     moments = Moments(300)
     moments.update(word2vec.double())
     x, S_S = word2vec[:200].double(), moments.covariance()
@@ -73,12 +73,12 @@ def test_isoscores_of_word2vec_are_those_of_the_package_and_stay_what_they_were(
 
 
 @pytest.mark.parametrize("d", [2, 3, 10, 100, 768])
-def test_the_closed_form_is_the_published_recipe(d):
+def test_closed_form_matches_published_recipe(d):
     S = torch.cov(cloud(2 * d, d).T)
     assert isoscore_from_covariance(S).value == pytest.approx(recipe(np.linalg.eigvalsh(S.numpy())), rel=1e-10)
 
 
-def test_the_recipe_scores_the_identity_one_a_line_zero_and_few_points_by_singular_values():
+def test_published_recipe_on_identity_line_and_few_points():
     assert recipe(np.ones(10)) == pytest.approx(1)
     assert recipe(np.eye(10)[0]) == pytest.approx(0)
     x = cloud(20, 300)
@@ -95,7 +95,7 @@ def by_autograd(x, zeta, S_S):
 
 @pytest.mark.parametrize("zeta", [0.0, 0.2, 0.8])
 @pytest.mark.parametrize(("n", "d"), [(40, 6), (5, 12)])
-def test_the_gradient_is_that_of_autograd(n, d, zeta):
+def test_gradient_matches_autograd(n, d, zeta):
     S_S = scaled_identity(torch.cov(cloud(50, d, seed=1).T))
     ours, theirs = (cloud(n, d).requires_grad_() for _ in range(2))
     isoscore_star(ours, zeta, S_S).backward()
@@ -104,7 +104,7 @@ def test_the_gradient_is_that_of_autograd(n, d, zeta):
 
 
 @pytest.mark.parametrize("zeta", [0.0, 0.3])
-def test_the_gradient_is_that_of_finite_differences(zeta):
+def test_gradient_matches_finite_differences(zeta):
     S_S = torch.diag(torch.arange(1.0, 5.0, dtype=torch.float64))
     x = cloud(7, 4).requires_grad_()
     assert torch.autograd.gradcheck(lambda points: isoscore_star(points, zeta, S_S), (x,))

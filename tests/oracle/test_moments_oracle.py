@@ -19,14 +19,14 @@ def x():
     return 2 + torch.randn(9000, 16, dtype=torch.float64, generator=generator) @ mixing
 
 
-def rounding_of(covariance):
-    """How far float32 sums of a chunk may be off, for each element: it goes by the spread of both dimensions."""
+def max_rounding(covariance):
+    """Return the rounding error of float32 sums of a chunk, per element."""
     spread = np.sqrt(covariance.diagonal())
     return likely(CHUNK_ROWS, torch.float32) * np.outer(spread, spread)
 
 
 @pytest.mark.measure("spectrum", "mean_share")
-def test_mean_covariance_eigenvalues_and_the_share_of_the_mean_are_those_of_numpy(x):
+def test_moments_and_mean_share_match_numpy(x):
     moments = moments_of(x)
     np.testing.assert_allclose(moments.mean, x.numpy().mean(0), rtol=1e-12)
     np.testing.assert_allclose(moments.covariance(), np.cov(x.numpy(), rowvar=False), rtol=1e-10, atol=1e-12)
@@ -36,11 +36,11 @@ def test_mean_covariance_eigenvalues_and_the_share_of_the_mean_are_those_of_nump
     assert mean_share(moments_of(x)).value == pytest.approx(expected, rel=1e-10)
 
 
-def test_float32_word2vec_has_the_covariance_and_mean_cosine_of_float64(word2vec):
+def test_float32_moments_match_float64_on_word2vec(word2vec):
     moments = moments_of(word2vec)
     exact = np.cov(word2vec.double().numpy(), rowvar=False)
     np.testing.assert_allclose(moments.mean, word2vec.double().numpy().mean(0), atol=1e-8)
-    assert (np.abs(moments.covariance().numpy() - exact) <= rounding_of(exact)).all()
+    assert (np.abs(moments.covariance().numpy() - exact) <= max_rounding(exact)).all()
     moments = CosineMoments(300)
     moments.update(word2vec[:2000])
     expected = 1 - pdist(word2vec[:2000].double().numpy(), "cosine").mean()
@@ -48,15 +48,15 @@ def test_float32_word2vec_has_the_covariance_and_mean_cosine_of_float64(word2vec
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_summed_as_float32(x, dtype):
+def test_half_precision_is_summed_in_float32(x, dtype):
     low = x.to(dtype)
     exact = np.cov(low.double().numpy(), rowvar=False)
-    assert (np.abs(moments_of(low).covariance().numpy() - exact) <= rounding_of(exact)).all()
+    assert (np.abs(moments_of(low).covariance().numpy() - exact) <= max_rounding(exact)).all()
 
 
 @pytest.mark.measure("anisotropy_raw", "anisotropy_centred")
 @pytest.mark.parametrize("centred", [True, False])
-def test_anisotropy_is_that_of_singular_values(x, centred):
+def test_anisotropy_matches_singular_values(x, centred):
     singular = np.linalg.svd((x - x.mean(0) if centred else x).numpy(), compute_uv=False)
     moments = moments_of(x)
     S = moments.covariance() if centred else second_moment(moments)
@@ -65,14 +65,14 @@ def test_anisotropy_is_that_of_singular_values(x, centred):
 
 
 @pytest.mark.measure("mean_cosine")
-def test_mean_cosine_is_the_mean_over_all_pairs_of_scipy(x):
+def test_mean_cosine_matches_scipy(x):
     moments = CosineMoments(16)
     moments.update(x[:1500])
     assert moments.mean_cosine().value == pytest.approx(1 - pdist(x[:1500].numpy(), "cosine").mean(), abs=1e-12)
 
 
 @pytest.mark.measure("cosine_histogram")
-def test_the_histogram_of_cosines_is_that_of_numpy(x):
+def test_cosine_histogram_matches_numpy(x):
     histogram = cosine_histogram(x[:1500], bins=37)
     counts, edges = np.histogram(1 - pdist(x[:1500].numpy(), "cosine"), bins=37, range=(-1, 1))
     np.testing.assert_array_equal(histogram.counts, counts)
@@ -80,7 +80,7 @@ def test_the_histogram_of_cosines_is_that_of_numpy(x):
 
 
 @pytest.mark.measure("activation_profile")
-def test_robust_outliers_are_those_of_scipys_median_deviation(word2vec):
+def test_robust_outliers_match_scipy_median_deviation(word2vec):
     profile = activation_profile(moments_of(word2vec))
     for rule, values, sides in (("mean_mad", profile.mean, np.abs), ("std_mad", profile.std, np.asarray)):
         z = 0.6745 * sides(values.numpy() - np.median(values)) / median_abs_deviation(values)

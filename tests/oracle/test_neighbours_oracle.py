@@ -25,13 +25,13 @@ def points(request):
     return cloud(1500, 40 if "40" in request.param else 8)
 
 
-def searched(x, k):
+def find_by_ball_tree(x, k):
     return NearestNeighbors(n_neighbors=k, algorithm="ball_tree").fit(x.numpy()).kneighbors()
 
 
-def test_neighbours_are_those_of_a_ball_tree_and_float32_has_the_measures_of_float64(points):
+def test_neighbours_match_ball_tree_in_both_precisions(points):
     ours = nearest_neighbours(points, 12)
-    distances, indices = searched(points, 12)
+    distances, indices = find_by_ball_tree(points, 12)
     np.testing.assert_allclose(ours.distances, distances, rtol=1e-12)
     np.testing.assert_array_equal(ours.indices, indices)
     double, single = (nearest_neighbours(x, 11) for x in (points, points.float()))
@@ -43,7 +43,7 @@ def test_neighbours_are_those_of_a_ball_tree_and_float32_has_the_measures_of_flo
 
 @pytest.mark.measure("twonn")
 @pytest.mark.parametrize("discard", [0.1, 0.35])
-def test_twonn_is_that_of_scikit_dimension(points, discard):
+def test_twonn_matches_scikit_dimension(points, discard):
     theirs = TwoNN(discard_fraction=discard).fit(points.numpy())
     ours = twonn(nearest_neighbours(points, 2), discard)
     assert ours.dimension.value == pytest.approx(theirs.dimension_, rel=1e-7)
@@ -53,22 +53,22 @@ def test_twonn_is_that_of_scikit_dimension(points, discard):
 
 
 @pytest.mark.measure("twonn_mle")
-@pytest.mark.filterwarnings("ignore:divide by zero")  # theirs also takes the logarithm for the line it does not fit
-def test_the_likelihood_of_twonn_is_that_of_scikit_dimension_with_nothing_discarded(points):
+@pytest.mark.filterwarnings("ignore:divide by zero")  # scikit-dimension also takes logarithms that it does not use
+def test_twonn_likelihood_matches_scikit_dimension(points):
     theirs = TwoNN(discard_fraction=0, method="mle").fit(points.numpy()).dimension_
     assert twonn_mle(nearest_neighbours(points, 2)).value == pytest.approx(theirs, rel=1e-7)
 
 
 @pytest.mark.measure("levina_bickel")
 @pytest.mark.parametrize("k", [10, 20])
-def test_levina_bickel_is_that_of_scikit_dimension_with_inverses_averaged(points, k):
+def test_levina_bickel_matches_scikit_dimension(points, k):
     theirs = MLE().fit(points.numpy(), n_neighbors=k, comb="mle").dimension_
     assert levina_bickel(nearest_neighbours(points, 20), k).value == pytest.approx(theirs, rel=1e-7)
 
 
 @pytest.mark.measure("hubness")
-def test_hubness_is_the_skewness_of_scipy_over_the_neighbours_of_scikit_learn(points):
-    _, indices = searched(points, 10)
+def test_hubness_matches_scipy_and_sklearn(points):
+    _, indices = find_by_ball_tree(points, 10)
     counts = np.bincount(indices.ravel(), minlength=len(points))
     ours = hubness(nearest_neighbours(points, 11))
     assert ours.skewness.value == pytest.approx(skew(counts), rel=1e-7)
@@ -76,8 +76,8 @@ def test_hubness_is_the_skewness_of_scipy_over_the_neighbours_of_scikit_learn(po
     assert ours.greatest.value == counts.max()
 
 
-def test_points_with_a_duplicate_are_left_out_as_by_scikit_dimension():
-    # In more than 25 dimensions its distances of duplicates come from matrix products, and are not 0.
+def test_twonn_drops_duplicates_like_scikit_dimension():
+    # In more than 25 dimensions scikit-dimension's distances of duplicates are not exactly 0.
     x = cloud(600, 8)
     x[500:] = x[:100]
     with pytest.warns(UserWarning, match="Dropping 200 points"):

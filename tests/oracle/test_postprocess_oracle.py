@@ -32,7 +32,7 @@ def cloud(request):
 
 @pytest.fixture(scope="module", params=DTYPES, ids=str)
 def clouds(request, cloud):
-    """Points to fit on and new ones in a dtype, the same as float64 numpy arrays, and a check of relative agreement."""
+    """Points to fit and new points in a dtype, both as float64 arrays, and a check of relative agreement."""
     points, new = (part.to(request.param) for part in cloud)
 
     def agree(images, expected):
@@ -49,7 +49,7 @@ def pca(clouds):
     return PCA(n_components=min(len(x) - 1, x.shape[1]), whiten=True, svd_solver="full").fit(x)
 
 
-def test_centring_and_standardisation_are_of_standard_scaler_soft_zca_of_the_formula(clouds):
+def test_centring_standardisation_and_soft_zca_match_references(clouds):
     points, new, x, x_new, agree = clouds
     agree(whitening.fit_centring(points).apply(new), StandardScaler(with_std=False).fit(x).transform(x_new))
     agree(whitening.fit_standardisation(points).apply(new), StandardScaler().fit(x).transform(x_new))
@@ -58,7 +58,7 @@ def test_centring_and_standardisation_are_of_standard_scaler_soft_zca_of_the_for
     agree(whitening.fit_soft_zca(points, eps=0.1).apply(new), (x_new - x.mean(0)) @ W)
 
 
-def test_pca_and_zca_whitening_are_those_of_scikit_learn(clouds, pca):
+def test_pca_and_zca_whitening_match_sklearn(clouds, pca):
     points, new, _, x_new, agree = clouds
     rank = pca.n_components_
     fitted = whitening.fit_pca_whitening(points)
@@ -68,7 +68,7 @@ def test_pca_and_zca_whitening_are_those_of_scikit_learn(clouds, pca):
     agree(whitening.fit_zca_whitening(points).apply(new), pca.transform(x_new) @ pca.components_)
 
 
-def test_zca_whitening_has_covariance_one_and_is_the_whitening_nearest_to_the_points(cloud):
+def test_zca_whitening_is_nearest_whitening(cloud):
     points, _ = cloud
     fitted = whitening.fit_zca_whitening(points)
     S = np.cov(points.numpy(), rowvar=False)
@@ -84,12 +84,12 @@ def test_zca_whitening_has_covariance_one_and_is_the_whitening_nearest_to_the_po
     assert moved(images) <= moved(whitening.fit_pca_whitening(points).apply(points))
     generator = torch.Generator().manual_seed(0)
     for _ in range(5):
-        variances, _ = torch.linalg.qr(torch.randn(*W.shape, dtype=torch.float64, generator=generator))
-        assert moved(images) <= moved(images @ variances)
+        turn, _ = torch.linalg.qr(torch.randn(*W.shape, dtype=torch.float64, generator=generator))
+        assert moved(images) <= moved(images @ turn)
 
 
 @pytest.mark.parametrize("D", [1, 3, 10])
-def test_all_but_the_top_removes_the_components_of_scikit_learn(clouds, pca, D):
+def test_all_but_the_top_removes_sklearn_components(clouds, pca, D):
     points, new, x, x_new, agree = clouds
     top = pca.components_[:D]
     y = x_new - x.mean(0)
@@ -97,7 +97,7 @@ def test_all_but_the_top_removes_the_components_of_scikit_learn(clouds, pca, D):
 
 
 @pytest.mark.parametrize("D", [1, 3, 10])
-def test_weighted_removal_with_the_weights_found_by_scipy_where_isoscore_is_greatest(clouds, pca, D):
+def test_weighted_removal_matches_scipy_optimum(clouds, pca, D):
     points, new, x, x_new, agree = clouds
     variances = torch.from_numpy(pca.explained_variance_)
 
@@ -117,7 +117,7 @@ def test_weighted_removal_with_the_weights_found_by_scipy_where_isoscore_is_grea
 
 
 @pytest.mark.parametrize(("clusters", "D"), [(1, 2), (5, 3)])
-def test_cluster_based_removal_is_a_pca_of_scikit_learn_in_each_of_its_clusters(clouds, clusters, D):
+def test_cluster_based_removal_matches_pca_per_cluster(clouds, clusters, D):
     points, new, x, x_new, agree = clouds
     kmeans = KMeans(clusters, n_init=1, random_state=7).fit(x)
     expected = np.empty_like(x_new)

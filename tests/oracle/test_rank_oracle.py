@@ -20,21 +20,21 @@ def singular_values(x, *, centred):
     return np.linalg.svd(x - x.mean(0) if centred else x, compute_uv=False)
 
 
-def full(x):
+def unchanged(x):
     return x
 
 
-def in_a_subspace(x):
-    some = x[:, :12]
+def in_subspace(x):
+    columns = x[:, :12]
     generator = torch.Generator().manual_seed(1)
-    return some @ torch.randn(some.shape[1], x.shape[1], dtype=torch.float64, generator=generator)
+    return columns @ torch.randn(columns.shape[1], x.shape[1], dtype=torch.float64, generator=generator)
 
 
-def of_few_distinct_rows(x):
+def with_few_distinct_rows(x):
     return x[torch.arange(len(x)) % 9]
 
 
-def off_the_origin(x):
+def off_origin(x):
     return x + 50
 
 
@@ -43,7 +43,7 @@ def shape(request):
     return request.param
 
 
-@pytest.fixture(params=[full, in_a_subspace, of_few_distinct_rows, off_the_origin])
+@pytest.fixture(params=[unchanged, in_subspace, with_few_distinct_rows, off_origin])
 def x(request, shape):
     n, d = shape
     generator = torch.Generator().manual_seed(n + d)
@@ -74,11 +74,11 @@ def check(x, tolerance):
 
 
 @pytest.mark.measure("effective_rank", "effective_rank_lambda", "rankme", "stable_rank", "explained_variance")
-def test_ranks_are_those_of_singular_values_on_generated_clouds(x):
+def test_ranks_match_singular_values_on_generated_clouds(x):
     check(x, 1e-7)
 
 
-def test_ranks_are_those_of_singular_values_on_word2vec_in_either_precision(words):
+def test_ranks_match_singular_values_on_word2vec(words):
     check(words.double(), 1e-7)
     check(words, 1e-4)
 
@@ -90,7 +90,7 @@ def slope(sigma, first, last):
 
 @pytest.mark.measure("alpha_req")
 @pytest.mark.parametrize("window", [(4, 100), (1, 40), (11, 500)])
-def test_alpha_is_the_weighted_least_squares_slope_of_numpy_on_word2vec(word2vec, window):
+def test_alpha_matches_weighted_least_squares_on_word2vec(word2vec, window):
     centred, _ = spectra(word2vec.double())
     expected = slope(singular_values(word2vec, centred=True), *window)
     assert alpha_req(centred, window).value == pytest.approx(expected, rel=1e-7)
@@ -98,7 +98,7 @@ def test_alpha_is_the_weighted_least_squares_slope_of_numpy_on_word2vec(word2vec
     assert alpha_req(single, window).value == pytest.approx(expected, rel=1e-4)
 
 
-def test_alpha_of_few_points_is_fitted_to_their_eigenvalues_and_the_exponent_of_a_cloud_found(word2vec):
+def test_alpha_fits_few_points_and_known_exponent(word2vec):
     x = word2vec[:60].double()
     expected = slope(singular_values(x, centred=True)[:59], 4, 100)
     assert alpha_req(spectra(x)[0]).value == pytest.approx(expected, rel=1e-7)

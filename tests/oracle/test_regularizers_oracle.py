@@ -26,14 +26,14 @@ def cloud(n, d, seed=0):
 LABELS = torch.tensor([0, 1, 0, 1, 2, 0, 0, 1, 1, 0])
 
 
-def shrunk():
+def shrunk_istar():
     istar = IStar(lam=-1.5, zeta=0.3).double()
     istar.set_shrinkage(torch.diag(torch.arange(1.0, 5.0)))
     return istar
 
 
 PENALTIES = {
-    "istar": shrunk(),
+    "istar": shrunk_istar(),
     "unbiased, more rows than dimensions": lambda x: UnbiasedIStar(1.0)([x, x[:, :2]]),
     "unbiased, fewer rows than dimensions": lambda x: UnbiasedIStar(1.0)([x[:4], x.T[:4]]),
     "cosreg": CosReg(-2.0),
@@ -45,21 +45,21 @@ PENALTIES = {
 
 
 @pytest.mark.parametrize("name", PENALTIES)
-def test_the_gradient_is_that_of_finite_differences(name):
+def test_gradients_match_finite_differences(name):
     assert torch.autograd.gradcheck(PENALTIES[name], (cloud(10, 4).requires_grad_(),))
 
 
-def along_the_tangent(x):
+def penalize_single_layer(x):
     return UnbiasedIStar(1.0)([x])
 
 
-def test_the_gradient_along_the_tangent_is_that_of_finite_differences():
+def test_gradient_of_tangent_matches_finite_differences():
     x = (torch.eye(5, dtype=torch.float64) + 0.01 * cloud(5, 5)).requires_grad_()
-    assert float(along_the_tangent(x).detach()) < -1
-    assert torch.autograd.gradcheck(along_the_tangent, (x,))
+    assert float(penalize_single_layer(x).detach()) < -1
+    assert torch.autograd.gradcheck(penalize_single_layer, (x,))
 
 
-def by_quadruples(x):
+def average_over_quadruples(x):
     traces, squares = [], []
     for i, j, k, m in itertools.permutations(range(len(x)), 4):
         a, b = x[i] - x[j], x[k] - x[m]
@@ -70,23 +70,23 @@ def by_quadruples(x):
 
 @pytest.mark.parametrize(("n", "d"), [(4, 3), (6, 2), (6, 9)])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_unbiased_penalty_is_that_of_all_quadruples_of_rows(n, d, seed):
+def test_unbiased_penalty_matches_quadruples(n, d, seed):
     x = cloud(n, d, seed)
-    trace_squared, squares = by_quadruples(x)
+    trace_squared, squares = average_over_quadruples(x)
     b = squares / trace_squared
     inverse = 1 / b if b > 1 / d else d + d * d * (1 / d - b)
     assert float(UnbiasedIStar(2.0)([x])) == pytest.approx(2 * (1 - (inverse - 1) / (d - 1)), rel=1e-9)
 
 
 @pytest.mark.parametrize(("n", "d"), [(50, 8), (30, 40)])
-def test_the_unbiased_penalty_of_layers_is_the_mean_of_the_scores_of_the_report(n, d):
+def test_unbiased_penalty_averages_scores_of_layers(n, d):
     layers = [cloud(n, d, seed) ** 3 for seed in range(3)]
     scores = [isoscore_unbiased(layer).value for layer in layers]
     assert all(0 < score < 1 for score in scores)
     assert float(UnbiasedIStar(-3.0)(layers)) == pytest.approx(-3 * (1 - np.mean(scores)), rel=1e-9)
 
 
-def test_cosreg_is_the_sum_of_all_cosines_and_spectrum_that_of_the_singular_values():
+def test_cosreg_and_spectrum_control_match_references():
     x = cloud(20, 5)
     W = cosine_similarity(x.numpy())
     assert float(CosReg(1.5)(x)) == pytest.approx(1.5 * (W.sum() - 20) / 20**2, rel=1e-12)
@@ -108,7 +108,7 @@ def gudhi_entropy(bars):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_entropy_penalty_is_that_of_gudhis_bars(seed):
+def test_entropy_penalty_matches_gudhi(seed):
     x = cloud(40, 6, seed)
     bars = gudhi_bars(x)
     assert float(PersistentEntropy(2.0, bars="all")(x)) == pytest.approx(-2 * gudhi_entropy(bars), rel=1e-9)
@@ -117,7 +117,7 @@ def test_the_entropy_penalty_is_that_of_gudhis_bars(seed):
     assert float(PersistentEntropy(2.0, cluster_weight=0.3)(x)) == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_entropy_penalty_by_label_is_the_sum_over_gudhis_bars_of_each_class():
+def test_entropy_penalty_by_label_sums_gudhi_classes():
     x, labels = cloud(60, 6), torch.arange(60) % 3
     expected = -sum(entropy(gudhi_bars(x[labels == label])) for label in range(3))
     assert float(PersistentEntropy(1.0, bars="all")(x, labels)) == pytest.approx(expected, rel=1e-9)

@@ -32,21 +32,21 @@ def points(request):
     return cloud(request.param)
 
 
-def by_product(x, k):
+def find_by_product(x, k):
     products = x.double().numpy() @ x.double().numpy().T
     np.fill_diagonal(products, -np.inf)
     order = np.argsort(-products, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(products, order, axis=1), order
 
 
-def test_neighbours_by_cosine_are_those_of_scikit_learn_by_dot_product_of_brute_force(points):
+def test_neighbours_match_sklearn_and_brute_force(points):
     theirs = NearestNeighbors(n_neighbors=K, metric="cosine", algorithm="brute").fit(points.double().numpy())
     distances, indices = theirs.kneighbors()
     result = measure_pairs(points, K, Similarity.COSINE)
     np.testing.assert_array_equal(result.neighbours.indices, indices)
     np.testing.assert_allclose(dissimilarities(result.neighbours, Similarity.COSINE, D), distances, atol=1e-13)
     assert result.uniformity == uniformity(points)
-    products, indices = by_product(points, K)
+    products, indices = find_by_product(points, K)
     result = measure_pairs(points, K, Similarity.DOT).neighbours
     np.testing.assert_array_equal(result.indices, indices)
     keys = dissimilarities(result, Similarity.DOT, points.shape[1])
@@ -56,10 +56,10 @@ def test_neighbours_by_cosine_are_those_of_scikit_learn_by_dot_product_of_brute_
 
 @pytest.mark.measure("hubness")
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-def test_hubness_is_the_skewness_of_scipy_over_neighbours_of_that_similarity(points, similarity):
+def test_hubness_matches_scipy_for_similarity(points, similarity):
     unit = normalize(points.double().numpy())
     x = torch.from_numpy(unit) if similarity == "cosine" else points
-    counts = np.bincount(by_product(x, 10)[1].ravel(), minlength=len(points))
+    counts = np.bincount(find_by_product(x, 10)[1].ravel(), minlength=len(points))
     result = measure(read_cloud(Rows(points.numpy()), similarity=Similarity(similarity)), ["hubness"])["hubness"]
     assert result.value == pytest.approx(skew(counts), rel=1e-7)
     assert result.detail["similarity"] == similarity
@@ -69,7 +69,7 @@ def test_hubness_is_the_skewness_of_scipy_over_neighbours_of_that_similarity(poi
 
 @pytest.mark.measure("twonn", "levina_bickel")
 @pytest.mark.parametrize("similarity", Similarity)
-def test_intrinsic_dimension_is_that_of_scikit_dimension_whatever_the_similarity(points, similarity):
+def test_intrinsic_dimension_ignores_similarity(points, similarity):
     result = measure(read_cloud(Rows(points.numpy()), similarity=similarity), ["twonn", "levina_bickel"])
     rows = points.double().numpy()
     assert result["twonn"].value == pytest.approx(TwoNN(discard_fraction=0.1).fit(rows).dimension_, rel=1e-5)
@@ -78,7 +78,7 @@ def test_intrinsic_dimension_is_that_of_scikit_dimension_whatever_the_similarity
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_rows_of_zeros_have_no_cosine_and_rows_of_one_direction_are_duplicates(dtype):
+def test_cosine_drops_zero_rows_and_merges_parallel_rows(dtype):
     x = cloud(dtype)
     x = torch.cat([x[:5] * 0, x, 3 * x[:7], x[7:9]])
     result = measure_pairs(x, K, Similarity.COSINE)
@@ -94,7 +94,7 @@ def test_rows_of_zeros_have_no_cosine_and_rows_of_one_direction_are_duplicates(d
 
 @pytest.mark.parametrize("similarity", [Similarity.COSINE, Similarity.DOT])
 @pytest.mark.parametrize("n", [0, 1, 2])
-def test_of_few_rows_all_others_are_neighbours(similarity, n):
+def test_neighbours_of_few_rows(similarity, n):
     result = measure_pairs(cloud()[:n], K, similarity).neighbours
     assert result.indices.tolist() == [[1], [0]][:n] if n == 2 else result.indices.shape == (n, 0)
     undefined = measure(read_cloud(Rows(np.zeros((20, 3))), similarity=similarity), ["hubness", "twonn"])

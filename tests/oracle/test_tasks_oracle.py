@@ -34,11 +34,11 @@ def queries(random, x):
     return x[random.integers(0, N, M)] + random.normal(size=(M, D)).astype(np.float32)
 
 
-IDS = [f"doc-{row}" for row in range(N)]  # In byte order doc-10 comes before doc-9, as trec_eval has it
+IDS = [f"doc-{row}" for row in range(N)]  # doc-10 sorts before doc-9, as in trec_eval
 
 
 @pytest.mark.parametrize("similarity", Similarity)
-def test_exact_search_is_that_of_a_flat_index(similarity, x, queries):
+def test_exact_search_matches_flat_index(similarity, x, queries):
     q, rows = prepare(queries, similarity), prepare(x, similarity)
     index = faiss.IndexFlatL2(D) if similarity is Similarity.EUCLIDEAN else faiss.IndexFlatIP(D)
     index.add(rows)
@@ -48,7 +48,7 @@ def test_exact_search_is_that_of_a_flat_index(similarity, x, queries):
 
 @pytest.mark.parametrize("metric", ["ndcg@10", "recall@10", "mrr@10"])
 @pytest.mark.parametrize("ties", [False, True])
-def test_ranking_metrics_are_those_of_trec_eval_on_the_whole_ranking(metric, ties, random, x, queries):
+def test_ranking_metrics_match_trec_eval(metric, ties, random, x, queries):
     if ties:  # whole numbers: products are exact, and many are equal
         x, queries = x[: N // 2].round().repeat(2, axis=0), queries.round()
     similarity = Similarity.DOT
@@ -69,7 +69,7 @@ def test_ranking_metrics_are_those_of_trec_eval_on_the_whole_ranking(metric, tie
     np.testing.assert_allclose(ranking_metric(relevant, neighbors, metric), expected, rtol=0, atol=1e-9)
 
 
-def test_ties_beyond_what_a_first_search_finds_are_ranked_too(x):
+def test_ties_beyond_first_search_are_ranked(x):
     rows = np.repeat(x[:1], 500, axis=0)
     rows[::7] *= 2  # the same direction
     for storage in (VectorStorage.FLOAT32, VectorStorage.BINARY):
@@ -79,7 +79,7 @@ def test_ties_beyond_what_a_first_search_finds_are_ranked_too(x):
 
 
 @pytest.mark.parametrize("similarity", [Similarity.DOT, Similarity.EUCLIDEAN])
-def test_int8_and_pq_find_what_faiss_finds(similarity, x, queries):
+def test_int8_and_pq_match_faiss(similarity, x, queries):
     metric = faiss.METRIC_L2 if similarity is Similarity.EUCLIDEAN else faiss.METRIC_INNER_PRODUCT
     pq = faiss.IndexPQ(D, pq_bytes(D), 8, metric)
     pq.pq.cp.seed, pq.pq.cp.min_points_per_centroid, pq.pq.cp.niter = 1, 1, PQ_ITERATIONS
@@ -100,7 +100,7 @@ def test_int8_and_pq_find_what_faiss_finds(similarity, x, queries):
         assert index.sa_code_size() == bytes_of(storage, D)
 
 
-def test_binary_search_has_the_distances_of_faiss(x, queries):
+def test_binary_search_matches_faiss(x, queries):
     index = faiss.IndexBinaryFlat(D)
     index.add(np.packbits(x > 0, axis=1))
     distances, _ = index.search(np.packbits(queries > 0, axis=1), DEPTH)
@@ -110,7 +110,7 @@ def test_binary_search_has_the_distances_of_faiss(x, queries):
     assert bytes_of(VectorStorage.BINARY, 12) == 2
 
 
-def test_rescoring_ranks_the_nearest_40_codes_by_float32(x, queries):
+def test_rescoring_ranks_nearest_40_codes_by_float32(x, queries):
     bit_distances = ((x > 0)[None] != (queries > 0)[:, None]).sum(2)
     neighbors = StoredSpace(x, VectorStorage.RESCORED, Similarity.DOT).nearest(queries, DEPTH, rank_ties(IDS))
     for query, rows in enumerate(neighbors):
@@ -132,41 +132,41 @@ def test_similarities_of_pairs(random, x):
         np.testing.assert_allclose(space.similarities(pairs), expected[similarity], rtol=1e-5, atol=1e-5)
 
 
-def test_weighted_rank_correlations_are_those_of_repeated_pairs(random):
+def test_weighted_rank_correlations_match_repeated_pairs(random):
     scores, values = random.integers(0, 6, 80).astype(float), random.normal(size=(3, 80)).round(1)
     times = random.integers(0, 4, (5, 80))
-    neighbors = spearman_with(scores)(values, times.astype(float))
+    correlations = spearman_with(scores)(values, times.astype(float))
     for row, weights in enumerate(times):
         repeated = np.repeat(np.arange(80), weights)
         expected = [spearmanr(value[repeated], scores[repeated]).statistic for value in values]
-        np.testing.assert_allclose(neighbors[row], expected, atol=1e-12)
+        np.testing.assert_allclose(correlations[row], expected, atol=1e-12)
     assert spearman_with(scores)(np.ones((1, 80)), np.ones((1, 80))).tolist() == [[0.0]]
 
 
-def test_the_bootstrap_of_a_mean_has_the_width_of_students_t(random):
+def test_bootstrap_of_mean_has_width_of_students_t(random):
     groups = np.repeat(np.arange(60), 4)
     values = (random.normal(size=60)[groups] + random.normal(size=240))[None]
-    of_groups = values.reshape(60, 4).mean(1)
-    (neighbors,) = intervals(values, groups, mean, seed=0)
-    expected = 2 * 2.001 * of_groups.std(ddof=1) / 60**0.5
-    assert neighbors.value == pytest.approx(values.mean())
-    assert neighbors.high - neighbors.low == pytest.approx(expected, rel=0.08)
-    assert (neighbors.difference, neighbors.difference_low, neighbors.difference_high) == (0, 0, 0)
+    group_means = values.reshape(60, 4).mean(1)
+    (interval,) = intervals(values, groups, mean, seed=0)
+    expected = 2 * 2.001 * group_means.std(ddof=1) / 60**0.5
+    assert interval.value == pytest.approx(values.mean())
+    assert interval.high - interval.low == pytest.approx(expected, rel=0.08)
+    assert (interval.difference, interval.difference_low, interval.difference_high) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("changes", [(0.4, 0.5, 0.2, 1.0), (-0.1, -0.2, -0.5, -0.5)])
-def test_few_queries_that_change_one_way_are_no_difference_beyond_students_t(random, changes):
+def test_interval_of_few_changed_queries_covers_students_t(random, changes):
     baseline = random.random(40)
     change = np.zeros(40)
     change[: len(changes)] = changes
-    neighbors = intervals(np.stack([baseline, baseline + change]), np.arange(40), mean, seed=0)[1]
+    interval = intervals(np.stack([baseline, baseline + change]), np.arange(40), mean, seed=0)[1]
     low, high = ttest_1samp(change, 0).confidence_interval()
-    assert neighbors.difference_low <= low + 1e-12
-    assert neighbors.difference_high >= high - 1e-12
-    assert neighbors.difference_low < 0 < neighbors.difference_high
+    assert interval.difference_low <= low + 1e-12
+    assert interval.difference_high >= high - 1e-12
+    assert interval.difference_low < 0 < interval.difference_high
 
 
-def test_scores_that_are_all_equal_have_the_interval_of_clopper_and_pearson():
+def test_interval_of_equal_scores_matches_clopper_pearson():
     values = np.stack([np.ones(200), np.ones(200), np.zeros(200)])
     baseline, same, worse = intervals(values, np.arange(200), mean, seed=0)
     low = binomtest(200, 200).proportion_ci(method="exact").low
@@ -177,7 +177,7 @@ def test_scores_that_are_all_equal_have_the_interval_of_clopper_and_pearson():
     assert (worse.difference_low, worse.difference_high) == (-1, pytest.approx(-low))
 
 
-def test_hubness_of_queries_is_the_skewness_of_how_often_rows_are_found(random):
+def test_query_hubness_is_skewness_of_retrieval_counts(random):
     rows, queries = random.normal(size=(80, 6)).astype(np.float32), random.normal(size=(50, 6)).astype(np.float32)
     rows[7] = queries.mean(0) * 0.1
     ids = [f"d{row}" for row in range(80)]
@@ -187,25 +187,25 @@ def test_hubness_of_queries_is_the_skewness_of_how_often_rows_are_found(random):
     assert (hubness.k, hubness.queries) == (DEPTH, 50)
     assert hubness.skewness == pytest.approx(skew(counts))
     assert hubness.never == pytest.approx((counts == 0).mean())
-    assert (hubness.hubs[0].id, [first.queries for first in hubness.hubs]) == ("d7", sorted(counts, reverse=True)[:10])
+    assert (hubness.hubs[0].id, [hub.queries for hub in hubness.hubs]) == ("d7", sorted(counts, reverse=True)[:10])
     assert count_retrievals(np.arange(80)[:, None], ids).skewness is None
 
 
-def test_groups_are_connected_components_and_pairs_that_share_a_text_one_group(random):
+def test_groups_are_connected_components(random):
     keys = [set(random.integers(0, 150, random.integers(0, 4)).tolist()) for _ in range(100)]
-    rows, columns = zip(*((unit, 100 + key) for unit, of_unit in enumerate(keys) for key in of_unit), strict=True)
+    rows, columns = zip(*((unit, 100 + key) for unit, unit_keys in enumerate(keys) for key in unit_keys), strict=True)
     graph = coo_array((np.ones(len(rows)), (rows, columns)), shape=(250, 250))
     expected = connected_components(graph, directed=False)[1][:100]
-    neighbors = groups_of(keys)
-    couples = set(zip(neighbors.tolist(), expected.tolist(), strict=True))
-    assert len(couples) == len(set(expected)) == neighbors.max() + 1
+    components = groups_of(keys)
+    couples = set(zip(components.tolist(), expected.tolist(), strict=True))
+    assert len(couples) == len(set(expected)) == components.max() + 1
     truth = PairTruth(np.array([[0, 1], [2, 3], [1, 4], [5, 5]]), np.arange(4.0))
     codes = truth.group_codes(np.eye(6)).tolist()
     assert len(set(codes)) == 3
     assert codes[0] == codes[2]
 
 
-def test_neighbors_vote_as_those_of_scikit_learn(random, x):
+def test_neighbor_votes_match_sklearn(random, x):
     codes = (x[:, 0] > 0.4).astype(np.int64) + (x[:, 1] > 0.4)
     parts = random.integers(0, 3, N)
     truth = LabelTruth(np.arange(N), codes, IDS)

@@ -1,7 +1,7 @@
-"""Bars against gudhi, ripser and scipy, their entropy against gudhi and scipy, the choice among them against its steps.
+"""Bars against gudhi, ripser and scipy, entropy against gudhi and scipy, prominence against its definition.
 
 Conventions: gudhi and ripser end the bars of dimension 0 at distances, not at half of them; they leave out bars of
-length 0 and add one that never ends. Ripser computes in float32. To scipy's trees a distance of 0 is no edge.
+length 0 and add one that never ends. Ripser computes in float32. In scipy's trees a distance of 0 is no edge.
 """
 
 import gudhi
@@ -22,7 +22,7 @@ from isotropy.prominence import count_at_min_entropy, prominent_bars
 from isotropy.topology import bar_entropy, barcode, persistent_entropy, spanning_tree
 from tests.rounding import likely
 
-OF_FLOAT32 = 2 * likely(300, torch.float32)  # Part by which a distance of float32 in 300 dimensions may be off: 2e-5
+FLOAT32_ERROR = 2 * likely(300, torch.float32)  # Relative error of a distance, 2e-5
 
 
 def cloud(n, d, seed=0):
@@ -33,8 +33,8 @@ def cloud(n, d, seed=0):
 
 def groups(width):
     centres = 1000 + torch.eye(3, 40, dtype=torch.float64).repeat_interleave(20, 0)
-    afar = torch.full((1, 40), 1002, dtype=torch.float64)
-    return torch.cat([centres + width * cloud(60, 40), afar])
+    outlier_row = torch.full((1, 40), 1002, dtype=torch.float64)
+    return torch.cat([centres + width * cloud(60, 40), outlier_row])
 
 
 def with_duplicates():
@@ -52,7 +52,7 @@ CLOUDS = {
     "fewer points than dimensions": cloud(100, 300),
     "several blocks": cloud(450, 30),
     "tight groups": groups(1e-6),
-    "groups as tight as products can tell": groups(1.7e-4),
+    "groups at the precision of products": groups(1.7e-4),
     "duplicates": with_duplicates(),
     "grid": grid(),
     "outlier": torch.cat([cloud(50, 5), torch.full((1, 5), 1e9, dtype=torch.float64)]),
@@ -77,14 +77,14 @@ def rips_deaths(x):
 
 
 @pytest.mark.measure("barcode")
-def test_bars_are_the_heights_of_single_linkage_and_prominent_by_the_rule_step_by_step(x):
+def test_bars_match_single_linkage(x):
     np.testing.assert_allclose(barcode(x), single_linkage(x), rtol=1e-10)
     lengths = barcode(x)
     if lengths.min() < lengths.max():
-        assert prominent_bars(lengths).value == by_definition(lengths[lengths > 0].tolist())
+        assert prominent_bars(lengths).value == count_by_definition(lengths[lengths > 0].tolist())
 
 
-def test_bars_are_those_of_gudhi_and_of_ripser_and_the_tree_weighs_as_much_as_that_of_scipy(x):
+def test_bars_and_tree_match_gudhi_ripser_and_scipy(x):
     deaths = RipsPersistence(homology_dimensions=0).fit_transform([x.numpy()])[0][:, 1]
     lengths = barcode(x)
     np.testing.assert_allclose(lengths[lengths > 0], np.sort(deaths[np.isfinite(deaths)]), rtol=1e-7)
@@ -100,15 +100,15 @@ def test_bars_are_those_of_gudhi_and_of_ripser_and_the_tree_weighs_as_much_as_th
     assert weights.sum() == pytest.approx(theirs.sum(), rel=1e-10)
 
 
-def test_bars_of_word2vec_are_of_gudhi_and_those_of_float32_and_their_gradient_of_float64(word2vec):
+def test_word2vec_bars_match_gudhi_in_both_precisions(word2vec):
     x = word2vec[:500].double()
     np.testing.assert_allclose(barcode(x), single_linkage(x), rtol=1e-10)
     np.testing.assert_allclose(barcode(x), rips_deaths(x), rtol=1e-10)
-    np.testing.assert_allclose(barcode(word2vec[:1000]), barcode(word2vec[:1000].double()), rtol=OF_FLOAT32)
+    np.testing.assert_allclose(barcode(word2vec[:1000]), barcode(word2vec[:1000].double()), rtol=FLOAT32_ERROR)
     lengths = barcode(word2vec[:1000])
     assert len(lengths) == 999
-    assert float(lengths[-1]) == pytest.approx(3.65907047, rel=OF_FLOAT32)
-    assert persistent_entropy(lengths).value == pytest.approx(6.87697640, rel=OF_FLOAT32)
+    assert float(lengths[-1]) == pytest.approx(3.65907047, rel=FLOAT32_ERROR)
+    assert persistent_entropy(lengths).value == pytest.approx(6.87697640, rel=FLOAT32_ERROR)
     assert prominent_bars(lengths).value == 22
     exact, single = word2vec[:64].double().requires_grad_(), word2vec[:64].clone().requires_grad_()
     bar_entropy(barcode(exact)).backward()
@@ -117,7 +117,7 @@ def test_bars_of_word2vec_are_of_gudhi_and_those_of_float32_and_their_gradient_o
 
 
 @pytest.mark.measure("persistent_entropy", "persistent_entropy_normalised")
-def test_persistent_entropy_is_that_of_gudhi_and_scipy(x):
+def test_persistent_entropy_matches_gudhi_and_scipy(x):
     lengths = barcode(x)
     diagram = np.stack([np.zeros(len(lengths)), lengths], axis=1)[lengths > 0]
     value = persistent_entropy(lengths).value
@@ -128,13 +128,13 @@ def test_persistent_entropy_is_that_of_gudhi_and_scipy(x):
 
 
 @pytest.mark.parametrize(("n", "d"), [(8, 3), (5, 9)])
-def test_the_gradient_of_the_entropy_of_bars_is_that_of_finite_differences(n, d):
+def test_entropy_gradient_matches_finite_differences(n, d):
     points = cloud(n, d).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: bar_entropy(barcode(x)), (points,))
     assert torch.autograd.gradcheck(barcode, (points,))
 
 
-def by_definition(lengths):
+def count_by_definition(lengths):
     T, *shorter = sorted(lengths, reverse=True)
     r = shorter[-1]
     while True:
@@ -155,33 +155,33 @@ def by_definition(lengths):
 
 @pytest.mark.measure("prominent_bars")
 @pytest.mark.parametrize("seed", range(40))
-def test_prominent_bars_are_those_of_the_rule_step_by_step(seed):
+def test_prominent_bars_match_definition(seed):
     generator = np.random.default_rng(seed)
     m = int(generator.integers(2, 60))
     lengths = generator.lognormal(sigma=generator.uniform(0.05, 3), size=m)
     lengths[: m // 6] += generator.uniform(0, 20)
-    assert prominent_bars(torch.from_numpy(lengths)).value == by_definition(lengths)
+    assert prominent_bars(torch.from_numpy(lengths)).value == count_by_definition(lengths)
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 0.001, 0.05, 0.3, 0.7, 0.99])
 @pytest.mark.parametrize("n", [2, 3, 10, 101, 500])
-def test_the_number_of_long_bars_with_least_entropy_is_found_by_trying_all(n, alpha):
+def test_count_at_min_entropy_matches_exhaustive_search(n, alpha):
     entropies = [entropy([1.0] * long + [alpha] * (n - long)) for long in range(1, n + 1)]
     Q = count_at_min_entropy(alpha, n)
     assert np.argmin(entropies[:-1]) + 1 in {max(int(np.floor(Q)), 1), int(np.ceil(Q))}
 
 
 @pytest.mark.parametrize("alpha", [0.001, 0.05, 0.3, 0.7])
-def test_the_number_of_long_bars_with_least_entropy_is_that_of_a_numeric_search(alpha):
-    def of_long(long):
+def test_count_at_min_entropy_matches_numeric_search(alpha):
+    def entropy_with_long(long):
         total = long + alpha * (100 - long)
         return np.log(total) - alpha * np.log(alpha) * (100 - long) / total
 
-    optimum = minimize_scalar(of_long, bounds=(1e-9, 100), method="bounded", options={"xatol": 1e-9})
+    optimum = minimize_scalar(entropy_with_long, bounds=(1e-9, 100), method="bounded", options={"xatol": 1e-9})
     assert count_at_min_entropy(alpha, 100) == pytest.approx(optimum.x, rel=1e-4)
 
 
-def test_the_neutral_length_makes_the_entropy_greatest():
+def test_neutral_length_maximizes_entropy():
     remaining = np.array([5.0, 1.0, 0.3, 0.1])
 
     def negative(length):

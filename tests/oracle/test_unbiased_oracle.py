@@ -1,6 +1,6 @@
 """Bias-corrected IsoScore against the U-statistics it stands for and against the package of Chun et al. (2026).
 
-The package's ``row`` is the participation ratio corrected for few rows, of the centered points, all columns known.
+The package's ``row`` is the participation ratio of centered points corrected for few rows.
 """
 
 from itertools import permutations, product
@@ -20,12 +20,12 @@ from isotropy.unbiased import (
 from tests.points import fourth_moments_of
 
 
-def of_package(x):
+def package_score(x):
     return (participation_ratio(x.double().numpy(), return_all=True)["row"] - 1) / (x.shape[1] - 1)
 
 
-def enumerated(x, groups):
-    """The estimates of tr(S)^2 and tr(S S) by their definition: averages over four rows of distinct groups."""
+def enumerate_statistics(x, groups):
+    """Return the estimates of tr(S)^2 and tr(S S) by definition: averages over four rows of distinct groups."""
     kernels = []
     for chosen in permutations(range(len(x)), 4):
         if len({groups[row] for row in chosen}) == 4:
@@ -43,9 +43,9 @@ def cloud(n, d, seed=0):
 @pytest.mark.measure("isoscore_unbiased")
 @pytest.mark.measure("participation_ratio_unbiased")
 @pytest.mark.parametrize(("n", "d"), [(4, 2), (5, 9), (7, 3), (8, 8)])
-def test_both_forms_are_the_enumerated_u_statistics(n, d):
+def test_both_forms_match_enumerated_u_statistics(n, d):
     x = cloud(n, d)
-    trace_squared, squares = enumerated(x, range(n))
+    trace_squared, squares = enumerate_statistics(x, range(n))
     expected = pytest.approx((trace_squared / squares - 1) / (d - 1), rel=1e-7)
     assert isoscore_unbiased_from_moments(fourth_moments_of(x)).value == expected
     ratio = corrected_scores_from_moments(fourth_moments_of(x))["participation_ratio_unbiased"]
@@ -59,14 +59,14 @@ def test_both_forms_are_the_enumerated_u_statistics(n, d):
 @pytest.mark.parametrize(
     "groups", [[0, 0, 1, 2, 3], [5, 1, 1, 3, 3, 7, 5, 8], [0, 0, 0, 1, 2, 2, 3], [4, 3, 2, 1, 1, 1]]
 )
-def test_groups_are_the_u_statistics_over_four_rows_of_distinct_groups(groups):
+def test_groups_match_u_statistics_over_distinct_groups(groups):
     x = cloud(len(groups), 4)
-    trace_squared, squares = enumerated(x, groups)
+    trace_squared, squares = enumerate_statistics(x, groups)
     expected = (trace_squared / squares - 1) / 3
     assert isoscore_unbiased(x, torch.tensor(groups)).value == pytest.approx(expected, rel=1e-7)
 
 
-def test_the_estimates_average_over_all_samples_to_the_values_of_the_population():
+def test_trace_estimates_are_unbiased_over_all_samples():
     population = torch.tensor([[0.0, 1.0], [2.0, -1.0], [5.0, 3.0]], dtype=torch.float64)
     totals = np.zeros(2)
     for drawn in product(range(3), repeat=5):
@@ -80,20 +80,20 @@ def test_the_estimates_average_over_all_samples_to_the_values_of_the_population(
 
 
 @pytest.mark.parametrize(("n", "d"), [(5, 40), (60, 300), (300, 60), (700, 128)])
-def test_it_is_the_row_corrected_ratio_of_the_package_on_generated_clouds(n, d):
+def test_isoscore_unbiased_matches_package_on_generated_clouds(n, d):
     x = cloud(n, d)
-    assert isoscore_unbiased(x).value == pytest.approx(of_package(x), rel=1e-7)
-    assert isoscore_unbiased_from_moments(fourth_moments_of(x)).value == pytest.approx(of_package(x), rel=1e-7)
+    assert isoscore_unbiased(x).value == pytest.approx(package_score(x), rel=1e-7)
+    assert isoscore_unbiased_from_moments(fourth_moments_of(x)).value == pytest.approx(package_score(x), rel=1e-7)
 
 
 @pytest.mark.parametrize("rows", [40, 299, 1500])
-def test_it_is_the_row_corrected_ratio_of_the_package_on_word2vec(word2vec, rows):
+def test_isoscore_unbiased_matches_package_on_word2vec(word2vec, rows):
     x = word2vec[:rows]
-    assert isoscore_unbiased(x.double()).value == pytest.approx(of_package(x), rel=1e-7)
-    assert isoscore_unbiased(x).value == pytest.approx(of_package(x), rel=1e-4)
+    assert isoscore_unbiased(x.double()).value == pytest.approx(package_score(x), rel=1e-7)
+    assert isoscore_unbiased(x).value == pytest.approx(package_score(x), rel=1e-4)
 
 
-def test_few_points_score_on_average_as_their_population_where_plain_isoscore_does_not():
+def test_isoscore_unbiased_of_few_points_averages_to_population():
     variances = torch.arange(1, 97, dtype=torch.float64) ** -0.5
     population = float((variances.sum() ** 2 / variances.square().sum() - 1) / 95)
     generator = torch.Generator().manual_seed(0)
