@@ -20,7 +20,7 @@ def launch(context):
 
 
 @pytest.fixture
-def two(launch):
+def pair(launch):
     """Two models on one task, three seeds of two λ each."""
     coordinates = [(lam, seed) for lam in (0.0, 1.0) for seed in range(3)]
     return [

@@ -11,11 +11,11 @@ from tests.factories import reported
 from tests.tabs import every_tab
 
 
-def rows_of(client, address):
+def read_rows(client, address):
     return list(csv.DictReader(io.StringIO(client.get(f"/compare/runs/figures/{address}").text)))
 
 
-def test_runs_of_several_experiments_share_a_page(client, two):
+def test_runs_of_several_experiments_share_page(client, pair):
     page = words(client.get("/compare/runs?error=se"))
     assert "12 of 12 runs shown, of 2 experiments." in page
     assert 'name="on"' not in page
@@ -31,7 +31,7 @@ def test_runs_of_several_experiments_share_a_page(client, two):
     assert "standard errors of the mean" in page
     assert 'aria-current="page">Runs</a>' in page
     assert '<a href="/compare/runs" >Runs</a>' in words(client.get("/compare"))
-    rows = rows_of(client, "lambda.csv")
+    rows = read_rows(client, "lambda.csv")
     models = ("bert_base", "roberta")
     assert [(row["lambda"], row["model"], row["performance_seeds"]) for row in rows] == [
         (lam, model, "3") for lam in ("0.0", "1.0") for model in models
@@ -45,26 +45,26 @@ def test_runs_of_several_experiments_share_a_page(client, two):
 
 
 @pytest.mark.both_databases
-def test_search_and_groups_select_rows(client, two):
+def test_search_and_groups_select_rows(client, pair):
     for query, ticked in (("", []), ("&group=experiment", ["experiment"])):  # as a browser sends the form
         page = words(client.get(f"/compare/runs?q=lam>0{query}"))
         form = page.partition('id="run-search"')[2].partition("</form>")[0]
         assert re.findall(r'name="group" value="(\w+)" checked', form) == ticked
     page = words(client.get("/compare/runs?q=lam>0+model:roberta&group=experiment"))
     assert "3 of 3 runs shown, of 1 experiment." in page
-    assert [(row["experiment"], row["lambda"]) for row in rows_of(client, "lambda.csv?group=experiment")] == [
+    assert [(row["experiment"], row["lambda"]) for row in read_rows(client, "lambda.csv?group=experiment")] == [
         ("<first>", "0.0"), ("second", "0.0"), ("<first>", "1.0"), ("second", "1.0"),
     ]  # fmt: skip
-    assert len(rows_of(client, "isotropy.csv?group=model&group=seed")) == 12
+    assert len(read_rows(client, "isotropy.csv?group=model&group=seed")) == 12
     page = words(client.get("/compare/runs?group=model"))
     sentence = "Figures and tests always separate regularizers, λ and ζ. The table of means does not."
     assert sentence in page.partition("<fieldset")[2].partition("</fieldset>")[0]
-    assert [row["lambda"] for row in rows_of(client, "lambda.csv?group=model")] == ["0.0", "0.0", "1.0", "1.0"]
+    assert [row["lambda"] for row in read_rows(client, "lambda.csv?group=model")] == ["0.0", "0.0", "1.0", "1.0"]
     assert "Runs in one mean differ in λ too." in page
 
 
-def test_checked_experiments_become_a_search(client, two):
-    first, second = two
+def test_checked_experiments_become_search(client, pair):
+    first, second = pair
     listed = words(client.get("/experiments"))
     assert f'<input type="checkbox" name="experiment" value="{first}" aria-label="Choose <first>">' in listed
     assert re.sub(r"<svg.*?</svg>", "", listed).count("<small>λ: 0 1 </small>") == 2
@@ -84,18 +84,18 @@ def test_checked_experiments_become_a_search(client, two):
     odd = client.get('/compare/runs?experiment=a"b').headers["location"]
     assert odd == "/compare/runs?q=experiment%3D%22a%5C%22b%22"
     assert "No runs match this search." in words(client.get(odd))
-    answer = client.get("/experiments/compare", params={"experiment": two, "q": "", "page": "1"})
+    answer = client.get("/experiments/compare", params={"experiment": pair, "q": "", "page": "1"})
     to = f"/compare/runs?experiment={first}&experiment={second}"
     assert (answer.status_code, answer.headers["location"]) == (303, to)
     refusal = client.get("/experiments/compare", params={"q": f"experiment={second}", "page": "1"})
     assert refusal.status_code == 422
     assert "No experiment is selected. Select two or more to compare, or one to read it alone." in refusal.text
-    listed = [f'value="{experiment_id}" aria-label' in refusal.text for experiment_id in two]
+    listed = [f'value="{experiment_id}" aria-label' in refusal.text for experiment_id in pair]
     assert listed == [False, True], "the list is as it was"
     assert "Select two or more" not in client.get("/experiments").text
 
 
-def test_each_data_set_and_metric_has_its_own_figures(client, launch, two):
+def test_each_data_set_and_metric_has_its_own_figures(client, launch, pair):
     steered = [ended(lam, 0, 0.125 + lam / 8, metric="matthews") for lam in (0.0, 1.0)]
     launch("third", *steered, on="RTE", metric="matthews")
     launch("fourth", ended(0.0, 0, 0.875), on="RTE")
@@ -108,7 +108,7 @@ def test_each_data_set_and_metric_has_its_own_figures(client, launch, two):
     assert list(titles.values()) == ["CoLA, Accuracy", "RTE, Matthews correlation", "RTE, Accuracy"]
 
     def drawn(on):
-        rows = rows_of(client, f"lambda.csv?group=lam&on={on}")
+        rows = read_rows(client, f"lambda.csv?group=lam&on={on}")
         return [(row["lambda"], row["performance_seeds"], float(row["performance_mean"])) for row in rows]
 
     assert [drawn(on) for on in titles] == [
@@ -120,7 +120,7 @@ def test_each_data_set_and_metric_has_its_own_figures(client, launch, two):
     last_key = next(reversed(titles))
     page = words(client.get(f"/compare/runs?on={last_key}"))
     assert f'data-figure="/compare/runs/figures/isotropy.json?on={last_key}"' in page
-    assert max(float(row["performance_mean"]) for row in rows_of(client, "methods.csv")) < 0.875
+    assert max(float(row["performance_mean"]) for row in read_rows(client, "methods.csv")) < 0.875
 
 
 def test_cautions_name_zeta_averaged_fields_and_studies(client, context, launch):
@@ -140,7 +140,7 @@ def test_cautions_name_zeta_averaged_fields_and_studies(client, context, launch)
     assert caution in words(client.get("/compare/runs"))
 
 
-def test_invalid_query_returns_the_form_with_reason(client, two):
+def test_invalid_query_returns_form_with_reason(client, pair):
     for query, reason in (
         ("q=lam<<1", "Expected"),
         ("q=colour:red", "There is no field 'colour'"),
@@ -155,14 +155,14 @@ def test_invalid_query_returns_the_form_with_reason(client, two):
     assert client.get("/compare/runs/list?q=colour:red").status_code == 422
 
 
-def test_list_has_a_row_for_each_run(client, two):
+def test_list_has_row_per_run(client, pair):
     assert 'href="/compare/runs/list?q=lam%3E0">List them one by one</a>' in words(client.get("/compare/runs?q=lam>0"))
     page = words(client.get("/compare/runs/list?q=lam>0&sort=-performance"))
     cells = re.findall(r'data-label="Accuracy" >(0\.\d+)</td> <td class="n" data-label="IsoScore★" >0\.250', page)
     assert cells == ["0.720", "0.710", "0.700", "0.620", "0.610", "0.600"]
     assert 'href="/compare/runs?q=lam%3E0">Compare runs</a>' in page
-    page = words(client.get(f"/experiments/{two[0]}?q=lam:1&sort=-performance"))
-    assert f'<a href="/experiments/{two[0]}?tab=runs" aria-current="page">Runs</a>' in page
+    page = words(client.get(f"/experiments/{pair[0]}?q=lam:1&sort=-performance"))
+    assert f'<a href="/experiments/{pair[0]}?tab=runs" aria-current="page">Runs</a>' in page
     assert 'name="q" value="lam:1"' in page
 
 
@@ -180,7 +180,7 @@ def test_pages_and_figures_without_runs_are_empty(client, launch):
 
 
 @pytest.mark.both_databases
-def test_newest_of_too_many_runs_are_read(client, launch):
+def test_run_limit_keeps_newest(client, launch):
     launch("many", *(ended(0.0, seed, 0.5) for seed in range(1001)))
     sentence = "1,000 of 1,001 runs shown, those of the newest experiments, of 1 experiment."
     assert sentence in words(client.get("/compare/runs"))
@@ -189,7 +189,7 @@ def test_newest_of_too_many_runs_are_read(client, launch):
     assert table["notes"] == ["1,000 of 1,001 runs shown, those of the newest experiments."]
 
 
-def test_api_has_conclusion_and_cautions_of_the_page(client, launch, two):
+def test_api_has_conclusion_and_cautions_of_page(client, launch, pair):
     launch("third", *(ended(lam, seed, 0.5 + lam / 4, batch_size=8) for lam in (0.0, 1.0) for seed in (0, 1)), on="RTE")
     answer = client.get("/api/compare/runs/conclusion?group=lam").json()
     assert (answer["runs"], answer["total"], answer["groups"]) == (16, 16, ["lam"])

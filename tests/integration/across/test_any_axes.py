@@ -27,34 +27,34 @@ def sweep(context):
     return add_experiment(context, *runs, grid={"lam": [0, 1], "batch_size": [8, 16]})
 
 
-def rows_of(client, address):
+def csv_rows(client, address):
     return list(csv.DictReader(io.StringIO(client.get(address).text)))
 
 
-def form_of(page):
+def find_form(page):
     return page.partition('id="scatters-form"')[2].partition("</form>")[0]
 
 
 def test_default_page_has_both_scatters_and_all_quantities(client, sweep):
     page = words(client.get(f"/experiments/{sweep}"))
     assert re.findall(r'data-figure="[^"]*/figures/(\w+)\.json', page) == ["isotropy", "lambda"]
-    form = form_of(page)
-    offered = re.findall(r'<option value="(\w*)"', form.partition('name="x"')[2].partition("</select>")[0])
-    assert offered[:3] == ["", "performance", "isoscore_star"]
-    assert {"f1", "mean_cosine", "twonn", "silhouette", "seconds", "lam", "batch_size"} <= {*offered}
+    form = find_form(page)
+    options = re.findall(r'<option value="(\w*)"', form.partition('name="x"')[2].partition("</select>")[0])
+    assert options[:3] == ["", "performance", "isoscore_star"]
+    assert {"f1", "mean_cosine", "twonn", "silhouette", "seconds", "lam", "batch_size"} <= {*options}
     assert '<option value="performance" selected>' in form.partition('name="y"')[2]
     assert "<noscript><button" in form
     assert '<details class="further" id="scatters-further">' in form
 
 
-def test_submitted_form_is_an_address_with_its_figure(client, sweep):
+def test_form_becomes_address_of_figure(client, sweep):
     path = f"/experiments/{sweep}"
     query = "x=batch_size&y=mean_cosine&facet=lam&x_scale=log&y_scale=&colour=f1&error=ci95"
     page = words(client.get(f"{path}?{query}"))
     figure = html.unescape(re.findall(r'data-figure="([^"]*)"', page)[0])
     assert figure.startswith(f"{path}/figures/scatter.json?x=batch_size&y=mean_cosine&facet=lam&x_scale=log&colour=f1")
     assert "Mean cosine similarity by batch size" in page
-    form = form_of(page)
+    form = find_form(page)
     for chosen in ("batch_size", "mean_cosine", "lam", "log", "f1"):
         assert f'<option value="{chosen}" selected>' in form
     assert '<details class="further" id="scatters-further" open>' in form
@@ -63,8 +63,8 @@ def test_submitted_form_is_an_address_with_its_figure(client, sweep):
     panels, bar = ["λ = 0", "λ = 1"], "F1"
     annotations = [note["text"] for note in drawn["layout"]["annotations"]]
     assert (annotations[:2], annotations[-1]) == (panels, bar)
-    (row, *_), rows = rows_of(client, figure.replace(".json", ".csv")), 4
-    assert len(rows_of(client, figure.replace(".json", ".csv"))) == rows
+    (row, *_), rows = csv_rows(client, figure.replace(".json", ".csv")), 4
+    assert len(csv_rows(client, figure.replace(".json", ".csv"))) == rows
     assert (row["mean_cosine_mean"], row["f1_mean"], row["batch_size"], row["mean_cosine_seeds"]) == (
         "0.4", "0.5", "8", "2",
     )  # fmt: skip
@@ -72,7 +72,7 @@ def test_submitted_form_is_an_address_with_its_figure(client, sweep):
     assert answer["title"] == "Mean cosine similarity by batch size"
 
 
-def test_aliases_select_the_scatter(client, sweep):
+def test_aliases_select_scatter(client, sweep):
     for query, slug in (("x=iso", "isotropy"), ("x=λ", "lambda")):
         page = words(client.get(f"/experiments/{sweep}?{query}"))
         assert re.findall(r'data-figure="[^"]*/figures/(\w+)\.json', page) == [slug]
@@ -86,14 +86,14 @@ def test_aliases_select_the_scatter(client, sweep):
             assert answer.json()["errors"][0]["field"] == field
 
 
-def test_each_data_set_has_a_panel_and_an_axis_separates_runs_of_one_group(client, two, launch):
-    rows = rows_of(client, "/compare/runs/figures/scatter.csv?group=lam&x=model")
+def test_data_sets_have_panels_and_axes_separate_groups(client, pair, launch):
+    rows = csv_rows(client, "/compare/runs/figures/scatter.csv?group=lam&x=model")
     assert {row["model"] for row in rows} == {"bert_base", "roberta"}
-    assert "model" not in rows_of(client, "/compare/runs/figures/lambda.csv?group=lam")[0]
+    assert "model" not in csv_rows(client, "/compare/runs/figures/lambda.csv?group=lam")[0]
     launch("third", *(ended(lam, 0, 0.5 + lam / 4) for lam in (0.0, 1.0)), on="RTE")
     page = words(client.get("/compare/runs?facet=task"))
     assert '<option value="task" selected>data set</option>' in page
     drawn = client.get("/compare/runs/figures/isotropy.json?facet=task").json()
     assert [note["text"] for note in drawn["layout"]["annotations"]][-2:] == ["CoLA", "RTE"]
-    assert {row["task"] for row in rows_of(client, "/compare/runs/figures/isotropy.csv?facet=task")} == {"CoLA", "RTE"}
+    assert {row["task"] for row in csv_rows(client, "/compare/runs/figures/isotropy.csv?facet=task")} == {"CoLA", "RTE"}
     assert {*drawn["layout"]["xaxis"]["range"]} == {*drawn["layout"]["xaxis2"]["range"]}

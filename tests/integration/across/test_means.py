@@ -10,7 +10,7 @@ from tests.across import ended, words
 from tests.queries import queries_of
 
 
-def test_table_as_latex_and_markdown(client, two):
+def test_table_as_latex_and_markdown(client, pair):
     caption = "Mean $\\pm$ half the 95\\% interval of Accuracy on CoLA over seeds (n = 3)."
     tex = client.get("/api/compare/runs/table?format=latex&group=model&group=lam")
     assert tex.headers["content-type"].startswith("application/x-tex")
@@ -30,7 +30,7 @@ def test_table_as_latex_and_markdown(client, two):
     assert "<strong>" not in page.partition('<section id="means">')[2]
 
 
-def test_table_as_numbers(client, two):
+def test_table_as_numbers(client, pair):
     answer = client.get("/api/compare/runs/table?columns=both&group=model").json()
     assert answer["groups"] == ["model"]
     assert answer["columns"] == [
@@ -56,15 +56,15 @@ def test_table_as_numbers(client, two):
     assert [(line["Model"], line["n"]) for line in lines] == [("bert_base", "3"), ("roberta", "3")]
     answer = client.get("/api/compare/runs/table?group=model&format=csv")
     assert answer.text == client.get("/compare/runs/table.csv?group=model").text
-    page = words(client.get(f"/compare/runs/table.html?q=experiment%3D{two[0]}"))
+    page = words(client.get(f"/compare/runs/table.html?q=experiment%3D{pair[0]}"))
     assert '<section id="means">' in page
     assert 'hx-get="/compare/runs/table.html"' in page
-    assert f'<input type="hidden" name="q" value="experiment={two[0]}">' in page
+    assert f'<input type="hidden" name="q" value="experiment={pair[0]}">' in page
     assert "0.610 ± 0.025" in page
     assert "roberta" not in page
 
 
-def test_differing_settings_are_side_by_side(client, two):
+def test_differing_settings_are_side_by_side(client, pair):
     answer = client.get("/api/compare/runs/settings").json()
     assert [(side["name"], side["runs"]) for side in answer["sides"]] == [("second", 6), ("<first>", 6)]
     assert {setting["field"]: setting["values"] for setting in answer["differing"]} == {
@@ -130,7 +130,7 @@ def script(client):
     return log
 
 
-def test_custom_setting_of_a_script_makes_groups(client, script):
+def test_custom_setting_of_script_makes_groups(client, script):
     script(0.5, experiment="narrow", hidden=128)
     script(0.75, experiment="wide", hidden=256)
     table = client.get("/api/compare/runs/table").json()
@@ -146,5 +146,5 @@ def test_custom_setting_of_a_script_makes_groups(client, script):
     assert client.get("/api/compare/runs/table?group=lam").json()["notes"] == [
         "Runs in one mean differ in hidden too.", "A seed of several runs counts once, by their mean: 0, seed 0.",
     ]  # fmt: skip
-    seldom = client.get("/api/compare/runs/table?group=hidden&q=experiment:none").json()["detail"]
-    assert seldom.startswith("Expected fields to group runs by, got 'hidden'; fields are accumulation, ")
+    error = client.get("/api/compare/runs/table?group=hidden&q=experiment:none").json()["detail"]
+    assert error.startswith("Expected fields to group runs by, got 'hidden'; fields are accumulation, ")

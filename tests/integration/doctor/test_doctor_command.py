@@ -17,7 +17,7 @@ PASSWORD = "hunter2hunter2hunter2"
 NEWEST = max(path.name[:4] for path in (Path(__file__).parents[3] / "alembic/versions").glob("0*.py"))
 
 
-def typed(tmp_path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_module(tmp_path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"ISOSCOPE_DATA_DIR": str(tmp_path / "data")} | environment
     command = [sys.executable, "-m", "isoscope", *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
@@ -31,7 +31,7 @@ def tables(path) -> set[str]:
 
 
 @pytest.mark.long
-def test_migrate_makes_both_databases_in_which_doctor_finds_no_problem(tmp_path):
+def test_doctor_finds_no_problem_after_migrate(tmp_path):
     ended = isoscope(tmp_path, "doctor")
     assert ended.returncode == 1
     data = tmp_path / "data"
@@ -40,29 +40,29 @@ def test_migrate_makes_both_databases_in_which_doctor_finds_no_problem(tmp_path)
     for name in ("isoscope.sqlite", "queue.sqlite"):
         assert f"sqlite:///{data / name} does not exist. Run: isoscope migrate\n" in ended.stdout
     assert not data.exists()
-    for run in (typed, isoscope):
+    for run in (run_module, isoscope):
         ended = run(tmp_path, "migrate")
         assert (ended.returncode, ended.stdout) == (0, "both databases are up to date\n")
     assert {"alembic_version", "runs", "workers"} <= tables(data / "isoscope.sqlite")
     assert {"dbos_migrations", "workflow_status"} <= tables(data / "queue.sqlite")
-    ended = typed(tmp_path, "doctor", "--json", ISOSCOPE_PORT=str(free_port()))
+    ended = run_module(tmp_path, "doctor", "--json", ISOSCOPE_PORT=str(free_port()))
     report = json.loads(ended.stdout)
     assert (ended.returncode, report["problems"]) == (0, 0)
-    looked_at = [finding["check"] for finding in report["findings"]]
-    assert list(dict.fromkeys(looked_at)) == [
+    checks = [finding["check"] for finding in report["findings"]]
+    assert list(dict.fromkeys(checks)) == [
         "settings", "folders", "metrics database", "queue database", "storage", "workers", "devices", "access",
         "sandbox",
     ]  # fmt: skip
     assert {finding["level"] for finding in report["findings"]} <= {"ok", "warning"}
     assert list((data / "files").iterdir()) == []
-    ended = isoscope(tmp_path, "doctor", "--worker")  # the check of a container, which asks for its own worker only
+    ended = isoscope(tmp_path, "doctor", "--worker")  # the health check of a container, limited to its own worker
     assert ended.returncode == 1
     assert ended.stdout.startswith("problem  worker: None has announced itself from ")
     assert ended.stdout.count("\n") == 1
 
 
 @pytest.mark.long
-def test_migrate_says_why_it_cannot_and_no_secret_is_printed(tmp_path):
+def test_failed_migrate_explains_and_hides_secrets(tmp_path):
     ended = isoscope(tmp_path, "migrate", ISOSCOPE_DATABASE_URL="sqlite:////nowhere/at/all.sqlite")
     assert ended.returncode == 1
     assert ended.stderr == (
@@ -90,7 +90,7 @@ def test_migrate_says_why_it_cannot_and_no_secret_is_printed(tmp_path):
          "Install the version of Isoscope that made it, or a newer one."),
     ],
 )  # fmt: skip
-def test_a_database_that_is_not_ours_is_told_in_a_sentence(tmp_path, command, statement, sentence):
+def test_foreign_database_is_explained(tmp_path, command, statement, sentence):
     (tmp_path / "data").mkdir()
     path = tmp_path / "data" / "isoscope.sqlite"
     if statement is None:
@@ -105,7 +105,7 @@ def test_a_database_that_is_not_ours_is_told_in_a_sentence(tmp_path, command, st
     assert "Traceback" not in ended.stderr
 
 
-def test_a_wrong_setting_is_a_problem_and_its_value_is_not_shown(tmp_path):
+def test_invalid_setting_is_problem_and_value_is_hidden(tmp_path):
     ended = isoscope(tmp_path, "doctor", "--json", ISOSCOPE_ACCESS_TOKEN="tooshort")
     assert ended.returncode == 1
     assert "ISOSCOPE_ACCESS_TOKEN is shorter than 16 characters" in json.loads(ended.stdout)["findings"][0]["found"]

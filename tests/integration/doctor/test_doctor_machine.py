@@ -23,7 +23,7 @@ from tests.ports import free_port
 TOKEN = "5c5b3e1f9a7d2048"
 
 
-def test_folder_with_room_is_fine_and_storage_is_left_as_it_was(settings):
+def test_free_folder_is_fine_and_storage_unchanged(settings):
     settings.create_folders()
     data, temporary = check_folders(settings.model_copy(update={"max_upload_bytes": 1}))
     assert (data[0], temporary[0]) == (OK, OK)
@@ -41,10 +41,10 @@ def test_folder_with_room_is_fine_and_storage_is_left_as_it_was(settings):
     assert advice.endswith("isoscope migrate makes missing folders.")
 
 
-def test_data_folder_that_is_read_only_or_a_file_is_a_problem(tmp_path):
+def test_read_only_or_file_data_folder_is_problem(tmp_path):
     folder = tmp_path / "read-only"
     folder.mkdir(mode=0o555)
-    read_only = folder if os.geteuid() else Path("/sys")  # root may write everywhere but in the kernel's own
+    read_only = folder if os.geteuid() else Path("/sys")  # root can write everywhere but here
     level, sentence, advice = next(check_folders(Settings(data_dir=read_only)))
     assert level == PROBLEM
     assert sentence.startswith(f"{read_only} cannot be written to: ")
@@ -54,7 +54,7 @@ def test_data_folder_that_is_read_only_or_a_file_is_a_problem(tmp_path):
     assert (level, sentence) == (PROBLEM, f"{tmp_path}/data cannot be written to: Not a directory.")
 
 
-def test_sandbox_is_fine_where_the_kernel_confines_it_and_a_warning_elsewhere(settings, monkeypatch):
+def test_sandbox_warns_without_kernel_protection(settings, monkeypatch):
     monkeypatch.setattr(doctor, "missing_protections", list)
     assert list(check_sandbox(settings)) == [(OK, "Uploads are parsed without secrets, network and other files.")]
     monkeypatch.setattr(doctor, "missing_protections", lambda: ["Landlock", "seccomp"])
@@ -63,7 +63,7 @@ def test_sandbox_is_fine_where_the_kernel_confines_it_and_a_warning_elsewhere(se
     assert sentence.endswith("this system has no Landlock and no seccomp to confine parsers.")
 
 
-def test_absent_device_is_a_problem_and_no_torch_none(tmp_path, monkeypatch):
+def test_absent_device_is_problem_and_missing_torch_is_not(tmp_path, monkeypatch):
     [(level, sentence)] = check_devices(Settings(data_dir=tmp_path, device="cpu"))
     assert level == OK
     assert "offers cpu" in sentence
@@ -84,7 +84,7 @@ def test_absent_device_is_a_problem_and_no_torch_none(tmp_path, monkeypatch):
         ("import time; time.sleep(60)", "timed out after 0.5 seconds"),
     ],
 )
-def test_torch_that_does_not_start_is_a_problem(tmp_path, monkeypatch, code, reason):
+def test_broken_torch_is_problem(tmp_path, monkeypatch, code, reason):
     (tmp_path / "torch.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     if "sleep" in code:
@@ -95,13 +95,13 @@ def test_torch_that_does_not_start_is_a_problem(tmp_path, monkeypatch, code, rea
     assert reason in sentence
 
 
-def test_missing_bundled_model_is_a_warning_where_torch_is(tmp_path, monkeypatch):
+def test_missing_bundled_model_is_warning(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "BUNDLED_PACKAGE", "a_package_that_is_not_installed")
     results = list(check_devices(Settings(data_dir=tmp_path)))
     assert results[-1][:2] == (WARNING, "The bundled all-MiniLM-L6-v2 is not installed.")
 
 
-def test_access_names_who_gets_in_and_a_port_that_is_in_use():
+def test_access_check_names_audience_and_used_port():
     for values, level, sentence in (
         ({}, OK, "is reached from this machine only, without an access token."),
         ({"access_token": TOKEN}, OK, "is reached from this machine only, with the access token."),

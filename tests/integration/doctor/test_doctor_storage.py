@@ -20,7 +20,7 @@ def line(tmp_path, monkeypatch):
     server.stop()
 
 
-def test_bucket_that_returns_no_file_is_a_problem(tmp_path, line):
+def test_unreadable_bucket_is_problem(tmp_path, line):
     settings = Settings(data_dir=tmp_path / "data", storage_url="s3://bucket/prefix")
     settings.create_folders()
     assert list(check_storage(settings)) == [(OK, "A file was written, read back and removed.")]

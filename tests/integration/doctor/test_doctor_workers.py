@@ -11,7 +11,7 @@ from tests.factories import add_embedding
 
 
 @pytest.fixture
-def beat(context):
+def add_heartbeat(context):
     def write(minutes: int, slot: str | None = None, device: str = "cpu") -> str:
         moment = utcnow() - timedelta(minutes=minutes)
         slot = slot or slot_name(context.settings, device)
@@ -28,12 +28,12 @@ def waiting(context):
 
 
 @pytest.mark.both_databases
-def test_living_worker_is_fine_and_a_lost_one_a_warning(context, beat):
+def test_living_worker_is_fine_and_lost_worker_is_warning(context, add_heartbeat):
     [(level, sentence, _)] = check_workers(context.settings)
     assert (level, sentence) == (WARNING, "Waiting or running: 0 jobs, and no worker is alive.")
-    lost = beat(5, "elsewhere/cuda:0")
+    lost = add_heartbeat(5, "elsewhere/cuda:0")
     assert [level for level, *_ in check_heartbeats(context.settings)] == [PROBLEM]
-    slot = beat(0)
+    slot = add_heartbeat(0)
     alive = (OK, f"{slot} gave its last sign of life just now.")
     assert list(check_heartbeats(context.settings)) == [alive]
     results = list(check_workers(context.settings))
@@ -43,24 +43,24 @@ def test_living_worker_is_fine_and_a_lost_one_a_warning(context, beat):
     assert [result for result in results if result[0] == OK] == [alive, (OK, "Waiting or running: 0 jobs.")]
 
 
-def test_waiting_jobs_need_a_worker(context, waiting, beat):
+def test_waiting_jobs_need_worker(context, waiting, add_heartbeat):
     [(level, sentence, advice)] = check_workers(context.settings)
     assert (level, sentence) == (PROBLEM, "Waiting or running: 1 job, and no worker is alive.")
     assert advice.startswith("Start one: python -m workers")
-    beat(0)
+    add_heartbeat(0)
     assert list(check_workers(context.settings))[-1] == (OK, "Waiting or running: 1 job.")
 
 
-def test_container_whose_worker_no_longer_beats_is_not_well_unless_another_device_does(context, beat):
-    lost = beat(2, device="cuda:0")
+def test_container_is_healthy_while_any_device_beats(context, add_heartbeat):
+    lost = add_heartbeat(2, device="cuda:0")
     [(level, sentence, _)] = check_heartbeats(context.settings)
     assert (level, sentence) == (PROBLEM, f"{lost} gave its last sign of life 2 minutes ago: lost.")
-    living = beat(0)
+    living = add_heartbeat(0)
     levels = {sentence.partition(" ")[0]: level for level, sentence, *_ in check_heartbeats(context.settings)}
     assert levels == {lost: WARNING, living: OK}
 
 
-def test_an_unusable_database_is_told_by_the_check_of_a_container_alone(tmp_path, monkeypatch):
+def test_unusable_database_is_reported_by_container_check_only(tmp_path, monkeypatch):
     monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(tmp_path))
     assert list(check_workers(Settings(data_dir=tmp_path))) == []
     checks = {"worker": check_heartbeats}

@@ -15,12 +15,12 @@ from tests.rounding import assert_same_images
 from tests.uploads.good import npy
 
 
-def stored(context):
+def count_stored_files(context):
     with context.sessions() as session:
         return session.query(StoredFile).count()
 
 
-def test_a_trial_is_asked_for_once_and_read_and_goes_with_the_embedding(client, context, work, base, trial, source):
+def test_trial_is_reused_and_deleted_with_embedding(client, context, work, base, trial, source):
     assert (trial["status"], trial["parameters"]) == ("ready", {"eps": 0.5})
     assert trial["results"]["rows"] == 399
     assert trial["results"]["after"]["silhouette"]["n"] == 199
@@ -33,12 +33,12 @@ def test_a_trial_is_asked_for_once_and_read_and_goes_with_the_embedding(client, 
     client.post(base, json={"method": "centring"})
     client.delete(f"/api/embeddings/{source}")
     client.delete(f"/api/trash/{source}")
-    assert stored(context) == 0
+    assert count_stored_files(context) == 0
     assert list(context.settings.files.iterdir()) == []
     assert work() == 0
 
 
-def test_a_trial_of_another_embedding_or_of_vectors_chosen_before_is_not_found(client, context, base, trial, source):
+def test_trial_of_other_embedding_or_selection_is_not_found(client, context, base, trial, source):
     other_url = base.replace(base.split("/")[3], "other")
     assert client.get(f"{other_url}/{trial['id']}").status_code == 404
     missing = client.get(f"{base}/missing")
@@ -51,7 +51,7 @@ def test_a_trial_of_another_embedding_or_of_vectors_chosen_before_is_not_found(c
     assert (refused.status_code, "The vectors of cloud have changed since" in refused.text) == (409, True)
 
 
-def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, trial, source, cloud):
+def test_trial_becomes_measured_embedding(client, work, base, trial, source, cloud):
     response = client.post(f"{base}/{trial['id']}/embedding", json={})
     assert response.status_code == 201
     assert (response.json()["name"], response.json()["status"]) == ("cloud, Soft ZCA whitening, eps 0.5", "making")
@@ -97,12 +97,12 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     assert client.get(f"/api/embeddings/{made_id}").json()["status"] == "ready"
 
 
-def test_safetensors_are_the_same_numbers_and_read_by_the_library(client, tmp_path):
-    def uploaded(name, x):
+def test_safetensors_download_has_same_numbers(client, tmp_path):
+    def upload(name, x):
         return client.post("/api/embeddings", files={"file": (name, npy(x))}).json()["id"]
 
     x = np.random.default_rng(0).normal(size=(33, 5)).astype(np.float16)
-    answer = client.get(f"/embeddings/{uploaded('a;b ü.npy', x)}/vectors.safetensors")
+    answer = client.get(f"/embeddings/{upload('a;b ü.npy', x)}/vectors.safetensors")
     path = tmp_path / "x.safetensors"
     path.write_bytes(answer.content)
     read = safetensors.numpy.load_file(path)
@@ -111,15 +111,15 @@ def test_safetensors_are_the_same_numbers_and_read_by_the_library(client, tmp_pa
     assert answer.headers["content-length"] == str(len(answer.content))
     disposition = "attachment; filename*=utf-8''a%3Bb%20%C3%BC.safetensors"
     assert answer.headers["content-disposition"] == disposition
-    for otherwise in (np.ones((9, 4), ">f4"), np.asfortranarray(np.random.randn(9, 4))):
-        created = uploaded("x.npy", otherwise)
+    for unsuitable in (np.ones((9, 4), ">f4"), np.asfortranarray(np.random.randn(9, 4))):
+        created = upload("x.npy", unsuitable)
         refused = client.get(f"/api/embeddings/{created}/vectors.safetensors")
         assert refused.status_code == 409
         assert "row after row with their lowest byte first" in refused.json()["detail"]
-        assert client.get(f"/api/embeddings/{created}/vectors.npy").content == npy(otherwise)
+        assert client.get(f"/api/embeddings/{created}/vectors.npy").content == npy(unsuitable)
 
 
-def test_what_was_measured_with_rows_and_columns_swapped_lies_in_no_file(client, work):
+def test_transposed_vectors_are_not_downloadable(client, work):
     x = np.random.default_rng(0).normal(size=(4, 30))
     created = client.post("/api/embeddings", files={"file": ("wide.npy", npy(x))}).json()["id"]
     work()
@@ -135,9 +135,7 @@ def test_what_was_measured_with_rows_and_columns_swapped_lies_in_no_file(client,
     assert client.get(f"{page}/files/0").content == npy(x)
 
 
-def test_files_are_downloaded_as_they_were_uploaded_and_what_does_not_suit_is_refused_with_its_field(
-    client, source, vectors, work, base
-):
+def test_files_download_unchanged_and_invalid_trials_fail(client, source, vectors, work, base):
     answer = client.get(f"/embeddings/{source}/files/0")
     assert answer.content == vectors
     assert answer.headers["content-disposition"] == 'attachment; filename="cloud.npz"'
@@ -165,7 +163,7 @@ def test_files_are_downloaded_as_they_were_uploaded_and_what_does_not_suit_is_re
         assert answer.json()["detail"] == "draft.npz is draft; post-processing needs a measured embedding."
 
 
-def test_a_trial_that_is_not_ready_makes_nothing_and_is_deleted_with_its_job(client, context, work, base):
+def test_queued_trial_makes_no_embedding_and_is_deleted_with_job(client, context, work, base):
     requested = client.post(base, json={"method": "centring"}).json()
     path = f"{base}/{requested['id']}"
     refused = client.post(f"{path}/embedding")
@@ -180,23 +178,21 @@ def test_a_trial_that_is_not_ready_makes_nothing_and_is_deleted_with_its_job(cli
 
 
 @pytest.mark.both_databases
-def test_only_the_newest_results_are_kept_with_their_maps(client, context, work, source, base, monkeypatch):
+def test_only_newest_trials_are_stored(client, context, work, source, base, monkeypatch):
     trials = [request_postprocessing(context, source, "soft_zca", {"eps": 0.1}) for _ in range(3)]
     assert len({trial.id for trial in trials}) == 1
     monkeypatch.setattr(service, "MAX_TRIALS", 2)
-    before = stored(context)
+    before = count_stored_files(context)
     work()
     for eps in (0.2, 0.3):
         client.post(base, json={"method": "soft_zca", "parameters": {"eps": eps}})
         work()
     assert [trial["parameters"]["eps"] for trial in client.get(base).json()] == [0.3, 0.2]
-    assert stored(context) == before + 2
+    assert count_stored_files(context) == before + 2
 
 
 @pytest.mark.both_databases
-def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_it(
-    client, context, work, trial, base, monkeypatch
-):
+def test_trial_is_not_deleted_while_making_embedding(client, context, work, trial, base, monkeypatch):
     path = f"{base}/{trial['id']}"
     embedding_id = client.post(f"{path}/embedding").json()["id"]
     refused = client.delete(path)
@@ -207,14 +203,14 @@ def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_i
     assert client.get(path).status_code == 200
     work()
     assert {embedding["status"] for embedding in client.get("/api/embeddings").json()} == {"ready"}
-    before = stored(context)
+    before = count_stored_files(context)
     assert client.delete(path).status_code == 204
-    assert stored(context) == before - 1
+    assert count_stored_files(context) == before - 1
     assert (client.get(path).status_code, client.delete(path).status_code) == (404, 404)
     assert client.get(f"/api/embeddings/{embedding_id}").json()["status"] == "ready"
 
 
-def test_a_failed_trial_is_tried_again(client, context, work, base, trial):
+def test_failed_trial_is_retried(client, context, work, base, trial):
     with context.sessions.begin() as session:
         row = session.get(PostProcessing, trial["id"])
         row.status, row.error, row.attempts = ResultStatus.FAILED, "There was not enough memory.", 5

@@ -12,7 +12,7 @@ from app.postprocess import service
 from isotropy.postprocess.methods import restore
 
 
-def test_looking_asks_for_nothing_and_trying_goes_to_the_result(client, context, work, source):
+def test_only_submitting_form_queues_trial(client, context, work, source):
     lab = f"/embeddings/{source}/lab"
     page = client.get(f"{lab}?method=soft_zca&eps=0.5").text
     assert "The geometry after Soft ZCA whitening, eps 0.5 is not measured yet." in page
@@ -42,7 +42,7 @@ def test_looking_asks_for_nothing_and_trying_goes_to_the_result(client, context,
 
 
 @pytest.mark.both_databases
-def test_a_position_that_nobody_waits_for_any_longer_is_dropped(client, context, source):
+def test_replaced_trial_is_dropped(client, context, source):
     lab = f"/embeddings/{source}/lab"
     client.post(lab, data={"method": "soft_zca", "eps": "0.5"})
     (first,) = client.get(f"/api/embeddings/{source}/postprocessings").json()
@@ -55,7 +55,7 @@ def test_a_position_that_nobody_waits_for_any_longer_is_dropped(client, context,
     assert len(client.get(f"/api/embeddings/{source}/postprocessings").json()) == 1
 
 
-def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, context, source):
+def test_invalid_number_is_explained_at_its_field(client, context, source):
     lab, range_ = f"/embeddings/{source}/lab", "Expected D as a whole number from 0 to 8: there are 8 dimensions;"
     for value, sentence in (
         ("9", f"{range_} got 9."), ("-1", f"{range_} got -1."), ("many", "Enter a number, not &#39;many&#39;."),
@@ -78,7 +78,7 @@ def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, contex
     assert "Fitted on about half of 20,000 rows drawn of 21,000 and measured on the other half" in page
 
 
-def test_what_is_so_by_construction_is_said(client, work, source):
+def test_effects_by_construction_are_stated(client, work, source):
     expected_notes = {"zca_whitening": True, "soft_zca": False, "centring": False}
     for method in expected_notes:
         client.post(f"/embeddings/{source}/lab", data={"method": method})
@@ -90,7 +90,7 @@ def test_what_is_so_by_construction_is_said(client, work, source):
         assert ("Does not change covariance or IsoScore." in page) == (method == "centring")
 
 
-def test_figures_map_and_neighbors_are_of_the_position(client, context, source, trial):
+def test_figures_map_and_neighbors_match_dial(client, context, source, trial):
     lab = f"/embeddings/{source}/lab"
     figure = client.get(f"{lab}/figures/spectrum.json?method=soft_zca&eps=0.5")
     assert figure.json()["data"]
@@ -120,7 +120,7 @@ def test_figures_map_and_neighbors_are_of_the_position(client, context, source, 
     assert (page.status_code, "Of 199 rows held out" in page.text) == (200, True)
 
 
-def test_a_result_is_shown_while_another_is_made_and_kept_as_an_embedding(client, work, source, trial):
+def test_last_result_is_shown_meanwhile_and_becomes_embedding(client, work, source, trial):
     form = {"postprocessing_id": trial["id"], "name": " whitened / twice "}
     response = client.post(f"/embeddings/{source}/lab/embedding", data=form)
     assert response.status_code == 303
