@@ -1,4 +1,4 @@
-"""Who may come in: every route against every kind of token, sessions, and what is written down of a change."""
+"""Access: every route against every kind of token, sessions, and the activity log."""
 
 import asyncio
 import logging
@@ -65,7 +65,7 @@ def bearer(secret):
     return {"Authorization": f"Bearer {secret}"}
 
 
-# What each route asks for. One that matches no rule was entered by nobody, and a test fails.
+# The access that each route requires; a route must match exactly one rule.
 OPEN, ANYONE, ADMIN = "open", "anyone", "admin"
 RULES = {
     r"/login|/api/health|/static/x": OPEN,
@@ -87,12 +87,12 @@ def list_app_routes(routes, prefix=""):
             yield from ((method, prefix + route.path) for method in route.methods - {"HEAD"})
 
 
-def rules_of(path):
+def find_rules(path):
     return [rule for pattern, rule in RULES.items() if re.fullmatch(pattern, path)]
 
 
-def refusal_of(rule, method, path, token):
-    """The status of the refusal, None where the route must be reached."""
+def expected_refusal(rule, method, path, token):
+    """Return the status of the refusal, None if the token is admitted."""
     if rule == OPEN:
         return None
     if token in ("none", "wrong", "revoked", "expired"):
@@ -106,15 +106,15 @@ def test_every_route_has_one_rule(app):
     routes = set(list_app_routes(app.routes))
     assert routes >= {("POST", "/api/experiments"), ("POST", "/experiments"), ("GET", "/api/openapi.json")}
     assert len(routes) > 250
-    assert [path for _, path in routes if len(rules_of(path)) != 1] == []
+    assert [path for _, path in routes if len(find_rules(path)) != 1] == []
 
 
 REACHED = 418
 
 
 @pytest.mark.parametrize("token", TOKENS)
-def test_every_route_admits_only_the_tokens_of_its_rule(app, context, token, monkeypatch):
-    """All that stands before the routes is real; in their place answers one that takes every path."""
+def test_routes_admit_tokens_by_rule(app, context, token, monkeypatch):
+    """The middleware is real; one catch-all route replaces the routes."""
     monkeypatch.setattr("app.web.security.DELAY_SECONDS", 0)
     secrets = {"none": None, "wrong": "isoscope_wrong", "owner": OWNER_TOKEN} | {
         name: make_token(context, f"{name} token", name if name in list(AccessScope) else "admin")
@@ -127,19 +127,19 @@ def test_every_route_admits_only_the_tokens_of_its_rule(app, context, token, mon
     app.state.context = context
     headers = bearer(secrets[token]) if secrets[token] else {}
 
-    async def ask_all():
+    async def request_all():
         transport = httpx2.ASGITransport(app)
         async with httpx2.AsyncClient(transport=transport, base_url=HOST, headers=headers) as client:
             return [(await client.request(method, path)).status_code for method, path in requests]
 
-    statuses = dict(zip(requests, asyncio.run(ask_all()), strict=True))
+    statuses = dict(zip(requests, asyncio.run(request_all()), strict=True))
     expected = {
-        (method, path): refusal_of(*rules_of(path), method, path, token) or REACHED for method, path in requests
+        (method, path): expected_refusal(*find_rules(path), method, path, token) or REACHED for method, path in requests
     }
     assert statuses == expected
 
 
-def test_token_is_shown_once_and_only_its_hash_is_stored(guarded, context):
+def test_token_is_shown_once_and_stored_hashed(guarded, context):
     answer = guarded.post("/api/tokens", json={"name": "Ada", "days": 30}, headers=bearer(OWNER_TOKEN))
     assert answer.status_code == 201
     secret = answer.json()["token"]
@@ -154,7 +154,7 @@ def test_token_is_shown_once_and_only_its_hash_is_stored(guarded, context):
 
 
 @pytest.mark.both_databases
-def test_two_valid_tokens_never_share_a_name(guarded):
+def test_valid_tokens_have_unique_names(guarded):
     def create(name):
         return guarded.post("/api/tokens", json={"name": name}, headers=bearer(OWNER_TOKEN))
 
@@ -166,7 +166,7 @@ def test_two_valid_tokens_never_share_a_name(guarded):
     assert create("Ada").status_code == 201
 
 
-def test_last_use_is_written_at_most_once_a_minute(guarded, context):
+def test_last_use_is_written_once_per_minute(guarded, context):
     secret = make_token(context)
     times = []
     for _ in range(2):
@@ -180,7 +180,7 @@ def sign_in(client, secret):
     return client.post("/login", data={"token": secret}).cookies["session"]
 
 
-def test_locked_database_stops_nobody_who_reads_with_a_token(app, context):
+def test_token_readers_ignore_locked_database(app, context):
     secrets = [make_token(context, f"reader {i}", "read") for i in range(MAX_LOOKUPS + 2)]
     with answering(app) as address, context.sessions() as session:
         acquire_locks(session.connection(), "all")
@@ -192,7 +192,7 @@ def test_locked_database_stops_nobody_who_reads_with_a_token(app, context):
 
 
 @pytest.mark.parametrize("end", ["revoke", "expire", "age"])
-def test_session_ends_with_its_token_or_after_14_days(guarded, context, end):
+def test_session_ends_with_token_or_after_14_days(guarded, context, end):
     sign_in(guarded, make_token(context))
     assert guarded.get("/embeddings").status_code == 200
     if end == "revoke":
@@ -212,7 +212,7 @@ def test_read_session_may_sign_out(guarded, context):
     assert context.scalars(LoginSession.__table__.select()) == []
 
 
-def test_access_page_makes_and_revokes_tokens(guarded, context):
+def test_access_page_creates_and_revokes_tokens(guarded, context):
     sign_in(guarded, OWNER_TOKEN)
     assert 'href="/access"' in guarded.get("/measures").text
     created = guarded.post("/tokens", data={"name": "Ada", "scope": "read", "days": ""})
@@ -227,7 +227,7 @@ def test_access_page_makes_and_revokes_tokens(guarded, context):
     assert secret not in guarded.get("/access").text
 
 
-def test_wrong_tokens_are_logged_and_of_one_address_slow_no_other(app, caplog, monkeypatch):
+def test_wrong_tokens_are_logged_and_throttled_per_address(app, caplog, monkeypatch):
     monkeypatch.setattr("app.web.security.DELAY_SECONDS", 0.05)
 
     def guess(address):  # as a reverse proxy on loopback passes it on
@@ -242,7 +242,7 @@ def test_wrong_tokens_are_logged_and_of_one_address_slow_no_other(app, caplog, m
     assert "guess-7f3a" not in caplog.text
 
 
-def activity_of(client):
+def list_activity_rows(client):
     rows = client.get("/api/activity", headers=bearer(OWNER_TOKEN)).json()
     return [(row["by"], row["action"], row["subject"], row["name"]) for row in rows]
 
@@ -251,7 +251,7 @@ TEXTS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(8))
 
 
 @pytest.mark.both_databases
-def test_launches_and_deletions_are_recorded_with_the_name_of_the_token(guarded, context):
+def test_activity_records_token_names(guarded, context):
     ada, bob = bearer(make_token(context)), bearer(make_token(context, "Bob"))
     files = {"train": ("t.tsv", TEXTS), "validation": ("v.tsv", TEXTS)}
     dataset = guarded.post("/api/datasets", files=files, headers=ada).json()
@@ -265,7 +265,7 @@ def test_launches_and_deletions_are_recorded_with_the_name_of_the_token(guarded,
     assert guarded.post(f"/api{experiment}/cancel", headers=bob).status_code == 200
     assert guarded.delete(f"/api{experiment}", headers=bob).status_code == 204
     assert guarded.post("/api/experiments", json=sweep | {"model": "none"}, headers=bob).status_code == 422
-    assert activity_of(guarded) == [
+    assert list_activity_rows(guarded) == [
         ("Bob", "delete experiment", experiment, "mine"),
         ("Bob", "cancel experiment", experiment, "mine"),
         ("Bob", "launch experiment", page, "from the page"),
@@ -276,22 +276,22 @@ def test_launches_and_deletions_are_recorded_with_the_name_of_the_token(guarded,
     assert (f'href="{experiment}"' in access_page, "delete experiment" in access_page) == (True, True)
 
 
-def test_opening_of_test_scores_is_signed_by_the_token(guarded, context):
+def test_opening_of_test_scores_records_token_name(guarded, context):
     experiment_id = add_sealed(context)
     path, headers = f"/experiments/{experiment_id}", bearer(make_token(context))
     opened = guarded.post(f"/api{path}/opening", json={"choose": "lambda = 1"}, headers=headers).json()
     assert opened["openings"][0]["by"] == "Ada"
-    assert activity_of(guarded)[0][:3] == ("Ada", "open scores", path)
+    assert list_activity_rows(guarded)[0][:3] == ("Ada", "open scores", path)
 
 
-def test_each_row_of_an_action_on_several_is_recorded(guarded, context):
+def test_bulk_action_records_each_row(guarded, context):
     headers = bearer(make_token(context))
     ids = [guarded.post("/api/embeddings", files={"file": (name, b"a,b\n1,2\n3,4\n")}, headers=headers).json()["id"]
            for name in ("x.csv", "y.csv")]  # fmt: skip
     body = {"action": "trash", "ids": [*ids, GONE]}
     assert guarded.post("/api/embeddings/actions", json=body, headers=headers).status_code == 200
     assert (
-        activity_of(guarded)[:2]
+        list_activity_rows(guarded)[:2]
         == [
             ("Ada", "trash", f"/embeddings/{row_id}", name)
             for row_id, name in zip(ids, ("x.csv", "y.csv"), strict=True)
@@ -299,7 +299,7 @@ def test_each_row_of_an_action_on_several_is_recorded(guarded, context):
     )
 
 
-def test_activity_of_over_a_year_ago_is_deleted_but_launches_of_experiments(context):
+def test_old_activity_is_pruned_except_launches(context):
     now, experiment = utcnow(), f"/experiments/{GONE}"
     year_ago = now - ACTIVITY_RETENTION - timedelta(seconds=1)
     changes = [("launch experiment", experiment, year_ago), ("cancel experiment", experiment, year_ago),
@@ -314,16 +314,16 @@ def test_activity_of_over_a_year_ago_is_deleted_but_launches_of_experiments(cont
     assert find_launcher(context, experiment) == "Ada"
 
 
-def test_routes_that_are_not_recorded_exist():
-    assert {route.name for route in walk(router)} >= UNRECORDED_ROUTES
+def test_unrecorded_routes_exist():
+    assert {route.name for route in list_leaf_routes(router)} >= UNRECORDED_ROUTES
 
 
-def walk(router):
+def list_leaf_routes(router):
     for route in router.routes:
-        yield from walk(included) if (included := getattr(route, "original_router", None)) else [route]
+        yield from list_leaf_routes(included) if (included := getattr(route, "original_router", None)) else [route]
 
 
-def test_each_request_is_logged_without_its_query_or_line_breaks(guarded, context, caplog):
+def test_access_log_omits_queries_and_line_breaks(guarded, context, caplog):
     headers = bearer(make_token(context))
     with caplog.at_level(logging.INFO, logger="app.access"):
         guarded.get("/api/experiments?q=hidden-7f3a", headers=headers)

@@ -41,7 +41,7 @@ def toy(monkeypatch):
     return record
 
 
-def test_it_is_detected_and_read_and_in_the_sentences_of_errors(toy, tmp_path):
+def test_added_format_is_detected_read_and_named_in_errors(toy, tmp_path):
     path = tmp_path / "content"
     path.write_bytes(b"TOY1" + X.tobytes())
     assert detect(path, "anything.csv") is toy
@@ -55,7 +55,7 @@ def test_it_is_detected_and_read_and_in_the_sentences_of_errors(toy, tmp_path):
         detect(path, "x.toy")
 
 
-def test_pages_and_readme_list_it(toy, client):
+def test_pages_list_added_format(toy, client):
     assert "or Toy." in client.get("/").text
     page = client.get("/embeddings").text
     assert "GloVe or Toy, up to" in page
@@ -63,10 +63,10 @@ def test_pages_and_readme_list_it(toy, client):
     assert ".toy" in client.get("/datasets").text
     assert ".toy" in client.get("/encodings").text
     endings = [file_format.suffixes[0] for file_format in formats_of(Role.VECTORS)]
-    assert [ending for ending in endings if f"`{ending}`" not in README.read_text()] == [".toy"], "it alone lacks"
+    assert [ending for ending in endings if f"`{ending}`" not in README.read_text()] == [".toy"]
 
 
-def test_every_record_names_a_reader_for_each_role():
+def test_every_format_has_reader_for_its_roles():
     for file_format in FORMATS.values():
         assert file_format.roles
         assert file_format.vectors or file_format.table

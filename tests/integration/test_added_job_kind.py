@@ -37,25 +37,25 @@ def state(context, job):
         return session.get_one(Encoding, job.row_id).status
 
 
-def test_workers_do_it_and_bring_it_back_and_give_it_up(context, add):
-    well, badly = add(), add("deadly")
-    assert set(list_waiting_jobs(context.sessions)) == {well, badly}
+def test_added_job_is_executed_restored_and_given_up(context, add):
+    harmless_job, deadly_job = add(), add("deadly")
+    assert set(list_waiting_jobs(context.sessions)) == {harmless_job, deadly_job}
     processes = JobProcesses(context.settings, "cpu")
     executor = Executor(context.sessions, processes, "here/cpu", context.settings.runs)
     with processing_jobs(context.settings.queue, "here/cpu", executor.execute):
-        reconcile(context.sessions, context.queue, set())  # nobody else has told the engine of them
-        wait_for(lambda: state(context, well) is EncodingStatus.FINISHED, 120)
-        wait_for(lambda: state(context, badly) is EncodingStatus.FAILED, 120)
+        reconcile(context.sessions, context.queue, set())  # the engine does not know the jobs yet
+        wait_for(lambda: state(context, harmless_job) is EncodingStatus.FINISHED, 120)
+        wait_for(lambda: state(context, deadly_job) is EncodingStatus.FAILED, 120)
         wait_for(lambda: not context.queue.list_active())
         with context.sessions.begin() as session:
-            assert session.get_one(Encoding, badly.row_id).attempts == MAX_ATTEMPTS + 1
-            session.get_one(Encoding, well.row_id).status = EncodingStatus.DRAFT
-        reconcile(context.sessions, context.queue, set())  # the engine believes that it has ended
-        wait_for(lambda: state(context, well) is EncodingStatus.FINISHED, 120)
+            assert session.get_one(Encoding, deadly_job.row_id).attempts == MAX_ATTEMPTS + 1
+            session.get_one(Encoding, harmless_job.row_id).status = EncodingStatus.DRAFT
+        reconcile(context.sessions, context.queue, set())  # the engine has recorded the job as ended
+        wait_for(lambda: state(context, harmless_job) is EncodingStatus.FINISHED, 120)
         executor.stop()
 
 
-def test_the_page_of_the_queue_says_what_a_worker_does(client, context, add):
+def test_queue_page_shows_activity_of_worker(client, context, add):
     job = add()
     assert (job.priority, Job.parse("proofread-x")) == (10, Job(job.kind, "x"))  # somebody waits for it
     running_job = {"id": job.workflow_id, "since": utcnow().isoformat(), "memory_bytes": 1, "peak_bytes": 2}

@@ -1,4 +1,4 @@
-"""Seeds added to an experiment by API, page, command and client; looks travel with it."""
+"""Seeds added to an experiment by API, page, command and client."""
 
 import html
 
@@ -46,9 +46,7 @@ def finish(context, experiment):
 
 
 @pytest.mark.both_databases
-def test_undecided_settings_and_their_baseline_get_new_seeds_and_the_next_verdict_has_its_own_level(
-    client, context, experiment
-):
+def test_undecided_settings_get_seeds_and_own_level(client, context, experiment):
     before = conclude(client, experiment)
     assert (before["look"], before["level"]) == (1, 0.04)
     assert (before["more_seeds"]["seeds"], before["more_seeds"]["runs"]) == (3, 6)
@@ -74,16 +72,14 @@ def test_undecided_settings_and_their_baseline_get_new_seeds_and_the_next_verdic
     assert (last["look"], last["level"]) == (3, 0.0025)
 
 
-def test_a_round_after_one_that_could_not_be_tested_is_no_further_look(client, context):
+def test_untestable_round_is_not_counted_as_look(client, context):
     experiment = add_experiment(context, *(run_row(lam, 0, performance=0.6 + lam / 10) for lam in (0.0, 1.0)))
     assert [run["seed"] for run in add(client, experiment).json()["runs"][2:]] == [1, 1, 2, 2]
     finish(context, experiment)
     assert conclude(client, experiment)["look"] == 1
 
 
-def test_seeds_are_added_only_to_a_sweep_that_has_ended_and_left_something_open(
-    client, context, experiment, monkeypatch
-):
+def test_add_seeds_requires_ended_undecided_sweep(client, context, experiment, monkeypatch):
     assert add(client, experiment, seeds=0).status_code == 422
     monkeypatch.setattr(experiments, "MAX_RUNS", 12)
     assert add(client, experiment).json()["detail"] == (
@@ -105,7 +101,7 @@ def test_seeds_are_added_only_to_a_sweep_that_has_ended_and_left_something_open(
     assert add(client, plain).json()["detail"] == "Nothing to add: no setting is undecided, or all were tested 6 times."
 
 
-def test_no_seeds_are_added_once_test_scores_are_open(client, context):
+def test_add_seeds_rejects_open_test_scores(client, context):
     experiment = add_sealed(context, *(run_row(lam, seed, performance=0.6 + (seed * 7 + lam * 3) % 5 / 100)
                                        for lam in (0.0, 1.0) for seed in range(3)))  # fmt: skip
     assert "Add 3 seeds" in client.get(f"/experiments/{experiment}").text
@@ -114,7 +110,7 @@ def test_no_seeds_are_added_once_test_scores_are_open(client, context):
     assert "Add 3 seeds" not in client.get(f"/experiments/{experiment}").text
 
 
-def test_the_button_adds_as_many_as_it_says_and_the_page_says_which_look_it_is(client, context, experiment):
+def test_button_adds_seeds_and_page_names_look(client, context, experiment):
     page = client.get(f"/experiments/{experiment}").text
     assert f'action="/experiments/{experiment}/seeds"' in page
     assert "Add 3 seeds" in page
@@ -125,13 +121,13 @@ def test_the_button_adds_as_many_as_it_says_and_the_page_says_which_look_it_is(c
     assert "Look 2, at level 0.005, because seeds were added and tested again." in text
 
 
-def test_seeds_are_added_by_command(typed, context, experiment, isoscope):
+def test_add_seeds_command(typed, context, experiment, isoscope):
     code, out, _ = typed("add-seeds", experiment, "--seeds", "2")
     assert (code, out) == (0, f"sweep: {isoscope.url}/experiments/{experiment}\n")
     assert len(isoscope.experiment(experiment)["runs"]) == 13
 
 
-def test_looks_travel_with_an_experiment(client, context, elsewhere):
+def test_export_keeps_looks(client, context, elsewhere):
     experiment = add_experiment(context, *(run_row(lam, seed, performance=0.6 + (seed * 7 + lam * 3) % 5 / 100)
                                            for seed in range(6) for lam in (0.0, 1.0)))  # fmt: skip
     assert b"seed_round" not in members(exported(client, experiment))[container.RUNS]
@@ -143,7 +139,7 @@ def test_looks_travel_with_an_experiment(client, context, elsewhere):
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize(("status", "look"), [("failed", 1), ("cancelled", 2)])
-def test_runs_that_were_cancelled_and_retried_after_the_end_are_one_more_look(client, context, status, look):
+def test_only_retried_cancelled_runs_count_as_look(client, context, status, look):
     stopped = [run_row(lam, 3, status=RunStatus(status), performance=None) for lam in (0.0, 1.0)]
     runs = [run_row(lam, seed, performance=0.6 + (seed * 7 + lam * 3) % 5 / 100)
             for lam in (0.0, 1.0) for seed in range(3)]  # fmt: skip

@@ -36,7 +36,7 @@ def aligned(client, work, ids):
 
 
 @pytest.mark.both_databases
-def test_rows_in_order_have_numbers_with_intervals(client, context, work):
+def test_ordered_rows_are_compared_with_intervals(client, context, work):
     ids = upload(client, ("x.npy", npy(points())), ("x.npy", npy(noisy(points()))))
     work()
     address = f"/compare?id={ids[0]}&id={ids[1]}"
@@ -52,7 +52,7 @@ def test_rows_in_order_have_numbers_with_intervals(client, context, work):
     assert values["cka"]["low"] < truth < values["cka"]["high"]
     assert values["procrustes"]["low"] < 1 - truth < values["procrustes"]["high"]
     assert 0.05 < values["neighbor_overlap"]["value"] < 1
-    # The other way round it is the same row, and the same numbers.
+    # The reversed pair shares the row and its numbers.
     assert client.get("/api/compare/alignments", params={"id": ids[::-1]}).json()[0]["values"] == alignment["values"]
     page = client.get(address).text
     assert "Linear CKA, debiased" in page
@@ -60,10 +60,10 @@ def test_rows_in_order_have_numbers_with_intervals(client, context, work):
     chosen = client.get(f"/api/embeddings/{ids[1]}").json()["selection"]
     client.put(f"/api/embeddings/{ids[1]}/selection?commit=auto", json=chosen)
     with context.sessions() as session:
-        assert session.query(Alignment).all() == [], "it goes with another choice"
+        assert session.query(Alignment).all() == [], "a new selection deletes the alignment"
 
 
-def test_rows_are_paired_by_name_or_place_where_they_have_one(client, work):
+def test_rows_are_paired_by_name_or_position(client, work):
     x = points()
     order = np.random.default_rng(2).permutation(300)
     ids = upload(client, named_csv(x, range(300)), named_csv(x, order[:200]))
@@ -81,21 +81,21 @@ def test_rows_are_paired_by_name_or_place_where_they_have_one(client, work):
     assert 0.8 < values["cka"]["value"] < 1
 
 
-def chosen(context, n, content=b"x", **selection):
+def add_selected(context, n, content=b"x", **selection):
     with context.sessions() as session:
         full_selection = {"vectors": "x", "names": None, "labels": None, "transpose": False} | selection
         return session.get(Embedding, add_embedding(context, n=n, contents=[content], selection=full_selection))
 
 
-def test_rows_are_paired_where_the_files_have_as_many(client, context):
-    train = chosen(context, 400, vectors="train")
-    assert find_row_matching(train, chosen(context, 200, vectors="test")) is None
-    assert find_row_matching(train, chosen(context, 399, vectors="other", without_rows=[5])) is RowsBy.POSITION
-    assert find_row_matching(train, chosen(context, 399, b"another file", without_rows=[5])) is RowsBy.POSITION
-    cut = chosen(context, 399, b"another file", without_rows=[7])
-    assert find_row_matching(cut, chosen(context, 399, without_rows=[7])) is RowsBy.ORDER
-    assert find_row_matching(cut, chosen(context, 399, without_rows=[5])) is RowsBy.POSITION
-    assert find_row_matching(cut, chosen(context, 399, b"a third file")) is None
+def test_row_matching_requires_equal_row_counts(client, context):
+    train = add_selected(context, 400, vectors="train")
+    assert find_row_matching(train, add_selected(context, 200, vectors="test")) is None
+    assert find_row_matching(train, add_selected(context, 399, vectors="other", without_rows=[5])) is RowsBy.POSITION
+    assert find_row_matching(train, add_selected(context, 399, b"another file", without_rows=[5])) is RowsBy.POSITION
+    cut = add_selected(context, 399, b"another file", without_rows=[7])
+    assert find_row_matching(cut, add_selected(context, 399, without_rows=[7])) is RowsBy.ORDER
+    assert find_row_matching(cut, add_selected(context, 399, without_rows=[5])) is RowsBy.POSITION
+    assert find_row_matching(cut, add_selected(context, 399, b"a third file")) is None
     ids = [add_embedding(context, "one", {"isoscore": 1.0}), add_embedding(context, "two", {"isoscore": 1.0}, n=500)]
     answer = client.post("/api/compare/alignments", json={"id": ids})
     assert (answer.status_code, answer.json()["field"]) == (422, "id")

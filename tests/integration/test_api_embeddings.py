@@ -1,6 +1,5 @@
 import io
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import jsonschema
 import numpy as np
@@ -34,11 +33,11 @@ def ready(client, context, work, cloud, trained_once):
     return client.get(f"/api/embeddings/{make_once(context, trained_once, 'ready', measure)}").json()
 
 
-def value_of(answer, measure="isoscore"):
+def find_value(answer, measure="isoscore"):
     return next(row["value"] for row in answer["measurements"] if row["measure"] == measure)
 
 
-def files_of(context):
+def stored_files(context):
     return [path for path in context.settings.files.rglob("*") if path.is_file()]
 
 
@@ -50,7 +49,7 @@ def failed(client, work, *files):
     return answer["error"]
 
 
-def test_an_upload_is_inspected_shown_as_a_draft_and_measured_when_committed(client, work, cloud):
+def test_upload_is_draft_until_committed(client, work, cloud):
     created = upload(client, npy(cloud))
     assert created.status_code == 201
     path = f"/api/embeddings/{created.json()['id']}"
@@ -65,7 +64,7 @@ def test_an_upload_is_inspected_shown_as_a_draft_and_measured_when_committed(cli
     assert client.get(path).json()["status"] == "ready"
 
 
-def test_committed_at_once_it_is_measured_without_another_request(client, ready, cloud):
+def test_auto_committed_upload_is_measured(client, ready, cloud):
     assert ready["status"] == "ready"
     measured = {row["measure"]: row for row in ready["measurements"]}
     # The package takes one square root in float32; tests/oracle compares without it.
@@ -84,12 +83,12 @@ def test_committed_at_once_it_is_measured_without_another_request(client, ready,
     curve = client.get(f"/api/embeddings/{ready['id']}/curves/zeta?source=identity&rows=400").json()
     assert (len(curve["zetas"]), len(curve["lines"])) == (101, 1)
     values = curve["lines"][0]["values"]
-    assert values[0] == pytest.approx(value_of(ready))
+    assert values[0] == pytest.approx(find_value(ready))
     assert values[100] == pytest.approx(1)
     assert values == sorted(values)
 
 
-def test_a_curve_towards_another_upload_is_computed_on_request(client, work, ready):
+def test_curve_towards_embedding_is_computed_on_request(client, work, ready):
     clouds = (np.random.default_rng(1).normal(size=(300, 8)), np.ones((30, 5)) * np.arange(30)[:, None])
     source, narrow = (upload(client, npy(x), query="?commit=auto").json()["id"] for x in clouds)
     work()
@@ -100,37 +99,28 @@ def test_a_curve_towards_another_upload_is_computed_on_request(client, work, rea
     curve = client.get(f"{path}?source=embedding&source_id={source}&rows=400").json()
     assert curve["status"] == "ready"
     measured = client.get(f"/api/embeddings/{source}").json()
-    assert curve["lines"][0]["values"][100] == pytest.approx(value_of(measured))
+    assert curve["lines"][0]["values"][100] == pytest.approx(find_value(measured))
     answer = client.post(path, json={"source_id": narrow})
     assert answer.status_code == 422
     assert "Expected an embedding of 8 dimensions" in answer.json()["detail"]
 
 
-def test_identical_bytes_are_stored_once_and_go_with_the_last_embedding(client, context, work, cloud):
+def test_shared_file_is_deleted_with_last_embedding(client, context, work, cloud):
     first, second = (upload(client, npy(cloud)).json()["id"] for _ in range(2))
-    assert len(files_of(context)) == 1
+    assert len(stored_files(context)) == 1
     assert client.delete(f"/api/embeddings/{first}").status_code == 204
     assert client.delete("/api/trash").json()["freed_bytes"] == 0
-    assert len(files_of(context)) == 1
+    assert len(stored_files(context)) == 1
     assert client.delete(f"/api/embeddings/{second}").status_code == 204
-    assert len(files_of(context)) == 1
+    assert len(stored_files(context)) == 1
     assert client.delete("/api/trash").json()["freed_bytes"] == len(npy(cloud))
-    assert files_of(context) == []
+    assert stored_files(context) == []
     assert client.get(f"/api/embeddings/{second}").status_code == 404
     assert work() == 0
 
 
 @pytest.mark.both_databases
-def test_identical_bytes_uploaded_at_the_same_moment_are_all_kept(client, context, cloud):
-    content = npy(cloud)
-    with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(lambda _: upload(client, content).status_code, range(12)))
-    assert answers == [201] * 12
-    assert len(files_of(context)) == 1
-
-
-@pytest.mark.both_databases
-def test_nan_rows_are_left_out_and_what_is_undefined_is_null_with_its_reason(client, work, cloud):
+def test_nan_rows_are_dropped_and_undefined_values_have_reasons(client, work, cloud):
     cloud[3, 2], cloud[7, 0] = np.nan, np.inf
     ids = [upload(client, npy(x), query="?commit=auto").json()["id"] for x in (cloud, np.ones((10, 4)))]
     work()
@@ -143,7 +133,7 @@ def test_nan_rows_are_left_out_and_what_is_undefined_is_null_with_its_reason(cli
     assert "all points are equal" in isoscore["reason"]
 
 
-def test_another_choice_of_vectors_is_inspected_again(client, work, cloud):
+def test_changed_selection_is_inspected_again(client, work, cloud):
     file = io.BytesIO()
     np.savez(file, wide=cloud, narrow=cloud[:, :3])
     created = upload(client, file.getvalue(), "two.npz").json()
@@ -173,15 +163,15 @@ UNREADABLE = [
 ]
 
 
-def test_files_that_cannot_be_read_are_refused_and_nothing_is_kept(client, context):
+def test_unreadable_files_are_rejected_and_not_stored(client, context):
     for files, status, sentence in UNREADABLE:
         answer = client.post("/api/embeddings", files=files)
         assert (answer.status_code, sentence in answer.json()["detail"]) == (status, True), sentence
     assert client.get("/api/embeddings").json() == []
-    assert files_of(context) == []
+    assert stored_files(context) == []
 
 
-def test_files_that_turn_out_wrong_fail_with_name_or_line_and_the_next_upload_works(client, context, work, cloud):
+def test_malformed_files_fail_with_file_name_or_line(client, context, work, cloud):
     assert "Line 3" in failed(client, work, ("file", ("ragged.csv", b"1,2,3\n4,5,6\n7,8\n")))
     narrow = failed(client, work, X_FILE, ("file", ("y.npy", npy(cloud[:, :5]))))
     assert narrow.startswith("y.npy holds 'array' of 5 dimensions")
@@ -194,8 +184,8 @@ def test_files_that_turn_out_wrong_fail_with_name_or_line_and_the_next_upload_wo
     assert client.get(f"/api/embeddings/{fine['id']}").json()["status"] == "ready"
 
 
-def in_formats(cloud: np.ndarray) -> dict[str, tuple[str, bytes]]:
-    """The cloud in each format, with a word for each row: by its file's name the format and the content."""
+def write_formats(cloud: np.ndarray) -> dict[str, tuple[str, bytes]]:
+    """Return file name -> (format, content) of the cloud with a word for each row."""
     words, text = [f"w{i}" for i in range(len(cloud))], word2vec("", cloud)
     columns = {f"x{i}": cloud[:, i] for i in range(8)}
     return {
@@ -209,9 +199,9 @@ def in_formats(cloud: np.ndarray) -> dict[str, tuple[str, bytes]]:
     }
 
 
-def test_every_format_measures_the_same_cloud(client, work, cloud):
+def test_formats_measure_same_cloud(client, work, cloud):
     kinds = {}
-    for name, (kind, content) in in_formats(cloud).items():
+    for name, (kind, content) in write_formats(cloud).items():
         kinds[upload(client, content, name, query="?commit=auto").json()["id"]] = kind
     work()
     for embedding_id, kind in kinds.items():
@@ -219,16 +209,16 @@ def test_every_format_measures_the_same_cloud(client, work, cloud):
         assert (answer["status"], answer["error"], answer["format"]) == ("ready", None, kind)
         assert (answer["n"], answer["d"]) == (400, 8)
         assert answer["selection"]["names"] in ("word", "words")
-        assert value_of(answer) == pytest.approx(float(IsoScore.IsoScore(cloud)), rel=1e-5)
+        assert find_value(answer) == pytest.approx(float(IsoScore.IsoScore(cloud)), rel=1e-5)
 
 
 def shards(cloud: np.ndarray) -> list[tuple[str, tuple[str, bytes]]]:
-    """Three parts of the cloud, sent in another order than that of their numbers."""
+    """Return three parts of the cloud, not in the order of their numbers."""
     parts = {"part-10.npy": cloud[300:], "part-2.npy": cloud[100:300], "part-1.npy": cloud[:100]}
     return [("file", (name, npy(part))) for name, part in parts.items()]
 
 
-def test_the_limit_holds_for_all_files_together(context, cloud):
+def test_upload_limit_applies_to_total_size(context, cloud):
     content = npy(cloud)
     settings = Settings(**context.settings.model_dump() | {"max_upload_bytes": 2 * len(content) - 1})
     with TestClient(create_app(settings), base_url="http://localhost") as client:
@@ -236,10 +226,10 @@ def test_the_limit_holds_for_all_files_together(context, cloud):
         answer = client.post("/api/embeddings", files=files)
     assert (answer.status_code, answer.json()["field"]) == (413, "file")
     assert f"more than {2 * len(content) - 1:,} bytes together" in answer.json()["detail"]
-    assert files_of(context) == []
+    assert stored_files(context) == []
 
 
-def test_several_files_are_one_embedding_whose_names_and_labels_another_offers(client, context, work, cloud):
+def test_shards_and_annotations_form_one_embedding(client, context, work, cloud):
     lines = "".join(f"w{i},{'ab'[i % 2]},{i % 3}\n" for i in range(400))
     files = [*shards(cloud), ("annotations", ("labels.csv", f"word,label,group\n{lines}".encode()))]
     created = client.post("/api/embeddings", files=files).json()
@@ -263,18 +253,18 @@ def test_several_files_are_one_embedding_whose_names_and_labels_another_offers(c
     work()
     answer = client.get(path).json()
     assert answer["status"] == "ready"
-    assert value_of(answer) == pytest.approx(float(IsoScore.IsoScore(cloud)), rel=1e-5)
+    assert find_value(answer) == pytest.approx(float(IsoScore.IsoScore(cloud)), rel=1e-5)
     client.delete(path)
     client.delete(f"/api/trash/{created['id']}")
-    assert files_of(context) == []
+    assert stored_files(context) == []
 
 
-def test_what_another_version_measured_is_answered_as_the_description_allows(client, context, ready):
-    former = Measurement(embedding_id=ready["id"], measure="former", status=MeasurementStatus.OK, value=0.5, n=400)
+def test_measure_of_other_version_matches_api_schema(client, context, ready):
+    removed = Measurement(embedding_id=ready["id"], measure="removed", status=MeasurementStatus.OK, value=0.5, n=400)
     with context.sessions.begin() as session:
-        session.add(former)
+        session.add(removed)
     answer = client.get(f"/api/embeddings/{ready['id']}").json()
-    assert "former" in {row["measure"] for row in answer["measurements"]}
+    assert "removed" in {row["measure"] for row in answer["measurements"]}
     description = client.get("/api/openapi.json").json()
     jsonschema.validate(answer, {"$ref": "#/components/schemas/EmbeddingOut", "components": description["components"]})
     slug_enum, any_slug = description["components"]["schemas"]["MeasurementOut"]["properties"]["measure"]["anyOf"]

@@ -28,7 +28,7 @@ from tests.factories import OPTIONS
 from workers.reconciler import advance_searches
 
 pytestmark = pytest.mark.usefixtures("unboxed")
-OF_SWEEPS = available_figures({"search": False})
+SWEEP_FIGURES = available_figures({"search": False})
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 RELEASED = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "experiments" / "mpnet_rte.zip"
@@ -40,13 +40,13 @@ def experiment(context):
 
 
 @pytest.mark.both_databases
-def test_an_experiment_comes_in_elsewhere_with_identical_figures_and_rows(client, experiment, elsewhere):
+def test_import_keeps_figures_and_rows(client, experiment, elsewhere):
     imported = sent(elsewhere, exported(client, experiment))
     assert imported.is_success, imported.detail
     twin = imported.json()
     assert (twin["id"] != experiment, twin["name"], list(twin["grid"])) == (True, "A sweep, ζ = 0.2", list(GRID))
-    # No verdict while a run goes on, which it does not elsewhere.
-    settled = [slug for slug in OF_SWEEPS if slug != "differences"]
+    # No verdict while a run goes on; the imported one does not.
+    settled = [slug for slug in SWEEP_FIGURES if slug != "differences"]
     for name in (f"{slug}.{kind}" for slug in settled for kind in ("json", "csv")):
         ours = client.get(f"/experiments/{experiment}/figures/{name}?seeds=1")
         theirs = elsewhere.get(f"/experiments/{twin['id']}/figures/{name}?seeds=1")
@@ -73,29 +73,29 @@ def test_an_experiment_comes_in_elsewhere_with_identical_figures_and_rows(client
 
 
 @pytest.mark.both_databases
-def test_a_run_that_its_script_begins_while_its_experiment_is_exported_is_left_out_whole(context, elsewhere):
+def test_export_omits_runs_begun_meanwhile(context, elsewhere):
     request = {"experiment": "e", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
 
     def begin(seed):
         return begin_run(context, ScriptRun(**request, seed=seed, settings={"lr": 0.1 * (seed + 1)}))
 
-    def figures_of(experiment):
+    def draw_figures(experiment):
         begin(1)
         return []
 
-    with export_experiment(context, begin(0).experiment_id, figures_of).file as file:
+    with export_experiment(context, begin(0).experiment_id, draw_figures).file as file:
         file.seek(0)
         answer = sent(elsewhere, file.read())
     assert answer.json()["grid"] == {}
     assert [run["seed"] for run in answer.json()["runs"]] == [0]
 
 
-def test_what_is_undefined_travels_as_null_with_its_reason_and_never_as_nan(client, context, experiment, elsewhere):
+def test_archive_stores_undefined_values_as_null_with_reason(client, context, experiment, elsewhere):
     with context.sessions.begin() as session:
         run = session.scalar(select(Run).where(Run.performance_reason.is_not(None)))
         session.add(Step(run_id=run.id, step=40, task_loss=float("nan"), penalty=float("inf")))
     files = members(exported(client, experiment))
-    # Loud where a parser would be lenient: no file may hold a number that JSON has no word for.
+    # JSON has no NaN, though parsers accept it.
     for name in [name for name in files if name.endswith((".json", ".jsonl"))]:
         for line in files[name].splitlines():
             json.loads(line, parse_constant=lambda word, name=name: pytest.fail(f"{name} holds {word}"))
@@ -110,7 +110,7 @@ def test_what_is_undefined_travels_as_null_with_its_reason_and_never_as_nan(clie
     assert detail["steps"][-1] == {"step": 40, "task_loss": None, "penalty": None, "layers": None}
 
 
-def test_the_file_is_of_the_published_format_and_its_manifest_has_the_hash_of_every_other_file(client, experiment):
+def test_archive_follows_published_schema_and_manifest_hashes(client, experiment):
     answer = client.get(f"/experiments/{experiment}/export.zip?seeds=1")
     assert answer.headers["content-disposition"] == "attachment; filename*=utf-8''isoscope-A-sweep-%CE%B6-0-2.zip"
     files, published = members(answer.content), schema()
@@ -121,7 +121,7 @@ def test_the_file_is_of_the_published_format_and_its_manifest_has_the_hash_of_ev
         for name, data in files.items()
         if name != "manifest.json"
     }
-    figures = {f"figures/{slug}.{kind}" for slug in OF_SWEEPS if slug != "scatter" for kind in ("json", "csv")}
+    figures = {f"figures/{slug}.{kind}" for slug in SWEEP_FIGURES if slug != "scatter" for kind in ("json", "csv")}
     assert {name for name in files if name.startswith("figures/")} == figures
     readme = files["README.txt"].decode()
     assert all(name.split(".")[0] in readme for name in files if "/" not in name and name != "README.txt")
@@ -130,15 +130,15 @@ def test_the_file_is_of_the_published_format_and_its_manifest_has_the_hash_of_ev
     assert next(csv.reader(io.StringIO(with_seeds)))[0] == "lambda"
     steps = [json.loads(line) for line in files["steps.jsonl"].splitlines()]
     assert (len(steps), steps[0]["task_loss"], steps[0]["layers"]["mean_cosine"]) == (57, 0.1, [None, 0.1 + 0.2])
-    for name, of_it in published["properties"].items():
+    for name, member_schema in published["properties"].items():
         lines = files.get(name, b"").splitlines() if name.endswith(".jsonl") else [files[name]]
-        check = jsonschema.Draft202012Validator({**of_it, "$defs": published["$defs"]})
+        check = jsonschema.Draft202012Validator({**member_schema, "$defs": published["$defs"]})
         for line in lines[:50]:
             check.validate(json.loads(line))
 
 
 @pytest.mark.both_databases
-def test_an_experiment_is_imported_once_unless_it_is_deleted_or_has_changed(client, context, experiment, elsewhere):
+def test_experiment_is_imported_again_if_deleted_or_changed(client, context, experiment, elsewhere):
     content = exported(client, experiment)
     first = sent(elsewhere, content).json()
     again = sent(elsewhere, content)
@@ -150,13 +150,13 @@ def test_an_experiment_is_imported_once_unless_it_is_deleted_or_has_changed(clie
     assert elsewhere.delete(f"/api/experiments/{first['id']}").status_code == 204
     with elsewhere.rows() as session:
         assert session.scalar(select(func.count()).select_from(Step)) == 0
-    anew = sent(elsewhere, content).json()
+    reimported = sent(elsewhere, content).json()
     assert not sent(elsewhere, exported(client, experiment)).is_success
     with context.sessions.begin() as session:
         session.scalar(select(Run).where(Run.status == RunStatus.RUNNING)).status = RunStatus.FAILED
         session.get(Experiment, experiment).name = "Renamed"
     second = sent(elsewhere, exported(client, experiment)).json()
-    assert second["dataset_id"] == anew["dataset_id"]
+    assert second["dataset_id"] == reimported["dataset_id"]
     dataset = elsewhere.get(f"/api/datasets/{second['dataset_id']}").json()
     assert (dataset["name"], dataset["origin"], dataset["n_train"]) == ("Tiny 数据", "named", 100)
     page = html.unescape(elsewhere.get(f"/datasets/{dataset['id']}").text)
@@ -166,7 +166,7 @@ def test_an_experiment_is_imported_once_unless_it_is_deleted_or_has_changed(clie
     assert len(client.get("/api/experiments").json()) == 1
 
 
-def test_tags_of_runs_travel_and_a_run_without_any_is_written_as_before(client, experiment, elsewhere):
+def test_archive_keeps_tags_of_runs(client, experiment, elsewhere):
     first, second = (run["id"] for run in client.get(f"/api/experiments/{experiment}").json()["runs"][:2])
     client.patch(f"/api/runs/{first}", json={"tags": ["keep", "for the paper"]})
     client.patch(f"/api/runs/{second}", json={"tags": ["keep"]})
@@ -179,7 +179,7 @@ def test_tags_of_runs_travel_and_a_run_without_any_is_written_as_before(client, 
     assert len(elsewhere.get("/api/runs", params={"q": "tag:keep"}).json()) == 2
 
 
-def test_a_data_set_of_the_same_files_is_taken_for_the_data_set(client, context, elsewhere):
+def test_import_reuses_data_set_with_same_files(client, context, elsewhere):
     files = {"train": ("train.tsv", ROWS), "validation": ("validation.tsv", ROWS)}
     ours, theirs = (dashboard.post("/api/datasets", files=files, data={"name": name}).json() for dashboard, name in
                     ((client, "ours"), (elsewhere, "theirs")))  # fmt: skip
@@ -191,9 +191,9 @@ def test_a_data_set_of_the_same_files_is_taken_for_the_data_set(client, context,
     assert len(elsewhere.get("/api/datasets").json()) == 1
 
 
-def test_every_figure_of_the_pages_is_answered_over_the_api_too(client, context, experiment):
-    assert client.get(f"/api/experiments/{experiment}/figures").json() == OF_SWEEPS
-    for slug in OF_SWEEPS:
+def test_api_has_every_figure_of_pages(client, context, experiment):
+    assert client.get(f"/api/experiments/{experiment}/figures").json() == SWEEP_FIGURES
+    for slug in SWEEP_FIGURES:
         page = client.get(f"/experiments/{experiment}/figures/{slug}.json?seeds=1").json()
         figure = client.get(f"/api/experiments/{experiment}/figures/{slug}?seeds=1").json()
         assert (figure["slug"], figure["plot"], figure["empty"]) == (slug, page, None)
@@ -212,7 +212,7 @@ def test_every_figure_of_the_pages_is_answered_over_the_api_too(client, context,
         assert (figure["plot"], figure["empty"] is not None) == (None, True)
 
 
-def test_what_a_script_logged_travels_as_it_was_said_and_nothing_is_added(client, elsewhere):
+def test_archive_keeps_logged_runs_unchanged(client, elsewhere):
     request = {"experiment": "My loop", "dataset": "words", "model": "mine", "task": "classification",
             "metric": "accuracy", "seed": 0}  # fmt: skip
     settings = {"learning_rate": 1e-4, "tricks": ["a", 1]}
@@ -249,14 +249,14 @@ def test_what_a_script_logged_travels_as_it_was_said_and_nothing_is_added(client
 
 
 @pytest.mark.both_databases
-def test_archive_comes_out_of_the_sandbox_as_it_is(client, context, experiment, tmp_path):
+def test_sandbox_returns_archive_unchanged(client, context, experiment, tmp_path):
     with context.sessions.begin() as session:
         session.get(Experiment, experiment).study = Search(trials=7).model_dump(mode="json")
     (path := tmp_path / "experiment.zip").write_bytes(exported(client, experiment))
     assert run_in_sandbox(check_archive, path, memory_bytes=2**31, seconds=60) == check_archive(path)
 
 
-def test_a_search_ends_where_it_comes_in_and_what_it_gave_up_or_failed_is_told(client, context, experiment, elsewhere):
+def test_imported_search_is_over_and_keeps_its_runs(client, context, experiment, elsewhere):
     evaluated = {"metrics": {}, "selection": {"split": "held_out", "history": [[4, 0.5], [8, None]]}}
     search = Search(trials=7, lam_high=2.0)
     with context.sessions.begin() as session:
@@ -281,7 +281,7 @@ def test_a_search_ends_where_it_comes_in_and_what_it_gave_up_or_failed_is_told(c
     assert list_waiting_jobs(elsewhere.rows) == []
 
 
-def test_a_run_of_a_script_does_not_hide_among_those_that_were_launched(client, experiment, elsewhere):
+def test_import_rejects_mix_of_logged_and_launched_runs(client, experiment, elsewhere):
     files = members(exported(client, experiment))
     first, *later_lines = files["runs.jsonl"].splitlines()
     config = {"logged": True, "model": "mine", "task": "classification", "metric": "accuracy", "regularizer": "none",
@@ -292,7 +292,7 @@ def test_a_run_of_a_script_does_not_hide_among_those_that_were_launched(client, 
 
 
 @pytest.mark.skipif(not RELEASED.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with experiments/mpnet_rte.zip")
-def test_archive_of_version_0_1_shows_its_numbers(client):
+def test_archive_of_version_0_1_shows_same_numbers(client):
     content = RELEASED.read_bytes()
     response = sent(client, content)
     assert response.is_success, response.text

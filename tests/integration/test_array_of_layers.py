@@ -7,7 +7,7 @@ from tests.uploads.good import npy
 
 
 @pytest.mark.parametrize(("name", "stack"), [("states.npy", "array"), ("states.safetensors", "states")])
-def test_a_layer_of_an_array_of_three_dimensions_is_chosen_as_an_array_is(client, context, work, name, stack):
+def test_layer_is_selected_from_3d_array(client, context, work, name, stack):
     x = np.random.default_rng(0).normal(size=(3, 50, 8)).astype(np.float32)
     content = npy(x) if name.endswith(".npy") else safetensors.numpy.save({"states": x})
     draft = client.post("/api/embeddings", files={"file": (name, content)}).json()["id"]

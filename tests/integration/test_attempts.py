@@ -30,8 +30,8 @@ def run_id(context):
 
 
 @pytest.fixture
-def at_work(context, run_id):
-    """The run is trained at a worker, and has logged its seventh step."""
+def running_run(context, run_id):
+    """A run that a worker trains and that has logged step 7."""
     with context.sessions.begin() as session:
         run = session.get_one(Run, run_id)
         run.status, run.worker, run.started_at = RunStatus.RUNNING, "here/cpu", utcnow() - timedelta(hours=2)
@@ -58,7 +58,7 @@ def endings(client, run_id):
     return [(attempt["number"], attempt["outcome"], attempt["detail"]) for attempt in attempts(client, run_id)]
 
 
-def test_each_process_that_ended_too_early_is_an_attempt_with_its_reason(client, context, run_id):
+def test_each_crash_is_attempt_with_reason(client, context, run_id):
     assert attempts(client, run_id) == []
     assert "Attempts" not in every_tab(client, f"/runs/{run_id}").text
     execute(context, run_id, -signal.SIGKILL, DATABASE_AWAY, DISK_FULL, 1, 0)
@@ -72,47 +72,47 @@ def test_each_process_that_ended_too_early_is_an_attempt_with_its_reason(client,
     assert {attempt["worker"] for attempt in attempts(client, run_id)} == {"here/cpu"}
 
 
-def test_a_run_that_is_given_up_has_no_attempt_that_goes_on(client, context, run_id):
+def test_failed_run_has_no_open_attempt(client, context, run_id):
     execute(context, run_id, *[-signal.SIGKILL] * 5)
     assert [outcome for _, outcome, _ in endings(client, run_id)] == ["killed"] * 5
     with context.sessions.begin() as session:
         run = session.get_one(Run, run_id)
         run.started_at, run.finished_at = utcnow(), utcnow() - timedelta(hours=3)
-        assert run.seconds == 0, "no step of the clock makes a duration negative"
+        assert run.seconds == 0, "a clock set back makes no negative duration"
         run.worked_seconds = 12.5
         assert run.seconds == 12.5
 
 
-def test_who_stops_a_run_ends_its_attempt_with_the_step_it_came_to(client, context, at_work):
-    pause_run(context, at_work)
-    (attempt,) = attempts(client, at_work)
+def test_pause_ends_attempt_with_last_step(client, context, running_run):
+    pause_run(context, running_run)
+    (attempt,) = attempts(client, running_run)
     assert (attempt["outcome"], attempt["first_step"], attempt["last_step"]) == ("paused", 3, 7)
     assert attempt["ended_at"] is not None
-    resume_run(context, at_work)
-    assert client.get(f"/api/runs/{at_work}").json()["started_at"] is not None, "a paused run keeps its start"
+    resume_run(context, running_run)
+    assert client.get(f"/api/runs/{running_run}").json()["started_at"] is not None, "a paused run keeps its start"
 
 
-def test_a_run_that_is_tried_again_does_not_keep_its_start_and_duration(client, context, at_work):
-    cancel_run(context, at_work)
-    retry_run(context, at_work)
-    run = client.get(f"/api/runs/{at_work}").json()
+def test_retry_clears_start_and_duration(client, context, running_run):
+    cancel_run(context, running_run)
+    retry_run(context, running_run)
+    run = client.get(f"/api/runs/{running_run}").json()
     assert (run["status"], run["started_at"], run["finished_at"], run["seconds"]) == ("queued", *[None] * 3)
     (attempt,) = run["attempts"]
     assert (attempt["outcome"], attempt["first_step"], attempt["last_step"]) == ("cancelled", 3, 7)
-    assert "queued <time" in client.get(f"/runs/{at_work}").text
+    assert "queued <time" in client.get(f"/runs/{running_run}").text
 
 
-def test_an_orderly_end_of_the_worker_is_told(client, context, at_work):
+def test_worker_shutdown_ends_attempt(client, context, running_run):
     executor(context).stop()
-    assert endings(client, at_work) == [(1, "worker_stopped", None)]
+    assert endings(client, running_run) == [(1, "worker_stopped", None)]
 
 
 @pytest.fixture
-def heard(context, at_work):
-    heard = utcnow() + timedelta(seconds=5)
+def last_heartbeat(context, running_run):
+    last_heartbeat = utcnow() + timedelta(seconds=5)
     with context.sessions.begin() as session:
-        session.add(Worker(slot="here/cpu", device="cpu", pid=1, heartbeat_at=heard))
-    return heard
+        session.add(Worker(slot="here/cpu", device="cpu", pid=1, heartbeat_at=last_heartbeat))
+    return last_heartbeat
 
 
 def ended_at(context, run_id):
@@ -120,12 +120,12 @@ def ended_at(context, run_id):
         return session.get_one(Attempt, (run_id, 1)).ended_at
 
 
-def test_a_worker_that_was_lost_was_last_there_at_its_last_heartbeat(client, context, at_work, heard):
-    execute(context, at_work, -signal.SIGKILL, 0, slot="there/cpu")
-    first, second, _ = attempts(client, at_work)
+def test_lost_worker_ends_attempt_at_last_heartbeat(client, context, running_run, last_heartbeat):
+    execute(context, running_run, -signal.SIGKILL, 0, slot="there/cpu")
+    first, second, _ = attempts(client, running_run)
     assert (first["outcome"], first["worker"], second["worker"]) == ("worker_lost", "here/cpu", "there/cpu")
-    assert ended_at(context, at_work) == heard
-    page = " ".join(client.get(f"/runs/{at_work}?tab=log").text.split())
+    assert ended_at(context, running_run) == last_heartbeat
+    page = " ".join(client.get(f"/runs/{running_run}?tab=log").text.split())
     assert '<h3 id="attempts">Attempts (3)</h3>' in page
     table = page.partition('aria-label="Attempts"')[2].partition("</table>")[0]
     rows = table.partition("<tbody>")[2].split("</tr>")[:3]
@@ -134,12 +134,12 @@ def test_a_worker_that_was_lost_was_last_there_at_its_last_heartbeat(client, con
 
 
 @pytest.mark.both_databases
-def test_a_worker_that_was_killed_and_started_again_ends_what_it_left_open(client, context, at_work, heard):
+def test_restarted_worker_ends_open_attempts(client, context, running_run, last_heartbeat):
     with Heartbeat(context.sessions, "here/cpu", "cpu", list), context.sessions() as session:
-        assert endings(client, at_work) == [(1, "worker_lost", None)]
+        assert endings(client, running_run) == [(1, "worker_lost", None)]
         assert session.get(Worker, "here/cpu").pid == os.getpid()
-    assert ended_at(context, at_work) == heard
+    assert ended_at(context, running_run) == last_heartbeat
     with context.sessions.begin() as session:
-        session.delete(session.get_one(Run, at_work))
+        session.delete(session.get_one(Run, running_run))
     with context.sessions() as session:
         assert (session.query(Attempt).count(), session.get(Worker, "here/cpu")) == (0, None)

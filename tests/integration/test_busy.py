@@ -17,7 +17,7 @@ LOCKED = OperationalError("update", {}, sqlite3.OperationalError("database is lo
 CROWDED = PoolTimeoutError("QueuePool limit of size 5 overflow 10 reached")
 
 
-def test_a_database_that_is_busy_is_told_as_such_with_the_time_to_come_back(client, monkeypatch):
+def test_busy_database_returns_503_with_retry_after(client, monkeypatch):
     for error in (LOCKED, CROWDED):
         monkeypatch.setattr("app.training.datasets.list_datasets", Mock(side_effect=error))
         for path in ("/api/datasets", "/datasets"):
@@ -30,7 +30,7 @@ def test_a_database_that_is_busy_is_told_as_such_with_the_time_to_come_back(clie
     assert (answer.status_code, answer.json()["detail"]) == (503, "The database does not answer within 0.2 seconds.")
 
 
-def test_health_takes_a_recent_answer_of_the_database_while_the_next_one_is_late(client, monkeypatch):
+def test_health_reuses_recent_answer_of_slow_database(client, monkeypatch):
     monkeypatch.setattr("app.operations.health.ANSWER_SECONDS", 0.2)
     monkeypatch.setattr("app.operations.health.RECENT_SECONDS", 1.0)
     assert client.get("/api/health").status_code == 200
@@ -41,7 +41,7 @@ def test_health_takes_a_recent_answer_of_the_database_while_the_next_one_is_late
 
 
 @pytest.mark.both_databases
-def test_health_and_static_files_are_answered_while_no_connection_of_the_pool_is_free(client, context):
+def test_exhausted_pool_serves_health_and_static_files(client, context):
     pool = client.app.state.context.sessions.kw["bind"].pool
     with ExitStack() as held:
         for _ in range(pool.size() + pool._max_overflow):
@@ -50,7 +50,7 @@ def test_health_and_static_files_are_answered_while_no_connection_of_the_pool_is
         assert client.get("/static/app.css").status_code == 200
 
 
-def test_a_static_file_is_sent_once_and_only_from_its_folder(client):
+def test_static_files_are_cached_and_confined_to_folder(client):
     first = client.get("/static/app.css")
     assert (first.status_code, first.headers["content-type"]) == (200, "text/css; charset=utf-8")
     assert (first.headers["content-encoding"], len(first.content) > 1000) == ("gzip", True)
@@ -63,8 +63,8 @@ def test_a_static_file_is_sent_once_and_only_from_its_folder(client):
     assert client.post("/static/app.css").status_code == 405
 
 
-def test_an_upload_beyond_the_queue_is_told_to_come_back(client, monkeypatch):
-    # As many texts as the page says may be encoded.
+def test_upload_queue_limit_returns_429_with_retry_after(client, monkeypatch):
+    # The maximum that the page names.
     answer = client.post("/api/encodings", files={"file": ("t.txt", b"some text\n" * 200_000)})
     assert (answer.status_code, answer.json().get("n_texts")) == (201, 200_000)
     busy = BusyError("Too many uploads at once. Try again in 7 seconds.", retry_seconds=7)
@@ -77,7 +77,7 @@ def test_an_upload_beyond_the_queue_is_told_to_come_back(client, monkeypatch):
             assert "Too many uploads at once. Try again in 7 seconds." in answer.text
 
 
-def test_the_client_sends_an_upload_again_when_it_is_told_to(tmp_path, monkeypatch):
+def test_client_retries_rejected_upload(tmp_path, monkeypatch):
     bodies = []
 
     def answer(request):
@@ -102,5 +102,5 @@ def test_the_client_sends_an_upload_again_when_it_is_told_to(tmp_path, monkeypat
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_readers_are_answered_while_sixty_writers_wait_for_a_locked_database(empty_dashboard):
+def test_readers_are_served_while_sixty_writers_wait(empty_dashboard):
     read_while_writers_wait(empty_dashboard, seconds=4)

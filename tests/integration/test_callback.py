@@ -62,7 +62,7 @@ def by_layer(ended):
     return {measure: entry["values"] for measure, entry in ended["by_layer"].items()}
 
 
-def test_a_callback_that_sees_a_second_training_begins_a_second_run_with_nothing_of_the_first(server, trainer):
+def test_second_training_begins_independent_run(server, trainer):
     callback = IsoscopeCallback("e", dataset="d", model="m", metric="accuracy", url=server.url)
     runs, arguments = [], {"eval_strategy": "steps", "eval_steps": 2, "logging_strategy": "steps", "logging_steps": 1}
     for seed, metric in ((0, {"accuracy": 0.25, "rougeL": 0.5}), (1, {"accuracy": 0.75})):
@@ -76,7 +76,7 @@ def test_a_callback_that_sees_a_second_training_begins_a_second_run_with_nothing
     assert [step["step"] for step in steps(server)] == [1, 2, 1, 2]
 
 
-def test_a_training_that_is_stopped_early_is_looked_at_where_it_ended(server, callback, trainer):
+def test_early_stop_is_measured_at_last_step(server, callback, trainer):
     trained = trainer(callback, StopAt(7), max_steps=20)
     trained.train()
     trained.evaluate()
@@ -89,7 +89,7 @@ def test_a_training_that_is_stopped_early_is_looked_at_where_it_ended(server, ca
     assert ended["by_layer"]["mean_cosine"]["reasons"] == [None]
 
 
-def test_where_the_best_model_is_loaded_its_layers_and_its_metrics_are_reported(server, callback, trainer):
+def test_best_model_reports_its_layers_and_metrics(server, callback, trainer):
     values = iter([0.9, 0.2, 0.1])
     common = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
     best = {"load_best_model_at_end": True, "metric_for_best_model": "accuracy"}
@@ -101,7 +101,7 @@ def test_where_the_best_model_is_loaded_its_layers_and_its_metrics_are_reported(
     assert (ended["metrics"], ended["notes"]) == ({"accuracy": 0.9}, [])
 
 
-def test_a_script_that_ends_without_a_last_evaluation_says_of_which_step_its_metrics_are(server, callback, trainer):
+def test_missing_final_evaluation_is_noted_with_step(server, callback, trainer):
     trainer(callback, StopAt(3), max_steps=20, eval_strategy="steps", eval_steps=2).train()
     assert server.bodies("finish") == []
     callback.run._end_at_exit()
@@ -111,7 +111,7 @@ def test_a_script_that_ends_without_a_last_evaluation_says_of_which_step_its_met
     assert by_layer(ended) == layers(server)[3]
 
 
-def test_at_the_end_of_the_process_a_callback_waits_no_longer_than_a_loop_does(server, callback, trainer, monkeypatch):
+def test_exit_hook_of_callback_has_timeout_of_loop(server, callback, trainer, monkeypatch):
     trainer(callback, max_steps=1).train()
     waited = []
     monkeypatch.setattr(callback.run, "finish", lambda *_, timeout, **__: waited.append(timeout))
@@ -119,7 +119,7 @@ def test_at_the_end_of_the_process_a_callback_waits_no_longer_than_a_loop_does(s
     assert waited == [SECONDS_AT_EXIT]
 
 
-def test_a_training_that_is_resumed_is_a_second_run_from_where_it_goes_on(server, callback, trainer, tmp_path):
+def test_resumed_training_is_second_run(server, callback, trainer, tmp_path):
     trainer(callback, StopAt(2), max_steps=6, save_strategy="steps", save_steps=2).train()
     again = trainer(callback, max_steps=6)
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
@@ -129,7 +129,7 @@ def test_a_training_that_is_resumed_is_a_second_run_from_where_it_goes_on(server
     assert [body["metrics"] for body in server.bodies("finish")] == [{}, {"accuracy": 0.5}]
 
 
-def test_a_training_whose_run_is_cancelled_stops_where_that_is_wished(server, callback, trainer):
+def test_cancelled_run_stops_training_if_requested(server, callback, trainer):
     gone = {"detail": "It is cancelled.", "field": "status"}
     server.answer = lambda path, _: (409, gone) if path == "steps" else (200, {})
     trained = trainer(callback, max_steps=5000)
@@ -139,7 +139,7 @@ def test_a_training_whose_run_is_cancelled_stops_where_that_is_wished(server, ca
     assert server.bodies("finish") == []
 
 
-def test_a_run_that_is_refused_for_another_reason_is_not_cancelled(server, trainer):
+def test_other_refusals_do_not_cancel_training(server, trainer):
     for status, field in ((404, None), (409, None), (422, "status")):
         problem = {"detail": "There is none that could be cancelled.", "field": field}
         server.answer = lambda *_, answer=(status, problem): answer

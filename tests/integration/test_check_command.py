@@ -28,7 +28,7 @@ def check(folder, name, *options):
     return main(["check", str(folder / f"{name}.npy"), *map(str, options)])
 
 
-def test_a_healthy_file_and_another_sample_have_no_findings_but_drift_has(files, capsys):
+def test_only_drifted_file_has_findings(files, capsys):
     assert check(files, "first", "--fail-on", "note") == 0
     assert "Nothing found." in capsys.readouterr().out
     assert check(files, "first", "--json") == 0
@@ -42,7 +42,7 @@ def test_a_healthy_file_and_another_sample_have_no_findings_but_drift_has(files,
     assert 0.05 < drift["effect"]["after"] < 1
 
 
-def test_the_exit_code_tells_findings_of_a_level_and_the_table_rows_effect_and_advice(files, capsys):
+def test_fail_on_sets_exit_code_and_table_lists_advice(files, capsys):
     for level, code in (("note", 1), ("warning", 1), ("error", 0)):
         assert check(files, "wrong", "--fail-on", level, "--json") == code
         (finding,) = json.loads(capsys.readouterr().out)["findings"]
@@ -55,7 +55,7 @@ def test_the_exit_code_tells_findings_of_a_level_and_the_table_rows_effect_and_a
         assert words in out
 
 
-def test_rows_in_both_are_known_by_their_order_or_their_names(files, tmp_path, capsys):
+def test_baseline_rows_match_by_order_or_name(files, tmp_path, capsys):
     assert check(files, "first", "--baseline", files / "wrong.npy", "--same-rows", "--fail-on", "note") == 0
     x = np.load(files / "first.npy")
     for name, order in (("old", np.arange(600)), ("new", np.random.default_rng(1).permutation(600))):
@@ -69,7 +69,7 @@ def test_rows_in_both_are_known_by_their_order_or_their_names(files, tmp_path, c
     assert (drift["slug"], drift["effect"]["measure"]) == ("drift", "top10_kept")
 
 
-def test_what_cannot_be_read_ends_with_2_and_says_what_to_do(files, monkeypatch, capsys):
+def test_unreadable_input_exits_with_2_and_advice(files, monkeypatch, capsys):
     for name, options, words in (
         ("missing", (), ("missing.npy", "name a file")),
         ("first", ("--baseline", files / "narrow.npy"), ("8 dimensions", "--same-rows")),
@@ -80,11 +80,11 @@ def test_what_cannot_be_read_ends_with_2_and_says_what_to_do(files, monkeypatch,
         assert [word for word in words if word not in error] == []
     opened = Path.open
 
-    def refused(path, *arguments, **options):
+    def deny_first(path, *arguments, **options):
         if path.name == "first.npy":
             raise PermissionError(13, "Permission denied", str(path))
         return opened(path, *arguments, **options)
 
-    monkeypatch.setattr(Path, "open", refused)
+    monkeypatch.setattr(Path, "open", deny_first)
     assert check(files, "first") == 2
     assert "first.npy cannot be read: Permission denied. Check its permissions." in capsys.readouterr().err

@@ -17,7 +17,7 @@ VECTORS = "/api/embeddings/{embedding_id}"
 TRIALS = f"{VECTORS}/postprocessings"
 TRIAL = f"{TRIALS}/{{postprocessing_id}}"
 TASK = "/api/tasks/{task_id}"
-# Each operation of the API with the call that asks for it. A route that is added wants a method, and a line here.
+# Each operation of the API with the call that requests it. A new route needs a client method and a line here.
 CALLS = {
     ("GET", "/api/embeddings"): lambda i, _: i.embeddings(),
     ("POST", "/api/embeddings"): lambda i, file: i.upload(file),
@@ -160,13 +160,13 @@ def files(tmp_path, cloud):
     return tmp_path
 
 
-def template_of(method, path, keys):
-    """The operation that a request is of: the one with the fewest places that may be anything."""
+def match_operation(method, path, keys):
+    """Return the operation that a request matches, preferring fewer path parameters."""
     fitting = [key for key in keys if key[0] == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", key[1]), path)]
     return min(fitting, key=lambda key: key[1].count("{"))
 
 
-def status_of(call, *arguments):
+def call_status(call, *arguments):
     try:
         call(*arguments)
     except RefusedError as refused:
@@ -174,25 +174,25 @@ def status_of(call, *arguments):
     return 200
 
 
-def test_each_operation_of_the_api_is_asked_for_by_a_method(isoscope, settings, files, monkeypatch):
+def test_every_api_operation_has_client_method(isoscope, settings, files, monkeypatch):
     paths = create_app(settings).openapi()["paths"]
     operations = [(method.upper(), path) for path, methods in paths.items() for method in methods]
     assert sorted(set(operations) - set(CALLS)) == []
     requested = []
     send = httpx2.Client.send
 
-    def noted(client, request, **arguments):
+    def record_request(client, request, **arguments):
         requested.append((request.method, request.url.path))
         return send(client, request, **arguments)
 
-    monkeypatch.setattr(httpx2.Client, "send", noted)
+    monkeypatch.setattr(httpx2.Client, "send", record_request)
     for operation in operations:
         requested.clear()
-        status = status_of(CALLS[operation], isoscope, files / "x.npy")
-        assert (template_of(*requested[0], operations), status in {200, 404, 415, 422}) == (operation, True)
+        status = call_status(CALLS[operation], isoscope, files / "x.npy")
+        assert (match_operation(*requested[0], operations), status in {200, 404, 415, 422}) == (operation, True)
 
 
-def test_what_is_uploaded_is_measured_and_told_as_numbers(isoscope, files, work, cloud):
+def test_upload_returns_scores(isoscope, files, work, cloud):
     sent = []
     draft = isoscope.upload(files / "x.npy", name="Cloud", progress=sent.append)
     assert sum(sent) >= (files / "x.npy").stat().st_size
@@ -205,14 +205,14 @@ def test_what_is_uploaded_is_measured_and_told_as_numbers(isoscope, files, work,
     assert sorted(path.name for path in files.glob("*.part")) == []
 
 
-def test_file_that_is_only_called_train_is_named_by_its_folder(isoscope, files):
+def test_file_called_train_is_named_by_folder(isoscope, files):
     (files / "RTE").mkdir()
     train = (files / "rows.tsv").rename(files / "RTE" / "train.tsv")
     assert isoscope.upload_dataset(train, train)["name"] == "RTE"
     assert isoscope.upload_texts(train)["name"] == "RTE"
 
 
-def test_a_sweep_of_a_file_is_of_the_data_set_that_is_named(isoscope, files):
+def test_sweep_file_uses_named_data_set(isoscope, files):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
     yaml = files / "sweep.yaml"
     yaml.write_text("model: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\nlambdas: [1e-1]\n")
@@ -233,18 +233,18 @@ def test_a_sweep_of_a_file_is_of_the_data_set_that_is_named(isoscope, files):
         isoscope.sweep(yaml, dataset="Others")
 
 
-def test_where_none_answers_the_sentence_says_which_address_and_what_to_do():
+def test_unreachable_dashboard_error_names_address_and_remedy():
     port = free_port()
-    with Isoscope(f"http://127.0.0.1:{port}") as nobody, pytest.raises(UnavailableError) as away:
-        nobody.health()
-    assert str(away.value).startswith(f"No Isoscope answers at http://127.0.0.1:{port} (")
-    assert str(away.value).endswith("Start it with isoscope serve, or name another by --url or ISOSCOPE_URL.")
+    with Isoscope(f"http://127.0.0.1:{port}") as isoscope, pytest.raises(UnavailableError) as error:
+        isoscope.health()
+    assert str(error.value).startswith(f"No Isoscope answers at http://127.0.0.1:{port} (")
+    assert str(error.value).endswith("Start it with isoscope serve, or name another by --url or ISOSCOPE_URL.")
     for url in ("127.0.0.1:8000", "file:///etc/passwd"):
         with pytest.raises(IsoscopeError, match="Expected the address of a dashboard such as"):
             Isoscope(url)
 
 
-def test_address_and_token_come_from_the_environment(context, monkeypatch):
+def test_client_reads_address_and_token_from_environment(context, monkeypatch):
     token = "a-secret-of-many-letters"
     monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
     settings = Settings(
@@ -261,7 +261,7 @@ def test_address_and_token_come_from_the_environment(context, monkeypatch):
             assert connected.runs() == []
 
 
-def test_what_cannot_be_sent_or_kept_is_told_by_a_sentence(isoscope, files):
+def test_client_explains_bad_files_and_refusals(isoscope, files):
     for call, sentence in (
         (lambda i, _: i.upload(), "Expected a file of embeddings: name one."),
         (lambda i, f: i.upload(f / "none.npy"), "none.npy cannot be read: No such file or directory."),

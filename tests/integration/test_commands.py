@@ -22,8 +22,8 @@ def files(tmp_path, cloud):
 
 
 @contextmanager
-def working_on_imports(context):
-    """Do the jobs of imports meanwhile, as a worker would."""
+def processing_imports(context):
+    """Process import jobs in a thread, as a worker would."""
     stop = Event()
 
     def work():
@@ -37,7 +37,7 @@ def working_on_imports(context):
     thread.join()
 
 
-def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, files, isoscope, context, monkeypatch):
+def test_sweep_runs_export_and_import_commands(typed, files, isoscope, context, monkeypatch):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
     code, out, _ = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--name", "First")
     launched = isoscope.experiments()[0]
@@ -57,8 +57,8 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     code, out, _ = typed("import", files / "first.zip", "--no-wait")
     assert (code, out) == (0, f"first.zip: {isoscope.url}/imports/{isoscope.imports()[0]['id']}\n")
     isoscope.cancel_import(isoscope.imports()[0])
-    finish_imports(context)  # or the file might be let go of while it is sent again
-    with working_on_imports(context):
+    finish_imports(context)  # or the file might be released while it is sent again
+    with processing_imports(context):
         code, out, err = typed("import", files / "first.zip")
     assert err == "No worker is running. The import waits until one starts.\n"
     back = isoscope.experiments()[0]
@@ -71,10 +71,10 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     searched = {"runs": [{"status": "finished"}, {"status": "pruned"}], "held": None}
     monkeypatch.setattr(Isoscope, "wait", lambda *_: searched)
     code, out, _ = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--wait")
-    assert (code, out) == (0, "1 finished, 1 pruned\n"), "a search gives some of its runs up"
+    assert (code, out) == (0, "1 finished, 1 pruned\n")
 
 
-def test_an_experiment_is_exported_by_a_name_that_no_other_has(typed, files, isoscope):
+def test_export_accepts_unique_name(typed, files, isoscope):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
     first, second = (isoscope.sweep(files / "sweep.yaml", dataset="Rows")["id"] for _ in range(2))
     sweep = isoscope.sweep({**isoscope.request(first), "name": 'I-STAR "on" agreement'})
@@ -90,7 +90,7 @@ def test_an_experiment_is_exported_by_a_name_that_no_other_has(typed, files, iso
     assert "There is no experiment 'I-STAR' on http://" in typed("export", "I-STAR")[2]
 
 
-def test_a_number_beyond_its_bounds_is_refused_at_its_field(typed, files, isoscope):
+def test_sweep_rejects_numbers_out_of_bounds_and_plans(typed, files, isoscope):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
     for wrong, sentence in (
         ("lambdas: [1e308]", "Expected lambdas.0 up to 1e+06"),
@@ -111,7 +111,7 @@ def test_a_number_beyond_its_bounds_is_refused_at_its_field(typed, files, isosco
     assert isoscope.experiments() == []
 
 
-def test_what_is_uploaded_can_be_waited_for_and_is_told_as_by_isoscope_score(typed, files, work, isoscope, monkeypatch):
+def test_upload_waits_and_prints_table_of_score_command(typed, files, work, isoscope, monkeypatch):
     code, out, _ = typed("upload", files / "x.npy", "--name", "Cloud", "--draft", "--json")
     draft = json.loads(out)
     assert (code, draft["name"], draft["status"]) == (0, "Cloud", "inspecting")
@@ -130,7 +130,7 @@ def test_what_is_uploaded_can_be_waited_for_and_is_told_as_by_isoscope_score(typ
     assert sum(" (SE " in line for line in measured) > 5
 
 
-def test_texts_are_planned_and_launched_by_the_likeliest_column(typed, files, isoscope):
+def test_encode_uses_likeliest_text_column(typed, files, isoscope):
     model = ("--model", "all-MiniLM-L6-v2")
     code, out, _ = typed("encode", files / "rows.tsv", *model, "--pooling=first", "--layers=0,6", "--plan")
     assert (code, "layers: 2" in out.strip().split(", ")) == (0, True)
@@ -141,7 +141,7 @@ def test_texts_are_planned_and_launched_by_the_likeliest_column(typed, files, is
     assert (config["text_columns"], config["label_column"], config["max_rows"]) == (["sentence"], "label", None)
 
 
-def test_a_misuse_is_a_sentence_and_an_exit_code(typed):
+def test_misuse_prints_sentence_and_exit_code(typed):
     nobody = f"http://127.0.0.1:{free_port()}"
     for words, sentence in (
         (("sweep", "none.yaml"), "none.yaml cannot be read: No such file or directory.\n"),

@@ -23,7 +23,7 @@ def query(ids, **parameters):
     return urlencode([("id", row_id) for row_id in ids] + list(parameters.items()))
 
 
-def test_the_api_answers_values_and_differences_to_the_first(client, pair):
+def test_api_returns_values_and_differences_to_first(client, pair):
     answer = client.get(f"/api/compare?{query(pair)}").json()
     assert [embedding["name"] for embedding in answer["embeddings"]] == ["first", "<second>"]
     assert answer["cautions"] == []
@@ -55,7 +55,7 @@ def test_the_api_answers_values_and_differences_to_the_first(client, pair):
     assert (lines[3]["measure"], lines[3]["difference"], lines[3]["low"]) == ("stable_rank", "1.0", "")
 
 
-def test_the_page_says_in_words_what_differs(client, pair):
+def test_page_says_which_measures_differ(client, pair):
     page = " ".join(client.get(f"/compare?{query(pair)}").text.split())
     assert '+0.200 <small>(+0.0741 to +0.326)</small></span> <small class="apart">differs</small>' in page
     assert '+0.0100 <small>(−0.0256 to +0.0456)</small></span> <small class="">may be equal</small>' in page
@@ -67,7 +67,7 @@ def test_the_page_says_in_words_what_differs(client, pair):
     assert f'href="/compare?{query(pair[:1])}">remove<span class="sr"> <second>' in text
 
 
-def test_only_what_differs_is_shown_where_that_is_asked_for(client, context, pair):
+def test_filter_shows_only_differing_measures(client, context, pair):
     table = client.get(f"/compare?{query(pair, show='differing')}").text.partition('id="comparison"')[2]
     assert "/measures#isoscore_unbiased" in table
     assert "/measures#mean_cosine" not in table
@@ -83,7 +83,7 @@ def test_only_what_differs_is_shown_where_that_is_asked_for(client, context, pai
     assert "show no difference between" not in page
 
 
-def test_the_projection_is_left_to_its_own_page_and_files_read_what_they_show(client, context, pair):
+def test_projection_is_loaded_only_on_request(client, context, pair):
     cloud = {"n": 2, "x": [0.0, 1.0], "y": [0.0, 1.0], "shares": [0.5, 0.25], "labels": None, "density": None}
     with context.sessions.begin() as session:
         session.add_all(FigureData(embedding_id=embedding_id, slug="projection", data=cloud) for embedding_id in pair)
@@ -102,7 +102,7 @@ def test_the_projection_is_left_to_its_own_page_and_files_read_what_they_show(cl
     assert len(plotted["data"]) >= 2
 
 
-def test_figures_are_of_the_measured(client, work):
+def test_figures_show_measured_embeddings(client, work):
     ids = [
         client.post("/api/embeddings?commit=auto", files={"file": ("x.csv", rows.encode())}).json()["id"]
         for rows in ("1,2\n3,4.5\n5,6\n7,7\n", "1,2.5\n3,1\n5,6\n7,7\n")
@@ -116,7 +116,7 @@ def test_figures_are_of_the_measured(client, work):
     assert client.get(f"/compare/figures/none.csv?{query(ids)}").status_code == 404
 
 
-def test_nothing_or_one_chosen_says_what_to_do_and_an_order_by_hand_stays(client, pair, context):
+def test_page_asks_for_two_embeddings_and_keeps_manual_order(client, pair, context):
     assert "Select two or more embeddings in the library" in client.get("/compare").text
     single_page = client.get(f"/compare?id={pair[0]}&id=").text
     assert "One is chosen." in single_page
@@ -137,7 +137,7 @@ def refusal(sentence):
     return {"detail": sentence, "field": "id", "errors": [{"field": "id", "detail": sentence}]}
 
 
-def test_two_to_two_hundred_can_be_compared(client):
+def test_compare_accepts_two_to_200_embeddings(client):
     for count in (0, 1, 201):
         ids = [str(i) for i in range(count)]
         for path in ("/api/compare", "/compare/measurements.csv", "/compare/figures/spectrum.csv"):
@@ -150,7 +150,7 @@ def test_two_to_two_hundred_can_be_compared(client):
     assert (answer.status_code, answer.json()) == (422, refusal(sentence))
 
 
-def test_what_cannot_be_compared_is_told(client, context, pair):
+def test_compare_rejects_duplicates_unknown_ids_and_drafts(client, context, pair):
     draft = add_embedding(context, "a draft", status=EmbeddingStatus.DRAFT)
     for path in ("/compare", "/api/compare"):
         for second_id, status, sentence in (
@@ -163,7 +163,7 @@ def test_what_cannot_be_compared_is_told(client, context, pair):
 
 
 @pytest.mark.both_databases
-def test_layers_are_offered_below_all_others_under_their_encoding(client, context, pair):
+def test_layers_are_grouped_by_encoding_below_uploads(client, context, pair):
     with context.sessions.begin() as session:
         session.merge(StoredFile(sha256="0" * 64, size_bytes=1))
         session.flush()

@@ -1,4 +1,4 @@
-"""What the runs of a sweep say: page, API and figure, with predictions by row."""
+"""The conclusion of a sweep: page, API and figure, with predictions by row."""
 
 import csv
 import html
@@ -20,15 +20,14 @@ LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept():
-    """Each test computes its own."""
+def empty_caches():
     for cache in (conclusion._fact_cache, conclusion._evidence_cache, conclusion._pooled_cache):
         cache._entries.clear()
         cache._size = 0
 
 
 def sweep(context, gains, seeds=3, predicted=True, metric="accuracy"):
-    """Runs at these λ, which answer rightly so many more of the same rows than λ = 0 does."""
+    """Add runs at these λ; gain is their share of additional right rows over λ = 0."""
     random = np.random.default_rng(0)
     hard, right = random.random(ROWS), random.integers(0, 2, ROWS)
     runs, stored = [], []
@@ -57,7 +56,7 @@ def page(client, experiment):
     return " ".join(html.unescape(every_tab(client, f"/experiments/{experiment}").text).split())
 
 
-def test_api_page_and_figure_tell_a_relation_a_verdict_for_each_setting_and_which_number_to_quote(client, context):
+def test_api_page_and_figure_agree_on_conclusion(client, context):
     experiment = sweep(context, GAINS)
     result = client.get(f"/api/experiments/{experiment}/conclusion").json()
     relation = result["relation"]
@@ -80,7 +79,7 @@ def test_api_page_and_figure_tell_a_relation_a_verdict_for_each_setting_and_whic
         assert (difference["p_adjusted"] <= 0.05) == (difference["low"] > 0 or difference["high"] < 0)
         assert difference["low"] <= difference["pooled_low"]
     assert "3 seeds × 300 validation rows" in by_lam[1.0]["quote"]
-    assert any("Quote the difference" in difference for difference in result["sentences"])
+    assert any("Quote the difference" in sentence for sentence in result["sentences"])
     text = page(client, experiment)
     for sentence in (*result["sentences"], *result["methods"], *result["notes"], *result["cautions"]):
         assert sentence in text
@@ -96,7 +95,7 @@ def test_api_page_and_figure_tell_a_relation_a_verdict_for_each_setting_and_whic
 
 
 @pytest.mark.parametrize("metric", ["f1", "matthews"])
-def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too(client, context, metric):
+def test_f1_and_matthews_have_row_errors(client, context, metric):
     from sklearn.metrics import f1_score, matthews_corrcoef  # noqa: PLC0415
 
     experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric=metric)
@@ -109,18 +108,18 @@ def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too(client, co
     assert (difference["method"], difference["verdict"]) == ("seeds and rows", "better")
 
 
-def test_without_predictions_that_give_the_performance_the_verdict_is_of_seeds_and_that_is_said(client, context):
+def test_verdict_without_matching_predictions_uses_seeds(client, context):
     experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric="matthews")
     result = client.get(f"/api/experiments/{experiment}/conclusion").json()
     assert result["differences"][0]["method"] == "seeds"
-    assert any("do not give the logged performance" in difference for difference in result["methods"])
+    assert any("do not give the logged performance" in sentence for sentence in result["methods"])
     result = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
     assert {(difference["method"], difference["rows"]) for difference in result["differences"]} == {("seeds", None)}
-    assert any("on these validation rows" in difference for difference in result["sentences"])
+    assert any("on these validation rows" in sentence for sentence in result["sentences"])
 
 
-def test_a_collapsed_setting_is_said_first_on_page_and_api(client, context):
-    """Accuracy .51 against .69 in every seed was called no difference."""
+def test_collapsed_setting_comes_first(client, context):
+    """Regression: accuracy .51 against .69 in every seed was called no difference."""
     experiment = sweep(context, {-1.0: 0.0, 0.0: 0.0, 1.0: 0.0})
     with context.sessions.begin() as session:
         for run in session.query(Run).where(Run.experiment_id == experiment, Run.lam == -1.0):
@@ -132,9 +131,9 @@ def test_a_collapsed_setting_is_said_first_on_page_and_api(client, context):
             )
             run.performance = float((stored.reference == predicted_labels).mean())
     result = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    assert [
-        (difference["label"], difference["collapsed"], difference["seeds"]) for difference in result["collapsed"]
-    ] == [("λ = −1", 3, 3)]
+    assert [(setting["label"], setting["collapsed"], setting["seeds"]) for setting in result["collapsed"]] == [
+        ("λ = −1", 3, 3)
+    ]
     assert result["sentences"][0].startswith("Collapsed: λ = −1 (3 of 3 seeds)")
     assert "100% of the validation rows get the same prediction" in result["sentences"][0]
     assert {difference["label"]: difference["verdict"] for difference in result["differences"]} == {
@@ -148,7 +147,7 @@ def test_a_collapsed_setting_is_said_first_on_page_and_api(client, context):
     assert [line[:4] for line in table.splitlines() if "collapsed)" in line] == ["| −1"]
 
 
-def test_a_paper_prints_in_bold_only_what_a_verdict_calls_the_best_and_runs_that_diverged_are_named(client, context):
+def test_table_bolds_only_best_and_page_names_diverged_runs(client, context):
     experiment = sweep(context, GAINS)
     table = "/api/compare/runs/table?format=markdown&q=experiment%3D"
     bold = [line for line in client.get(table + experiment).text.splitlines() if "**" in line]
@@ -166,7 +165,7 @@ def test_a_paper_prints_in_bold_only_what_a_verdict_calls_the_best_and_runs_that
 
 
 @pytest.mark.both_databases
-def test_a_page_that_asks_again_reads_no_predictions(client, context):
+def test_conclusion_is_cached_until_runs_change(client, context):
     experiment = sweep(context, GAINS)
     path = f"/api/experiments/{experiment}/conclusion"
     first = client.get(path).json()
@@ -174,14 +173,14 @@ def test_a_page_that_asks_again_reads_no_predictions(client, context):
     statements = [statement for statement, _ in queries_of(context, lambda: answers.append(client.get(path).json()))]
     assert statements
     assert answers == [first]
-    assert not [difference for difference in statements if "run_predictions" in difference and "data" in difference]
+    assert not [sql for sql in statements if "run_predictions" in sql and "data" in sql]
     with context.sessions.begin() as session:
         session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0).update({"performance": 0.2})
     assert client.get(f"/api/experiments/{experiment}/conclusion").json() != first
 
 
 @pytest.mark.both_databases
-def test_over_several_data_sets_each_is_compared_within_itself(client, context):
+def test_conclusion_compares_within_data_sets(client, context):
     for _ in range(2):
         sweep(context, GAINS)
     result = client.get("/api/compare/runs/conclusion").json()["conclusion"]
@@ -189,5 +188,5 @@ def test_over_several_data_sets_each_is_compared_within_itself(client, context):
     assert result["pooled"]["relation"]["lambdas"] == [5, 5]
     assert result["pooled"]["relation"]["p"] < 0.001
     assert result["relation"]["lambdas"] == [5]
-    assert any("Over all 2 data sets" in difference for difference in result["sentences"])
+    assert any("Over all 2 data sets" in sentence for sentence in result["sentences"])
     assert "Over all 2 data sets" in " ".join(html.unescape(client.get("/compare/runs").text).split())

@@ -11,18 +11,18 @@ from tests.factories import add_embedding, add_encoding
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def offered(context, embedding_id):
+def list_source_names(context, embedding_id):
     return [name for _, name, _ in list_curve_sources(context, get_embedding(context, embedding_id))]
 
 
 @pytest.fixture
-def shelf(context):
-    """Two layers of one encoding, one of another, and three uploads; the ids of the first layer and an upload."""
+def library(context):
+    """Two layers of one encoding, one of another, three uploads; return ids of the first layer and an upload."""
     mine, other_encoding = add_encoding(context), add_encoding(context)
-    of_layers = {"pooling": Pooling.MEAN, "created_at": START}
-    layer = add_embedding(context, "layer 0", encoding_id=mine, layer=0, **of_layers)
-    add_embedding(context, "layer 1", encoding_id=mine, layer=1, **of_layers)
-    add_embedding(context, "of another", encoding_id=other_encoding, layer=0, **of_layers)
+    layer_fields = {"pooling": Pooling.MEAN, "created_at": START}
+    layer = add_embedding(context, "layer 0", encoding_id=mine, layer=0, **layer_fields)
+    add_embedding(context, "layer 1", encoding_id=mine, layer=1, **layer_fields)
+    add_embedding(context, "of another", encoding_id=other_encoding, layer=0, **layer_fields)
     for day in range(3):
         upload = add_embedding(context, f"upload {day}", created_at=START + timedelta(days=day))
     add_embedding(context, "wider", d=9)
@@ -32,14 +32,12 @@ def shelf(context):
 
 
 @pytest.mark.both_databases
-def test_layers_of_the_same_encoding_come_first_those_of_others_never_and_a_chosen_one_stays(
-    client, context, shelf, monkeypatch
-):
-    layer, upload = shelf
-    assert offered(context, layer) == ["layer 1", "upload 2", "upload 1", "upload 0"]
-    assert offered(context, upload) == ["upload 1", "upload 0"]
+def test_sources_list_own_layers_first_and_keep_chosen(client, context, library, monkeypatch):
+    layer, upload = library
+    assert list_source_names(context, layer) == ["layer 1", "upload 2", "upload 1", "upload 0"]
+    assert list_source_names(context, upload) == ["upload 1", "upload 0"]
     monkeypatch.setattr(zeta_curves, "MAX_CHOICES", 2)
-    assert offered(context, shelf[0]) == ["layer 1", "upload 2"]
+    assert list_source_names(context, library[0]) == ["layer 1", "upload 2"]
     curve = ZetaCurve(embedding_id=upload, source="embedding", source_id=layer, status=ResultStatus.QUEUED)
     with context.sessions.begin() as session:
         session.add(curve)

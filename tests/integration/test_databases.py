@@ -30,7 +30,7 @@ NUL = "a\0b"
 
 
 @pytest.mark.both_databases
-def test_an_address_or_a_form_with_nul_is_refused(client, pair):
+def test_nul_in_address_or_form_is_rejected(client, pair):
     for path in (
         "/embeddings/%00", "/api/embeddings/a%00b", "/runs/%00/figures/loss.csv", "/api/nowhere?source=%00",
         "/embeddings/x?source=a%00b", "/experiments/new?dataset_id=%00",
@@ -46,7 +46,7 @@ def test_an_address_or_a_form_with_nul_is_refused(client, pair):
 
 
 @pytest.mark.both_databases
-def test_an_id_or_a_seed_that_no_row_can_have_is_refused_in_a_body_too(client, context, pair):
+def test_impossible_id_or_seed_in_body_is_rejected(client, context, pair):
     for text in (NUL, "\ud800"):
         body = f'{{"source_id": {json_text(text)}}}'
         assert client.post(f"/api/embeddings/{pair[0]}/curves/zeta", content=body, headers=JSON).status_code == 422
@@ -60,23 +60,23 @@ def test_an_id_or_a_seed_that_no_row_can_have_is_refused_in_a_body_too(client, c
 
 
 @pytest.mark.both_databases
-def test_a_curve_that_is_asked_for_twice_at_once_is_one_and_computed_again_if_it_failed(context, pair):
-    curves = at_once(lambda: request_zeta_curve(context, *pair))
+def test_concurrent_requests_share_curve_and_retry_failed_one(context, pair):
+    curves = call_concurrently(lambda: request_zeta_curve(context, *pair))
     first = curves[0].id
     assert {curve.id for curve in curves} == {first}
     assert context.queue.list_active() == {Job(job_kinds.CURVE, first).workflow_id}
     with context.sessions.begin() as session:
         curve = session.query(ZetaCurve).one()
         curve.status, curve.error, curve.attempts = ResultStatus.FAILED, "no memory", 5
-    again = at_once(lambda: request_zeta_curve(context, *pair))[0]
+    again = call_concurrently(lambda: request_zeta_curve(context, *pair))[0]
     assert (again.id, again.status, again.error, again.attempts) == (first, ResultStatus.QUEUED, None, 0)
     assert context.queue.list_active() == {Job(job_kinds.CURVE, first).workflow_id}
 
 
 @pytest.mark.both_databases
-def test_the_same_bytes_uploaded_at_once_are_kept_once_and_go_with_the_last(context):
+def test_concurrent_uploads_share_file_until_last_is_released(context):
     content = npy(np.eye(3))
-    embeddings = at_once(lambda: create_embedding(context, [Incoming(BytesIO(content), "x.npy")]))
+    embeddings = call_concurrently(lambda: create_embedding(context, [Incoming(BytesIO(content), "x.npy")]))
     assert len({embedding.files[0].file_sha256 for embedding in embeddings}) == 1
     with context.sessions.begin() as session:
         assert session.query(StoredFile).count() == 1
@@ -98,7 +98,7 @@ def test_the_same_bytes_uploaded_at_once_are_kept_once_and_go_with_the_last(cont
 
 
 @pytest.mark.both_databases
-def test_what_is_deleted_while_it_is_referred_to_is_a_conflict(context, client, pair, monkeypatch, caplog):
+def test_concurrent_deletion_is_conflict(context, client, pair, monkeypatch, caplog):
     def delete_first(*_: object, **__: object) -> None:
         with context.sessions.begin() as session:
             session.add(ZetaCurve(embedding_id="gone", source="sample"))
@@ -111,7 +111,7 @@ def test_what_is_deleted_while_it_is_referred_to_is_a_conflict(context, client, 
 
 
 class TestPostgreSQL:
-    def test_while_it_is_away_requests_are_answered_with_a_sentence(self, tmp_path, caplog):
+    def test_unreachable_database_returns_503(self, tmp_path, caplog):
         away = Settings(data_dir=tmp_path, database_url="postgresql://isoscope:secret@127.0.0.1:1/isoscope")
         with TestClient(create_app(away), base_url="http://localhost") as client:
             answer = client.get("/api/embeddings")
@@ -124,7 +124,7 @@ class TestPostgreSQL:
         assert "isoscope:***@127.0.0.1" in str(refused.value)
         assert "secret" not in str(refused.value)
 
-    def test_while_the_job_engine_s_is_away_rows_are_kept_for_the_reconciler(self, tmp_path, caplog):
+    def test_unreachable_queue_database_leaves_rows_to_reconciler(self, tmp_path, caplog):
         away = Settings(data_dir=tmp_path, queue_url="postgresql://isoscope:secret@127.0.0.1:1/queue")
         engine = create_database_engine(away.database)
         upgrade(engine)
@@ -140,12 +140,12 @@ class TestPostgreSQL:
         assert f"the job engine's database does not answer; {job} has to wait: connection failed" in caplog.text
         assert "secret" not in caplog.text
 
-    def test_a_worker_that_is_started_before_the_tables_are_made_says_so(self, empty_postgresql_url, tmp_path):
+    def test_worker_names_missing_tables(self, empty_postgresql_url, tmp_path):
         ended = start_worker(tmp_path, empty_postgresql_url)
         assert ended.returncode == 1
         assert ended.stderr.endswith("has no tables yet. Run: isoscope migrate\n")
 
-    def test_a_worker_refuses_a_slot_that_another_machine_holds(self, postgresql_url, tmp_path):
+    def test_worker_refuses_slot_held_by_other_machine(self, postgresql_url, tmp_path):
         settings = Settings(database_url=postgresql_url)
         with psycopg.connect(settings.queue, autocommit=True) as connection:
             connection.execute("select pg_advisory_lock(hashtextextended('isoscope:lab-7/cpu', 0))")
@@ -174,8 +174,8 @@ def pair(context):
     return [add_embedding(context, contents=[b"x"], d=3) for _ in range(2)]
 
 
-def at_once(call):
-    """What each of four calls at one moment returned."""
+def call_concurrently(call):
+    """Return the results of four simultaneous calls."""
     barrier = Barrier(4)
 
     def wait_and_call(_: int):

@@ -25,7 +25,7 @@ def first_texts(context, dataset_id):
     return [part.columns["sentence"][0] for part in parts]
 
 
-def test_the_reading_taken_is_said_and_the_other_is_one_click_away(client, context):
+def test_page_names_quoting_and_switches_it(client, context):
     dataset = upload(client).json()
     assert dataset["quoting"] == {"train": "quoted", "validation": "quoted"}
     assert dataset["columns"][0]["examples"][0] == 'When was the "X" period 0?'
@@ -43,7 +43,7 @@ def test_the_reading_taken_is_said_and_the_other_is_one_click_away(client, conte
     assert first_texts(context, dataset["id"]) == ['"When was the ""X"" period 0?"'] * 2
 
 
-def test_a_run_reads_what_was_described(client, context):
+def test_run_reads_detected_quoting(client, context):
     dataset = upload(client, validation=PAIRS).json()
     assert dataset["quoting"]["validation"] == "quoted"
     assert first_texts(context, dataset["id"]) == ['When was the "X" period 0?', "Yes."]
@@ -56,7 +56,7 @@ def test_a_run_reads_what_was_described(client, context):
     assert "Read quotes" not in client.get(f"/datasets/{dataset['id']}").text
 
 
-def test_a_reading_is_chosen_at_upload_and_an_encoding_of_its_texts_reads_them_likewise(client, context):
+def test_upload_sets_quoting_and_encoding_inherits_it(client, context):
     dataset = upload(client, PAIRS, PAIRS, quoting="quoted").json()
     assert dataset["quoting"] == {"train": "quoted", "validation": "quoted"}
     assert first_texts(context, dataset["id"]) == ["Yes.", "Yes."]
@@ -73,7 +73,7 @@ def test_a_reading_is_chosen_at_upload_and_an_encoding_of_its_texts_reads_them_l
             assert session.get(Encoding, encoding["id"]).quoting == reading
 
 
-def test_rows_that_are_divided_are_read_in_the_same_way(client, context):
+def test_split_parts_share_quoting(client, context):
     part = "sentence\tlabel\tpart\n" + "".join(
         f'"a ""film"" {i}"\t{i % 2}\t{"dev" if i > 5 else "train"}\n' for i in range(8)
     )
@@ -97,7 +97,7 @@ def refuse(client, dataset, sentence, quoting="text"):
     assert sentence in refused.json()["detail"]
 
 
-def test_what_an_experiment_has_read_is_not_read_otherwise(client, context):
+def test_quoting_is_fixed_once_experiment_used_data_set(client, context):
     dataset = upload(client).json()
     with context.sessions.begin() as session:
         session.add(Experiment(name="e", dataset_id=dataset["id"], config=SHARED))

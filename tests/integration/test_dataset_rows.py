@@ -10,7 +10,7 @@ def upload(client, train=TRAIN, validation=VALIDATION):
     return client.post("/api/datasets", files=files).json()
 
 
-def test_classes_lengths_and_the_trivial_predictor_are_told(client):
+def test_page_shows_classes_lengths_and_trivial_predictor(client):
     dataset = upload(client)
     text, label = dataset["columns"]
     assert (label["values"], label["train_counts"], label["validation_counts"]) == (["no", "yes"], [10, 30], [5, 5])
@@ -32,7 +32,7 @@ def test_classes_lengths_and_the_trivial_predictor_are_told(client):
     assert client.get(f"{dataset_url}/figures/classes.json").json()["data"][0]["y"] == [0.25, 0.75]
 
 
-def test_validation_rows_of_an_unknown_class_of_one_alone_or_scores(client):
+def test_unknown_class_single_class_and_scores(client):
     dataset = upload(client, validation=VALIDATION + "".join(f"strange words {i}\tother\n" for i in range(10)))
     rows = client.get(f"/datasets/{dataset['id']}/figures/classes.csv").text.splitlines()
     assert rows[1:] == ["no,10,0.25,5,0.25", "yes,30,0.75,5,0.25"]
@@ -48,7 +48,7 @@ def test_validation_rows_of_an_unknown_class_of_one_alone_or_scores(client):
     assert client.get(f"{dataset_url}/figures/classes.csv").status_code == 404
 
 
-def test_a_data_set_of_an_earlier_version_is_counted_when_asked(client, context):
+def test_uncounted_data_set_is_counted_on_request(client, context):
     dataset = upload(client)
     dataset_url = f"/datasets/{dataset['id']}"
     with context.sessions.begin() as session:
@@ -63,7 +63,7 @@ def test_a_data_set_of_an_earlier_version_is_counted_when_asked(client, context)
     assert "Count them now" not in client.get(dataset_url).text
 
 
-def test_the_rows_of_the_hub_are_not_here_to_be_counted_and_deleting_is_in_a_menu(client):
+def test_hub_data_set_cannot_be_counted(client):
     dataset_url = f"/datasets/{client.post('/api/datasets/hub', json={'name': 'sst2'}).json()['id']}"
     page = client.get(dataset_url).text
     assert "Count them now" not in page

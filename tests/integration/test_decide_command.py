@@ -21,14 +21,14 @@ SEARCHED = ("queries.jsonl", "--qrels", "qrels.tsv")
 
 
 @pytest.fixture(scope="module")
-def numbers():
+def hidden_task():
     return hidden_side(N, D, M)
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, numbers):
-    """BEIR's files of that task, and others of the same corpus; the working folder."""
-    corpus, queries, relevant = numbers
+def folder(tmp_path, monkeypatch, hidden_task):
+    """A working folder with BEIR files of the task and others of the same corpus."""
+    corpus, queries, relevant = hidden_task
     rows = (
         {"_id": f"d{row}", "side": "ab"[int(x[1] > 0)], "all": "a", "home": f"h{row // 3}", "embedding": x.tolist()}
         for row, x in enumerate(corpus)
@@ -57,17 +57,17 @@ def decide(folder, capsys):
 
 
 @pytest.fixture
-def decided(decide):
-    def decided(*arguments):
+def decide_json(decide):
+    def decide_json(*arguments):
         printed, code = decide(*arguments, "--json")
         assert code == 0, printed.err
         return json.loads(printed.out)
 
-    return decided
+    return decide_json
 
 
-def test_the_document_of_queries(decided):
-    decision = decided("corpus.jsonl", "--queries", *SEARCHED)
+def test_json_of_query_task(decide_json):
+    decision = decide_json("corpus.jsonl", "--queries", *SEARCHED)
     assert list(decision) == [
         "task", "metric", "similarity", "n", "d", "parts", "variants", "baseline", "chosen", "smallest",
         "smallest_difference", "conclusion",
@@ -90,7 +90,7 @@ def test_the_document_of_queries(decided):
 
 @pytest.fixture
 def beir(folder):
-    """That task as a BEIR folder and zip file, beside vectors without ids."""
+    """The task as a BEIR folder and zip file, with vectors without ids."""
     scifact = folder / "scifact"
     (scifact / "qrels").mkdir(parents=True)
     for name, letter in (("corpus", "d"), ("queries", "q")):
@@ -104,11 +104,11 @@ def beir(folder):
 
 
 @pytest.mark.usefixtures("beir")
-def test_a_beir_folder_gives_qrels_and_ids(decide, decided, folder):
-    plain = decided("corpus.jsonl", "--queries", *SEARCHED)
+def test_beir_folder_provides_qrels_and_ids(decide, decide_json, folder):
+    plain = decide_json("corpus.jsonl", "--queries", *SEARCHED)
     searched = ("corpus.npy", "--queries", "queries.npy", "--qrels")
-    assert decided(*searched, "scifact") == decided(*searched, "scifact.zip")
-    assert decided(*searched, "scifact")["variants"][0] == plain["variants"][0]
+    assert decide_json(*searched, "scifact") == decide_json(*searched, "scifact.zip")
+    assert decide_json(*searched, "scifact")["variants"][0] == plain["variants"][0]
     printed, code = decide(*searched, "scifact", "--split", "test")
     assert code == 0
     assert "Judged by the split test of scifact. Others: dev; choose one by --split." in printed.out
@@ -124,18 +124,18 @@ def test_a_beir_folder_gives_qrels_and_ids(decide, decided, folder):
         assert (code, sentence in printed.err) == (1, True)
 
 
-def test_the_strong_direction_is_removed_for_neighbors_of_a_class(decided):
-    decision = decided("corpus.jsonl", "--labels", "side")
+def test_label_task_removes_strong_direction(decide_json):
+    decision = decide_json("corpus.jsonl", "--labels", "side")
     (removed,) = (variant for variant in decision["variants"] if variant["method"] == "all_but_the_top")
     assert (decision["task"], decision["metric"]) == ("labels", "knn_accuracy")
     assert removed["report"]["difference_low"] > 0
-    probed = decided("corpus.jsonl", "--labels", "side", "--metric", "probe_accuracy", "--groups", "home")
+    probed = decide_json("corpus.jsonl", "--labels", "side", "--metric", "probe_accuracy", "--groups", "home")
     assert probed["variants"][0]["report"]["value"] > decision["variants"][0]["report"]["value"]
     assert all(count % 3 == 0 for count in probed["parts"].values()), "groups of a column are never divided"
     assert sum(decision["parts"].values()) == sum(probed["parts"].values()) == N
 
 
-def test_pairs_are_correlated_by_rank(decide):
+def test_pair_task_uses_spearman(decide):
     ran = decide("corpus.jsonl", "--pairs", "pairs.csv", "--similarity", "dot", "--json")[0]
     assert "as it is" in ran.err, "the list is printed before it runs"
     decision = json.loads(ran.out)
@@ -145,8 +145,8 @@ def test_pairs_are_correlated_by_rank(decide):
     assert {variant["recall_of_exact"] for variant in decision["variants"]} == {None}
 
 
-def test_without_ground_truth_only_compression_is_judged_and_so_said(decide, decided):
-    decision = decided("corpus.npy")
+def test_missing_ground_truth_judges_compression_only(decide, decide_json):
+    decision = decide_json("corpus.npy")
     assert (decision["task"], decision["metric"]) == ("compression", "overlap@10")
     assert decision["n"] == N - N // 5
     assert decision["variants"][0]["report"]["value"] == 1
@@ -155,7 +155,7 @@ def test_without_ground_truth_only_compression_is_judged_and_so_said(decide, dec
     assert "only compression is judged" in printed
 
 
-def test_the_list_is_printed_alone(decide):
+def test_list_option_prints_variants_only(decide):
     printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--list")
     assert code == 0
     assert "0      64 bytes  as it is" in printed.out
@@ -170,7 +170,7 @@ def test_the_list_is_printed_alone(decide):
         assert decide("corpus.jsonl", "--labels", "side", "--similarity", similarity, "--list")[1] == 0
 
 
-def test_the_table_marks_what_is_claimed_and_tells_what_matches_nothing(decide, folder):
+def test_table_marks_claims_and_reports_unmatched_ids(decide, folder):
     lines = (folder / "qrels.tsv").read_text().splitlines()
     (folder / "qrels.tsv").write_text("\n".join([*lines[:101], "q101\tunknown\t1"]))
     printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--groups", "home")
@@ -183,13 +183,13 @@ def test_the_table_marks_what_is_claimed_and_tells_what_matches_nothing(decide, 
     assert lines[-1].startswith(("Keep the vectors as they are: nDCG@10 is ", "Remove ", "Whiten ", "Standardize: "))
 
 
-def test_the_map_is_written_with_the_lines_that_apply_it(decide, folder, numbers):
+def test_saved_map_comes_with_code_that_applies_it(decide, folder, hidden_task):
     printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--save-map", "best.safetensors", "--variant", "6")
     assert code == 0
     lines = printed.out[printed.out.index("import numpy") :]
     names: dict = {}
     exec(lines, names)
-    images = names["apply"](numbers[0])
+    images = names["apply"](hidden_task[0])
     np.testing.assert_allclose(np.linalg.norm(images, axis=1), 1, rtol=1e-6)
     with safe_open(folder / "best.safetensors", "np") as stored:
         assert stored.metadata()["similarity"] == "cosine"
@@ -226,8 +226,8 @@ BAD = [
 ]
 
 
-def test_bad_inputs_are_a_sentence_each(decide, folder, numbers, capsys):
-    corpus, queries, _ = numbers
+def test_bad_inputs_print_one_sentence(decide, folder, hidden_task, capsys):
+    corpus, queries, _ = hidden_task
     lines = (folder / "qrels.tsv").read_text().splitlines()
     for name, changed in {
         "other.tsv": [lines[0], *(f"x{line[1:]}" for line in lines[1:])],
@@ -255,7 +255,7 @@ def test_bad_inputs_are_a_sentence_each(decide, folder, numbers, capsys):
         assert f"argument {option}: expected" in capsys.readouterr().err
 
 
-def test_a_missing_package_is_named_before_anything_is_read(decide, monkeypatch):
+def test_missing_package_is_named_before_reading_files(decide, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     printed, code = decide("missing.npy")
     assert code == 1

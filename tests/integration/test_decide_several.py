@@ -13,7 +13,7 @@ TASK = ("corpus.npz", "--queries", "queries.npz", "--qrels", "qrels.tsv")
 
 @pytest.fixture(autouse=True)
 def few_variants(monkeypatch):
-    """Judge the vectors as they are and the first two other variants: all take long and are tested elsewhere."""
+    """Judge only the first three variants; the full list is slow and has its own tests."""
     monkeypatch.setattr("isoscope.decide.default_variants", lambda setting: default_variants(setting)[:3])
 
 
@@ -45,7 +45,7 @@ def decide(folder, capsys):
     return decide
 
 
-def test_the_document_has_that_of_each_and_the_rank_relation(decide):
+def test_json_has_each_embedding_and_rank_relation(decide):
     printed, code = decide(NAMES, "--json")
     assert code == 0, printed.err
     document = json.loads(printed.out)
@@ -59,7 +59,7 @@ def test_the_document_has_that_of_each_and_the_rank_relation(decide):
     assert "the more isotropic score higher on nDCG@10" in document["conclusion"]
 
 
-def test_the_table_has_a_line_for_each_as_it_is_and_chosen(decide):
+def test_table_has_line_per_embedding(decide):
     printed, code = decide([NAMES[4], "narrow"])
     assert code == 0, printed.err
     lines = printed.out.splitlines()
@@ -77,7 +77,7 @@ def test_the_table_has_a_line_for_each_as_it_is_and_chosen(decide):
     assert printed.out.count("as it is") == 1
 
 
-def test_vectors_that_cannot_be_judged_together_are_a_sentence(decide, capsys):
+def test_incompatible_vectors_print_one_sentence(decide, capsys):
     for names, arguments, words in (
         ([NAMES[0], "few"], (), ["'few' has 150 rows", "'layers[0]' 300", "same rows"]),
         ([NAMES[0], NAMES[0]], (), ["--vectors names 'layers[0]' twice"]),

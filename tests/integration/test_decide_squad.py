@@ -1,4 +1,4 @@
-"""The judge of vectors on paragraphs and questions of SQuAD through the bundled encoder: signs found elsewhere."""
+"""Decisions for SQuAD paragraphs and questions encoded by the bundled model."""
 
 from pathlib import Path
 
@@ -30,19 +30,19 @@ def task(pytestconfig):
     return task
 
 
-def reported(task, *variants):
-    """What the variants report beside the vectors as they are, and the IsoScore of each."""
+def judge_variants(task, *variants):
+    """Return the results of the original vectors and of the variants."""
     return decide(task, [Variant(), *variants]).variants
 
 
 def soft_zca(setting: VariantSetting) -> Variant:
-    """The one whose eps is the mean variance of a dimension."""
+    """Return soft ZCA whose eps is the mean variance of a dimension."""
     return [variant for variant in default_variants(setting) if variant.method == "soft_zca"][1]
 
 
-def test_the_last_layer_loses_by_whitening_and_by_bits_that_rescoring_gives_back(task):
+def test_last_layer_loses_by_whitening_and_binary_storage(task):
     storages = (Variant(storage=kind) for kind in (VectorStorage.INT8, VectorStorage.BINARY, VectorStorage.RESCORED))
-    base, zca, int8, binary, rescored = reported(task(LAST), ZCA, *storages)
+    base, zca, int8, binary, rescored = judge_variants(task(LAST), ZCA, *storages)
     assert zca.report.difference_high < 0
     assert zca.isoscore > base.isoscore + 0.1
     assert abs(int8.report.difference) < 0.005
@@ -51,9 +51,9 @@ def test_the_last_layer_loses_by_whitening_and_by_bits_that_rescoring_gives_back
     assert abs(rescored.report.difference) < 0.01
 
 
-def test_layer_4_gains_by_soft_whitening_and_by_one_direction_less(task):
+def test_layer_4_gains_by_soft_whitening_and_removal(task):
     layer = task(MIDDLE)
-    base, soft, removal = reported(layer, soft_zca(layer.setting), REMOVAL)
+    base, soft, removal = judge_variants(layer, soft_zca(layer.setting), REMOVAL)
     assert soft.report.difference_low > 0.1
     assert removal.report.difference_low > 0.03
     assert abs(removal.isoscore - base.isoscore) < 0.02

@@ -20,7 +20,7 @@ class Kind(NamedTuple):
     def row(self, client, row_id):
         return client.get(f"/api{self.path}/{row_id}").json()
 
-    def listed(self, client, query=""):
+    def list_names(self, client, query=""):
         page = client.get(f"{self.path}{query}").text
         return re.findall(r'<th scope="row".*?<a href="[^"]*">(.*?)</a>', page)
 
@@ -33,7 +33,7 @@ def kind(request):
     return request.param
 
 
-def test_form_changes_name_notes_and_tags_and_keeps_absent_ones(client, context, kind):
+def test_form_changes_description_and_keeps_absent_fields(client, context, kind):
     row_id = kind.add(context, "first")
     page, form = f"{kind.path}/{row_id}", f"{kind.path}/{row_id}/description"
     assert f'href="{form}"' in client.get(page).text
@@ -61,8 +61,8 @@ def test_form_changes_name_notes_and_tags_and_keeps_absent_ones(client, context,
 def test_lists_filter_by_tag_ignoring_case(client, context, kind):
     ids = {name: kind.add(context, name) for name in ("plain", "tagged")}
     client.patch(f"/api{kind.path}/{ids['tagged']}", json={"tags": ["Good"]})
-    assert set(kind.listed(client)) == {"plain", "tagged"}
-    assert kind.listed(client, "?tag=good") == ["tagged"]
+    assert set(kind.list_names(client)) == {"plain", "tagged"}
+    assert kind.list_names(client, "?tag=good") == ["tagged"]
     assert [row["name"] for row in client.get(f"/api{kind.path}?tag=GOOD").json()] == ["tagged"]
     assert client.get("/api/tags").json() == ["Good"]
 
@@ -102,12 +102,12 @@ def test_selected_experiments_are_cancelled_and_retried(client, context):
     assert statuses == [[RunStatus.CANCELLED], [RunStatus.QUEUED, RunStatus.FINISHED]]
 
 
-def test_selected_drafts_are_measured_all_go_to_trash_and_the_same_list_is_shown(client, context):
+def test_bulk_actions_measure_drafts_and_trash_embeddings(client, context):
     draft, ready, failed = (
         add_embedding(context, status.value, status=status)
         for status in (EmbeddingStatus.DRAFT, EmbeddingStatus.READY, EmbeddingStatus.FAILED)
     )
-    assert KINDS[0].listed(client, "?status=failed") == ["failed"]
+    assert KINDS[0].list_names(client, "?status=failed") == ["failed"]
     assert [row["name"] for row in client.get("/api/embeddings?status=draft").json()] == ["draft"]
     assert client.get("/embeddings?status=nonsense").status_code == 422
     response = act(client, KINDS[0], "measure", draft, ready)
@@ -116,11 +116,11 @@ def test_selected_drafts_are_measured_all_go_to_trash_and_the_same_list_is_shown
     assert client.get(f"/api/embeddings/{draft}").json()["status"] == "measuring"
     response = act(client, KINDS[0], "trash", ready, failed, query="tag=x&page=1")
     assert (response.status_code, response.headers["location"]) == (303, "/embeddings?tag=x&page=1")
-    assert KINDS[0].listed(client) == ["draft"]
+    assert KINDS[0].list_names(client) == ["draft"]
     assert client.get("/api/trash").json()["total"] == 2
 
 
-def test_one_button_retries_failed_runs_of_experiment_unless_they_were_imported(client, context):
+def test_retry_button_restarts_failed_runs_launched_here(client, context):
     failed, imported = (
         add_experiment(context, run_row(status=RunStatus.FAILED, error="x"), run_row(seed=1), name=name, **columns)
         for name, columns in (("failed", {}), ("elsewhere", {"origin": "imported"}))

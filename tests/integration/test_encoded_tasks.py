@@ -41,19 +41,19 @@ def beir():
     return {"corpus.jsonl": lines[0], "queries.jsonl": lines[1], "test.tsv": "\n".join(qrels).encode()}
 
 
-def zip_of(files):
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+def make_zip(files):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(f"scifact/qrels/{name}" if name.endswith(".tsv") else f"scifact/{name}", content)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 @pytest.fixture
-def launched(client, settings, work):
-    """Encode a data set as it is uploaded; return corpus, queries, and the layer of each, taken as measured."""
+def encode_and_measure(client, settings, work):
+    """Encode an uploaded data set and measure it; return corpus, queries and the layer of each."""
 
-    def launched(files, model="tiny-bert", layer=2):
+    def encode_and_measure(files, model="tiny-bert", layer=2):
         draft = client.post("/api/encodings", files=files)
         assert draft.status_code == 201, draft.text
         corpus = draft.json()
@@ -65,11 +65,11 @@ def launched(client, settings, work):
         work()
         return corpus, queries, *layers
 
-    return launched
+    return encode_and_measure
 
 
-def test_a_zip_file_is_encoded_and_judged_without_another_upload(client, context, settings, launched, beir):
-    corpus, queries, documents, questions = launched({"file": ("scifact.zip", zip_of(beir))})
+def test_zip_file_is_encoded_and_judged(client, context, settings, encode_and_measure, beir):
+    corpus, queries, documents, questions = encode_and_measure({"file": ("scifact.zip", make_zip(beir))})
     assert (corpus["name"], corpus["n_texts"], corpus["status"]) == ("scifact", DOCUMENTS, "draft")
     assert corpus["qrels"] == [{"split": "test", "judgments": QUERIES, "queries_id": queries}]
     answer = client.get(f"/api/encodings/{queries}").json()
@@ -82,7 +82,7 @@ def test_a_zip_file_is_encoded_and_judged_without_another_upload(client, context
     for embedding_id in (documents, encode_texts(lone, settings, "cpu")[0].row_id):
         lines = client.get(f"/api/embeddings/{embedding_id}/files/1").text.splitlines()
         ids = [json.loads(line)["id"] for line in lines[4:6]]
-        assert ids == ["MED-28", "MED-42"], "the one without a text is left out"
+        assert ids == ["MED-28", "MED-42"], "the row without a text is dropped"
     with context.sessions() as session:
         assert session.get_one(Embedding, documents).selection["names"] == "name"
     checked = client.post(f"/embeddings/{documents}/tasks", data=SPLIT)
@@ -109,7 +109,7 @@ def test_a_zip_file_is_encoded_and_judged_without_another_upload(client, context
     assert "queries of this data set are not measured" in gone.text
 
 
-def test_files_of_a_folder_are_a_data_set_and_all_goes_with_it(client, context, beir):
+def test_folder_is_data_set_and_is_deleted_with_its_files(client, context, beir):
     files = [("file", (name, content)) for name, content in beir.items()]
     files.append(("file", ("dev.tsv", b"query-id\tcorpus-id\tscore\nPLAIN-0\tMED-7\t1\n")))
     path = client.post("/encodings", files=files, data={"name": "NFCorpus"}).headers["location"]
@@ -121,21 +121,21 @@ def test_files_of_a_folder_are_a_data_set_and_all_goes_with_it(client, context, 
     plan = client.post(f"/api/encodings/{corpus['id']}/plan", json=CONFIG | {"layers": [1]}).json()
     assert (plan["rows"], plan["queries"]) == (DOCUMENTS, QUERIES)
 
-    def counted(table):
+    def count_rows(table):
         with context.sessions() as session:
             return session.scalar(select(func.count()).select_from(table))
 
-    assert counted(Qrels) == 2
+    assert count_rows(Qrels) == 2
     client.delete(f"/api/encodings/{corpus['qrels'][0]['queries_id']}")
     assert client.get(f"/api/encodings/{corpus['id']}").json()["qrels"] == []
     assert client.get(f"/encodings/{corpus['id']}").status_code == 200
     client.delete(f"/api/encodings/{corpus['id']}")
-    assert counted(Qrels) == counted(StoredFile) == 0
+    assert count_rows(Qrels) == count_rows(StoredFile) == 0
 
 
-def test_an_upload_that_is_no_data_set_leaves_nothing(client, context, beir):
+def test_incomplete_data_set_is_rejected_and_not_stored(client, context, beir):
     files = {name: content for name, content in beir.items() if name != "queries.jsonl"}
-    for sent in ({"file": ("scifact.zip", zip_of(files))}, [("file", row) for row in files.items()]):
+    for sent in ({"file": ("scifact.zip", make_zip(files))}, [("file", row) for row in files.items()]):
         refused = client.post("/api/encodings", files=sent)
         assert (refused.status_code, refused.json()["field"]) == (422, "file")
         assert "There is no queries.jsonl" in refused.json()["detail"]
@@ -145,7 +145,7 @@ def test_an_upload_that_is_no_data_set_leaves_nothing(client, context, beir):
 
 @pytest.mark.long
 @pytest.mark.skipif(DATA is None, reason="ISOSCOPE_BENCH_DATA is unset: no reference data")
-def test_questions_of_squad_find_their_paragraphs(client, settings, launched):
+def test_squad_questions_find_their_paragraphs(client, settings, encode_and_measure):
     paragraphs, questions = {}, []
     with gzip.open(Path(DATA) / "squad" / "validation.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -161,7 +161,7 @@ def test_questions_of_squad_find_their_paragraphs(client, settings, launched):
         "queries.jsonl": "\n".join(json.dumps({"_id": name, "text": text}) for name, text, _ in questions),
         "test.tsv": "query-id\tcorpus-id\tscore\n" + "\n".join(f"{q[0]}\tp{q[2]}\t1" for q in questions),
     }
-    *_, documents, answer = launched({"file": ("squad.zip", zip_of(files))}, BUNDLED_MODEL, 6)
+    *_, documents, answer = encode_and_measure({"file": ("squad.zip", make_zip(files))}, BUNDLED_MODEL, 6)
     task = client.post(f"/api/embeddings/{documents}/tasks", data=SPLIT).json()
     assert task["preview"]["used"] == len(questions) > 50
     judge_task(task["id"], settings, "cpu")
@@ -176,10 +176,10 @@ def test_questions_of_squad_find_their_paragraphs(client, settings, launched):
     ndcg = np.where(rank < 10, 1 / np.log2(rank + 2), 0).mean()
     reported = results["variants"][0]["report"]
     assert (results["metric"], results["n"]) == ("ndcg@10", 100)
-    assert reported["low"] < ndcg < reported["high"], "of all questions, where the report is of a part of them"
+    assert reported["low"] < ndcg < reported["high"], "ndcg uses all questions, the report only a part"
 
 
-def test_layers_of_labeled_texts_are_judged_and_ranked_without_asking(client, settings, work):
+def test_layers_of_labeled_texts_are_ranked_automatically(client, settings, work):
     random = np.random.default_rng(1)
     texts = [f"{' '.join(random.choice(WORDS, 6))} {row}" for row in range(DOCUMENTS)]
     lines = ["text\tlabel", *(f"{text}\t{'yes' if 'good' in text else 'no'}" for text in texts)]

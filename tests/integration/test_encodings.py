@@ -29,13 +29,13 @@ def settings(tmp_path: Path, models_dir: Path, database: dict[str, str]) -> Sett
     return Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False, **database)
 
 
-def uploaded(client):
+def upload(client):
     return client.post("/encodings", files={"file": ("reviews.tsv", TEXTS)}).headers["location"]
 
 
 @pytest.fixture
 def draft(client):
-    return uploaded(client)
+    return upload(client)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def encoding(client, context, work, trained_once):
     """The path of a finished encoding, three layers under two poolings, all measured."""
 
     def encode():
-        draft = uploaded(client)
+        draft = upload(client)
         client.post(f"{draft}/launch", data=form(poolings=["first", "mean"]))
         work()
         return draft
@@ -67,7 +67,7 @@ def words(answer):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
 
 
-def test_a_file_of_texts_becomes_a_draft_whose_plan_says_before_the_launch_what_it_will_be(client, draft):
+def test_uploaded_texts_are_draft_with_plan(client, draft):
     page = client.get(draft)
     assert "reviews.tsv, added just now" in words(page)
     assert '<option value="sentence" selected>' in page.text
@@ -86,7 +86,7 @@ def test_a_file_of_texts_becomes_a_draft_whose_plan_says_before_the_launch_what_
     assert "the number of layers is known once the model is downloaded" in page_text
 
 
-def test_texts_go_through_the_model_and_each_layer_is_measured(client, encoding):
+def test_encoding_measures_each_layer(client, encoding):
     answer = client.get(f"/api{encoding}").json()
     assert (answer["status"], answer["done"], answer["total"]) == ("finished", 30, 30)
     assert (answer["config"]["poolings"], answer["config"]["seed"]) == (["first", "mean"], 0)
@@ -115,7 +115,7 @@ def test_texts_go_through_the_model_and_each_layer_is_measured(client, encoding)
     assert client.get(f"{encoding}/figures/none.csv").status_code == 404
 
 
-def test_the_report_by_layer_links_every_number_to_its_layer_and_every_layer_to_the_next(client, encoding):
+def test_report_links_numbers_to_layers_and_layers_to_neighbors(client, encoding):
     layers = client.get(f"/api{encoding}/layers").json()
     means = [row["embedding_id"] for row in layers if row["pooling"] == "mean"]
     page = client.get(encoding)
@@ -139,7 +139,7 @@ def statements(context, do):
     return [statement for statement, _ in queries_of(context, do) if statement.startswith("SELECT")]
 
 
-def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no_detail(context):
+def test_query_count_of_report_is_constant_in_layers(context):
     counts = []
     for count in (1, 6):
         encoding_id = add_encoding(context)
@@ -154,7 +154,7 @@ def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no
     assert counts == [4, 4]
 
 
-def test_while_layers_are_measured_the_page_fills_up_by_itself(client, context, draft):
+def test_page_refreshes_while_layers_are_measured(client, context, draft):
     assert "reviews" not in client.get("/queue").text
     client.post(f"{draft}/launch", data=form())
     for path in ("/queue", "/encodings"):
@@ -168,7 +168,7 @@ def test_while_layers_are_measured_the_page_fills_up_by_itself(client, context, 
     assert 'hx-trigger="every 2s"' in page.text
 
 
-def test_one_can_be_cancelled_or_fail_and_be_run_again_as_it_was_or_changed(client, context, work, draft, models_dir):
+def test_cancelled_or_failed_encoding_can_be_launched_again(client, context, work, draft, models_dir):
     assert client.post(f"/api{draft}/launch", json=config()).status_code == 200
     assert client.post(f"/api{draft}/launch", json=config(layers=[1])).status_code == 409, "launched once"
     assert client.post(f"{draft}/cancel").status_code == 303
@@ -193,18 +193,18 @@ def test_one_can_be_cancelled_or_fail_and_be_run_again_as_it_was_or_changed(clie
     assert "can be launched; this encoding is finished" in refused.json()["detail"]
 
 
-def test_its_turn_is_when_it_was_launched_not_when_it_was_uploaded(client, context, draft):
+def test_encodings_queue_by_launch_time(client, context, draft):
     with context.sessions.begin() as session:
         row = session.scalars(select(Encoding)).one()
         row.created_at = row.queued_at = utcnow() - timedelta(days=2)
         texts = {"filename": "a.txt", "file_sha256": row.file_sha256, "n_texts": 1, "columns": []}
-        session.add(waits := Encoding(name="e", status=EncodingStatus.QUEUED, **texts))
+        session.add(first_in_queue := Encoding(name="e", status=EncodingStatus.QUEUED, **texts))
     client.post(f"{draft}/launch", data=form())
-    assert [job.row_id for job in list_waiting_jobs(context.sessions)] == [waits.id, row.id]
-    assert [encoding.id for encoding in list_unfinished_encodings(context)] == [waits.id, row.id]
+    assert [job.row_id for job in list_waiting_jobs(context.sessions)] == [first_in_queue.id, row.id]
+    assert [encoding.id for encoding in list_unfinished_encodings(context)] == [first_in_queue.id, row.id]
 
 
-def test_deleted_in_any_state_it_leaves_no_row_and_no_file(client, context, work, encoding):
+def test_deletion_in_any_state_leaves_no_rows_or_files(client, context, work, encoding):
     client.post(f"{encoding}/delete")
     with context.sessions() as session:
         assert [session.scalars(select(table)).all() for table in (Encoding, Embedding, StoredFile)] == [[], [], []]
@@ -217,7 +217,7 @@ def test_deleted_in_any_state_it_leaves_no_row_and_no_file(client, context, work
     assert list(context.settings.files.iterdir()) == []
 
 
-def test_the_texts_of_a_data_set_are_taken_without_a_second_upload(client, context, work):
+def test_encoding_reuses_texts_of_data_set(client, context, work):
     files = {"train": ("train.tsv", TEXTS), "validation": ("validation.tsv", make_table(20, 4))}
     dataset = client.post("/api/datasets", files=files, data={"name": "Tiny"}).json()
     stored = set(context.settings.files.iterdir())
@@ -232,20 +232,20 @@ def test_the_texts_of_a_data_set_are_taken_without_a_second_upload(client, conte
     assert client.get(f"/api/encodings/{encoding['id']}").json()["status"] == "finished"
 
 
-def test_deleting_one_of_sixty_layers_takes_as_many_statements_as_one_of_three(context):
-    took = []
+def test_statement_count_of_deletion_is_constant_in_layers(context):
+    statement_counts = []
     for count in (3, 60):
         encoding = add_encoding(context)
         for layer in range(count):
             add_embedding(
                 context, values_by_measure={"isoscore": 0.5}, contents=[b"shared"], encoding_id=encoding, layer=layer
             )
-        took.append(len(statements(context, lambda: encodings.delete_encoding(context, encoding))))  # noqa: B023
+        statement_counts.append(len(statements(context, lambda: encodings.delete_encoding(context, encoding))))  # noqa: B023
         assert list(context.settings.files.iterdir()) == []
-    assert took[0] == took[1]
+    assert statement_counts[0] == statement_counts[1]
 
 
-def test_a_text_a_line_and_blank_lines_are_counted_labels_are_few_and_texts_are_there(client, work):
+def test_text_lines_skip_blanks_and_columns_are_checked(client, work):
     content = "the film\n\n" + "a good plot\nvery dull\n" * 6
     page = client.post("/encodings", files={"file": ("lines.txt", content)}).headers["location"]
     assert '<option value="line" selected>' in client.get(page).text
@@ -276,7 +276,7 @@ REFUSED_FORMS = [
 ]
 
 
-def test_a_configuration_that_cannot_be_is_refused_at_its_field(client, draft, monkeypatch):
+def test_invalid_configuration_is_rejected_at_its_field(client, draft, monkeypatch):
     for changed, field, sentence in REFUSED:
         answer = client.post(f"/api{draft}/launch", json=config(**changed))
         assert (answer.status_code, answer.json()["field"]) == (422, field)
@@ -303,7 +303,7 @@ NO_TEXTS = [
 ]
 
 
-def test_what_holds_no_texts_is_refused_and_not_kept(client, context):
+def test_source_without_texts_is_rejected_and_not_stored(client, context):
     for values, field, sentence in NO_TEXTS:
         answer = client.post("/api/encodings", **values)
         assert (answer.json()["field"], sentence in answer.json()["detail"]) == (field, True), answer.text

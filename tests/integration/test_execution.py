@@ -45,7 +45,7 @@ def executor(context, processes):
 
 
 def execute(context, processes, job):
-    """Execute the job; its row afterwards."""
+    """Execute the job and return its row."""
     asyncio.run(executor(context, processes).execute(job))
     return read(context, job)
 
@@ -69,13 +69,13 @@ class Changing(Processes):
 
 
 @pytest.mark.both_databases
-def test_a_process_that_crashes_is_started_again(context, job):
+def test_crashed_process_is_restarted(context, job):
     processes = Processes(-signal.SIGKILL, 1, 0)
     execute(context, processes, job)
     assert processes.started == [job] * 3
 
 
-def test_a_job_that_only_crashes_is_given_up_with_the_cause_and_a_final_one_starts_nothing(context, job):
+def test_crashing_job_fails_with_cause_and_ended_job_is_skipped(context, job):
     processes = Processes(then=KILLED)
     embedding = execute(context, processes, job)
     assert (len(processes.started), embedding.status) == (MAX_ATTEMPTS, models.EmbeddingStatus.FAILED)
@@ -87,7 +87,7 @@ def test_a_job_that_only_crashes_is_given_up_with_the_cause_and_a_final_one_star
         assert processes.started == []
 
 
-def test_a_job_that_only_goes_down_with_its_workers_is_given_up_much_later(context, job):
+def test_lost_workers_are_tolerated_longer_than_crashes(context, job):
     for attempts, started in ((MAX_ATTEMPTS, [job]), (MAX_LOST_ATTEMPTS, [])):
         with context.sessions.begin() as session:
             session.get(models.Embedding, job.row_id).attempts = attempts
@@ -97,9 +97,7 @@ def test_a_job_that_only_goes_down_with_its_workers_is_given_up_much_later(conte
 
 
 @pytest.mark.both_databases
-def test_a_run_of_a_lost_worker_is_taken_over_and_one_that_another_was_given_meanwhile_not_begun_again(
-    context, run_job
-):
+def test_run_of_lost_worker_is_taken_over_unless_reassigned(context, run_job):
     with context.sessions.begin() as session:
         run = session.get(models.Run, run_job.row_id)
         run.status, run.worker, run.attempts = models.RunStatus.RUNNING, "lost/cpu", 1
@@ -118,9 +116,7 @@ def test_a_run_of_a_lost_worker_is_taken_over_and_one_that_another_was_given_mea
         (DATABASE_AWAY, models.FailureCause.DATABASE, "the last time because the database did not answer."),
     ],
 )
-def test_a_run_that_is_given_up_tells_the_kind_of_its_failure_and_what_its_processes_wrote(
-    context, run_job, exit_code, cause, sentence
-):
+def test_failed_run_keeps_cause_and_log(context, run_job, exit_code, cause, sentence):
     folder = context.settings.runs / run_job.row_id
     folder.mkdir()
     (folder / "log.txt").write_text("the kernel ended it\n")
@@ -129,7 +125,7 @@ def test_a_run_that_is_given_up_tells_the_kind_of_its_failure_and_what_its_proce
     assert sentence in run.error
 
 
-def test_an_encoding_and_a_task_that_are_given_up_have_an_end(context, encode_job):
+def test_failed_encodings_and_tasks_have_end_time(context, encode_job):
     config, judged = TaskConfig(kind=TruthKind.COMPRESSION), add_embedding(context)
     task = models.TaskRun(embedding_id=judged, config=config, status=models.TaskStatus.QUEUED)
     with context.sessions.begin() as session:
@@ -140,13 +136,13 @@ def test_an_encoding_and_a_task_that_are_given_up_have_an_end(context, encode_jo
         assert (row.status, row.finished_at is None) == (failed, False)
 
 
-def test_the_end_of_an_old_process_is_none_of_an_encoding_that_was_launched_anew(context, encode_job):
+def test_old_process_does_not_end_relaunched_encoding(context, encode_job):
     encoding = execute(context, processes := Changing(context, attempts=0), encode_job)  # as launching does
     assert processes.started == [encode_job]
     assert (encoding.status, encoding.attempts, encoding.error) == (models.EncodingStatus.QUEUED, 0, None)
 
 
-def test_an_orderly_end_is_no_attempt_but_of_a_run_that_is_another_worker_s(context, job, run_job):
+def test_shutdown_refunds_attempt_except_of_reassigned_run(context, job, run_job):
     class Ending(Changing):
         async def run(self, job: Job) -> int:
             await super().run(job)
@@ -162,7 +158,7 @@ def test_an_orderly_end_is_no_attempt_but_of_a_run_that_is_another_worker_s(cont
     assert (run.worker, run.attempts) == ("there/cpu", 2)
 
 
-def test_an_orderly_end_leaves_the_attempts_of_a_job_that_was_cancelled(context, job):
+def test_shutdown_keeps_attempts_of_cancelled_job(context, job):
     class Long(Processes):
         async def run(self, job: Job) -> int:
             self.started.append(job)
@@ -191,7 +187,7 @@ class Sleeper:
 
 
 @pytest.mark.both_databases
-def test_the_engine_runs_a_job_once_and_never_twice_when_it_is_cancelled_and_asked_for_again(context):
+def test_engine_never_runs_restarted_job_twice_at_once(context):
     sleeper, job = Sleeper(), Job(job_kinds.FINETUNE, "some-row")
     with processing_jobs(context.settings.queue, "here/cpu", sleeper.execute):
         for _ in range(3):
@@ -210,14 +206,14 @@ def test_the_engine_runs_a_job_once_and_never_twice_when_it_is_cancelled_and_ask
     context.queue.cancel(job)
     before = time.monotonic()
     context.queue.ensure_enqueued(job)
-    assert time.monotonic() - before < CANCEL_SECONDS, "no worker had taken it"
+    assert time.monotonic() - before < CANCEL_SECONDS, "no worker had begun it"
     assert context.queue.list_active() == {job.workflow_id}
 
 
-def test_what_another_asked_for_again_meanwhile_is_not_begun_twice(context, monkeypatch):
+def test_concurrent_restart_begins_job_once(context, monkeypatch):
     sleeper, job = Sleeper(), Job(job_kinds.MEASURE, "some-row")
 
-    def another_asks(seconds: float) -> None:
+    def restart_meanwhile(seconds: float) -> None:
         monkeypatch.setattr("app.queue.time", time)
         time.sleep(seconds)
         context.queue.restart(job)
@@ -227,7 +223,7 @@ def test_what_another_asked_for_again_meanwhile_is_not_begun_twice(context, monk
         context.queue.enqueue(job)
         wait_for(lambda: sleeper.began)
         context.queue.cancel(job)
-        monkeypatch.setattr("app.queue.time", SimpleNamespace(sleep=another_asks))
+        monkeypatch.setattr("app.queue.time", SimpleNamespace(sleep=restart_meanwhile))
         context.queue.restart(job)
         time.sleep(1)
         assert context.queue.list_unfinished("here/cpu") == {job.workflow_id}
@@ -235,7 +231,7 @@ def test_what_another_asked_for_again_meanwhile_is_not_begun_twice(context, monk
 
 
 @pytest.mark.both_databases
-def test_a_waiting_job_goes_by_priority_then_by_age(context):
+def test_waiting_jobs_run_by_priority_then_age(context):
     order, names = [], [f"{(3 * number) % 8}" for number in range(8)]
 
     async def execute(job: Job) -> None:
@@ -248,7 +244,7 @@ def test_a_waiting_job_goes_by_priority_then_by_age(context):
     assert order == ["first", "late", *names]
 
 
-def test_a_trial_of_the_lab_waits_neither_for_reports_nor_for_an_encoding(context):
+def test_lab_trial_does_not_wait_for_other_jobs(context):
     sleeper, trial = Sleeper(), Job(job_kinds.POSTPROCESS, "row")
     busy = [Job(job_kinds.ENCODE, "row"), Job(job_kinds.MEASURE, "row"), Job(job_kinds.INSPECT, "row")]
     for job in busy:
@@ -262,25 +258,25 @@ def test_a_trial_of_the_lab_waits_neither_for_reports_nor_for_an_encoding(contex
 
 
 @pytest.mark.both_databases
-def test_idle_worker_stops_asking_and_wakes_for_a_job(context, monkeypatch):
-    """The engine's threads would ask again only after hours; what wakes them is the job that waits."""
+def test_idle_worker_stops_polling_and_wakes_for_job(context, monkeypatch):
+    """With hours between polls, only the enqueued job can wake the engine's threads."""
     monkeypatch.setattr("app.queue.IDLE_SECONDS", 10_000.0)
-    began, asked_at = [], [time.monotonic()]
+    began, query_times = [], [time.monotonic()]
     dequeue_scopes = SystemDatabase.dequeue_scopes
 
-    def note_question(database, queue_name):
-        asked_at.append(time.monotonic())
+    def record_query(database, queue_name):
+        query_times.append(time.monotonic())
         return dequeue_scopes(database, queue_name)
 
     async def execute(job):
         began.append(job)
 
-    monkeypatch.setattr(SystemDatabase, "dequeue_scopes", note_question)
+    monkeypatch.setattr(SystemDatabase, "dequeue_scopes", record_query)
     with processing_jobs(context.settings.queue, "here/cpu", execute):
-        wait_for(lambda: time.monotonic() - asked_at[-1] > 4 * POLLING_SECONDS)
-        questions = len(asked_at)
+        wait_for(lambda: time.monotonic() - query_times[-1] > 4 * POLLING_SECONDS)
+        query_count = len(query_times)
         job = Job(job_kinds.INSPECT, "some-row")
         context.queue.enqueue(job)
         wait_for(lambda: began)
-        assert len(asked_at) > questions
+        assert len(query_times) > query_count
     assert began == [job]

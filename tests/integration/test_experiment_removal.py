@@ -16,16 +16,16 @@ from workers.imports.tables import refuse_duplicate
 
 
 class StoppedHere(BaseException):
-    """As if the process were killed."""
+    """Stands for a killed process."""
 
 
 @pytest.fixture
-def cut_off(context, monkeypatch):
-    """Delete an experiment in small transactions, of which so many are done; return its id."""
+def interrupt_removal(context, monkeypatch):
+    """Interrupt a removal after a number of small transactions."""
     monkeypatch.setattr(removal, "STEPS_AT_ONCE", 2)
     monkeypatch.setattr(removal, "RUNS_AT_ONCE", 5)
 
-    def cut_off(delete, transactions):
+    def interrupt_removal(delete, transactions):
         remaining = transactions
 
         def pause(_):
@@ -39,7 +39,7 @@ def cut_off(context, monkeypatch):
             with pytest.raises(StoppedHere):
                 delete()
 
-    return cut_off
+    return interrupt_removal
 
 
 def count(context, table):
@@ -49,13 +49,13 @@ def count(context, table):
 
 @pytest.mark.parametrize("transactions", [1, 21])
 @pytest.mark.both_databases
-def test_a_removal_that_is_cut_off_is_hidden_and_taken_up_again(client, context, cut_off, transactions):
+def test_interrupted_removal_is_hidden_and_resumed(client, context, interrupt_removal, transactions):
     experiment_id = add_experiment(context)
     run_id = client.get(f"/api/experiments/{experiment_id}").json()["runs"][0]["id"]
     with context.sessions.begin() as session:
         session.execute(update(Run).values(status=RunStatus.FINISHED))
     steps, runs = count(context, Step), count(context, Run)
-    cut_off(lambda: delete_experiment(context, experiment_id), transactions)
+    interrupt_removal(lambda: delete_experiment(context, experiment_id), transactions)
     assert 0 < count(context, Step) + count(context, Run) < steps + runs
     for path in (f"experiments/{experiment_id}", f"runs/{run_id}"):
         assert (client.get(f"/api/{path}").status_code, client.get(f"/{path}").status_code) == (404, 404)
@@ -69,7 +69,7 @@ def test_a_removal_that_is_cut_off_is_hidden_and_taken_up_again(client, context,
     assert removal.resume_removals(context.sessions) == 0
 
 
-def test_openings_outlive_the_experiment(client, context):
+def test_openings_outlive_experiment(client, context):
     experiment_id = add_sealed(context, name="Sealed", scores=[0.80, 0.82, 0.81, 0.85, 0.86, 0.87])
     choice = client.get(f"/api/experiments/{experiment_id}/opening").json()["settings"][0]["label"]
     body = {"choose": choice}
@@ -79,7 +79,7 @@ def test_openings_outlive_the_experiment(client, context):
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
-def test_an_experiment_whose_row_a_later_version_wrote_breaks_no_list_and_can_be_deleted(client, context):
+def test_experiment_of_later_version_is_listed_and_deleted(client, context):
     broken, intact = (factories.add_experiment(context, factories.run_row(), name=name) for name in ("broken", "whole"))
     written = text("update experiments set config = :config where id = :id")
     with context.sessions.begin() as session:

@@ -28,11 +28,11 @@ def test_figure_is_added_by_its_record(client, context, monkeypatch):
         assert "/compare/runs/figures/luck.html" in client.get("/compare/runs").text
 
 
-def test_every_figure_has_a_section():
+def test_every_figure_has_section():
     assert group_by_section(FIGURES).keys() == {*SECTIONS, "scatters", "conclusion", "search", "runs"}
 
 
-def test_figure_of_a_run_is_added_by_its_record(client, context, monkeypatch):
+def test_run_figure_is_added_by_its_record(client, context, monkeypatch):
     def draw(context, run, measure):
         return undefined_figure("luck", "Luck of a run", f"There is no luck at λ = {run.lam:g}, by {measure}.")
 
@@ -48,7 +48,7 @@ def test_figure_of_a_run_is_added_by_its_record(client, context, monkeypatch):
     assert client.get(f"/api{path}/figures/misfortune").status_code == 404
 
 
-def test_figure_of_a_report_is_added_by_its_record(client, context, monkeypatch):
+def test_report_figure_is_added_by_its_record(client, context, monkeypatch):
     def draw(overlay):
         return undefined_figure("luck", "Luck", f"There is no luck in {len(overlay.series)}.")
 

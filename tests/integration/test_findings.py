@@ -5,21 +5,21 @@ import numpy as np
 from tests.uploads.good import npy
 
 
-def uploaded(client, work, *clouds):
+def upload(client, work, *clouds):
     answers = [client.post("/api/embeddings?commit=auto", files={"file": ("cloud.npy", npy(x))}) for x in clouds]
     assert all(answer.json()["findings"] == [] for answer in answers)
     work()
     return [answer.json()["id"] for answer in answers]
 
 
-def test_a_finding_of_rows_heads_the_report_and_leads_to_the_map_with_these_rows_marked(client, work):
+def test_row_finding_links_to_marked_map(client, work):
     x = np.random.default_rng(0).normal(size=(400, 8))
     x[[3, 17, 18]] = 500
     plain = np.random.default_rng(1).normal(size=(300, 8))
-    embedding_id, healthy, shifted = uploaded(client, work, x, plain, plain + 30)
+    embedding_id, healthy, shifted = upload(client, work, x, plain, plain + 30)
     assert client.get(f"/api/embeddings/{healthy}").json()["findings"] == []
     page = client.get(f"/embeddings/{shifted}").text
-    assert figure_of(page, "common_mean") == [("details", "common_mean", "figure-cosines", "See the cosines")]
+    assert find_figure_links(page, "common_mean") == [("details", "common_mean", "figure-cosines", "See the cosines")]
     assert 'id="figure-cosines"' in client.get(f"/embeddings/{shifted}?tab=details").text
     path = f"/embeddings/{embedding_id}"
     (finding,) = client.get(f"/api{path}").json()["findings"]
@@ -33,7 +33,7 @@ def test_a_finding_of_rows_heads_the_report_and_leads_to_the_map_with_these_rows
     assert "Warning: 3 rows hold 99% of the variance." in page_text
     assert finding["advice"] in page_text
     assert re.search(r"Rows 3, 17\W+18\.", page_text)
-    assert figure_of(page, "outlier_rows") == [("map", "outlier_rows", "map", "See them on the map")]
+    assert find_figure_links(page, "outlier_rows") == [("map", "outlier_rows", "map", "See them on the map")]
     marked = client.get(f"{path}?tab=map&finding=outlier_rows").text
     assert 'name="rows" value="3 17-18"' in marked
     assert "Marked: 3 rows of the finding" in marked.replace("\u00a0", " ")
@@ -42,7 +42,7 @@ def test_a_finding_of_rows_heads_the_report_and_leads_to_the_map_with_these_rows
         assert 'name="rows" value="3' not in client.get(plain).text
 
 
-def test_a_finding_of_dimensions_leads_to_a_figure_with_these_dimensions_marked_and_named(client, work):
+def test_dimension_finding_links_to_marked_figure(client, work):
     x = np.random.default_rng(0).normal(size=(400, 6))
     x[:, 4] *= 40
     head = ",".join(f"e{i}" for i in range(6))
@@ -55,7 +55,7 @@ def test_a_finding_of_dimensions_leads_to_a_figure_with_these_dimensions_marked_
     page = client.get(path).text
     assert "4 (e4)" in page
     link = ("details", "rogue_dimensions", "figure-activation", "See them by dimension")
-    assert figure_of(page, "rogue_dimensions") == [link]
+    assert find_figure_links(page, "rogue_dimensions") == [link]
     page = client.get(f"{path}?tab=details&finding=rogue_dimensions").text
     assert "Dotted: 1 dimension of the finding" in page.replace("\u00a0", " ")
     assert f'data-figure="{path}/figures/activation.json?finding=rogue_dimensions"' in page
@@ -66,6 +66,6 @@ def test_a_finding_of_dimensions_leads_to_a_figure_with_these_dimensions_marked_
     assert "shapes" not in client.get(f"{path}/figures/activation.json").json()["layout"]
 
 
-def figure_of(page, slug):
+def find_figure_links(page, slug):
     card = page.partition(f'id="finding-{slug}"')[2].partition('class="finding')[0]
     return re.findall(r'<a href="[^"]*\?tab=(\w+)&amp;finding=(\w+)#([\w-]+)">(See [^<]*)</a>', card)

@@ -18,12 +18,12 @@ HTML = {"Accept": "text/html"}
 BOUNDARY = {"Content-Type": "multipart/form-data; boundary=x"}
 
 
-def changed(settings, **changes):
+def change_settings(settings, **changes):
     return Settings(**settings.model_dump() | changes)
 
 
-def undeclared(size_bytes):
-    """An upload that does not say how large it is."""
+def stream_upload(size_bytes):
+    """Yield an upload without a declared size."""
     yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.npy"\r\n\r\n'
     for _ in range(size_bytes // 2**16):
         yield bytes(2**16)
@@ -36,21 +36,21 @@ class TestSmallDisk:
         with small_disk(tmp_path / "disk", 12 * MIB) as disk:
             yield Settings(data_dir=disk / "data", sample=False, **database)
 
-    def test_an_upload_that_fills_the_disk_is_told_with_folder_and_bytes_and_leaves_none(self, client, context):
+    def test_upload_that_fills_disk_is_rejected_and_not_stored(self, client, context):
         answer = client.post("/api/embeddings", content=b"", headers={"Content-Length": str(16 * MIB)})
-        assert (answer.status_code, answer.json()["field"]) == (507, "file"), "it is refused unread"
+        assert (answer.status_code, answer.json()["field"]) == (507, "file"), "it is rejected unread"
         assert f"The disk that holds {context.settings.root} has " in answer.json()["detail"]
         assert "this needs 16.8 MB." in answer.json()["detail"]
         for path, headers in (("/api/embeddings", {}), ("/embeddings", HTML)):
-            answer = client.post(path, content=undeclared(16 * MIB), headers=BOUNDARY | headers)
+            answer = client.post(path, content=stream_upload(16 * MIB), headers=BOUNDARY | headers)
             assert answer.status_code == 507
             assert f"The disk that holds {context.settings.files} is full: " in answer.text
             assert " free. Delete something or make room there" in answer.text
             assert not list(context.settings.files.iterdir())
         assert client.get("/api/health").status_code == 200
 
-    def test_a_database_on_a_full_disk_is_not_said_to_be_away(self, client, context):
-        client.get("/experiments")  # which opens the database: SQLite makes its log of writes then
+    def test_database_on_full_disk_returns_507(self, client, context):
+        client.get("/experiments")  # opens the database, so that SQLite creates its write-ahead log
         filler = fill(context.settings.root)
         answers = [client.post("/api/datasets/hub", json={"name": "cola"}).status_code for _ in range(100)]
         assert set(answers) <= {201, 507}
@@ -62,8 +62,8 @@ class TestSmallDisk:
         filler.unlink()
         assert client.post("/api/datasets/hub", json={"name": "cola"}).status_code == 201
 
-    def test_on_a_full_disk_everything_can_be_deleted_thanks_to_the_spare_file(self, context):
-        settings = changed(context.settings, reserve_bytes=2 * MIB)
+    def test_reserve_file_allows_deletion_on_full_disk(self, context):
+        settings = change_settings(context.settings, reserve_bytes=2 * MIB)
         spare = settings.root / "reserve"
         with TestClient(create_app(settings), base_url="http://localhost", follow_redirects=False) as client:
             assert spare.stat().st_blocks * 512 >= 2 * MIB
@@ -80,10 +80,10 @@ class TestSmallDisk:
             assert spare.exists(), "there is room for it again"
 
 
-def test_where_the_temporary_file_of_an_upload_fills_its_disk_that_folder_is_told(client, tmp_path, monkeypatch):
+def test_full_temporary_folder_is_named(client, tmp_path, monkeypatch):
     with small_disk(tmp_path / "tmp", 2 * MIB) as disk:
         monkeypatch.setattr(tempfile, "tempdir", str(disk))
-        answer = client.post("/api/embeddings", content=undeclared(4 * MIB), headers=BOUNDARY)
+        answer = client.post("/api/embeddings", content=stream_upload(4 * MIB), headers=BOUNDARY)
         declared = client.post("/api/embeddings", files={"file": ("a.npy", bytes(4 * MIB))})
     assert answer.status_code == 507
     assert f"The disk that holds {disk} is full: " in answer.json()["detail"]
@@ -91,8 +91,8 @@ def test_where_the_temporary_file_of_an_upload_fills_its_disk_that_folder_is_tol
     assert f"The disk that holds {disk} has 2.10 MB free; this needs 4.19 MB. " in declared.json()["detail"]
 
 
-def test_below_the_reserve_nothing_is_begun_and_the_sentence_has_both_numbers(context):
-    settings = changed(context.settings, reserve_bytes=10**18)
+def test_reserve_blocks_uploads_and_launches(context):
+    settings = change_settings(context.settings, reserve_bytes=10**18)
     with TestClient(create_app(settings), base_url="http://localhost") as client:
         dataset = client.post("/api/datasets/hub", json={"name": "sst2"}).json()
         columns = {"text_columns": ["sentence"], "label_column": "label"}
@@ -112,7 +112,7 @@ def test_below_the_reserve_nothing_is_begun_and_the_sentence_has_both_numbers(co
     assert problem.message == "The disk of the PostgreSQL server is full. Make room there, then try again."
 
 
-def test_whatever_breaks_an_upload_off_its_files_are_let_go(client, context, monkeypatch):
+def test_failed_upload_releases_files(client, context, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("unforeseen")
 
@@ -131,7 +131,7 @@ def test_whatever_breaks_an_upload_off_its_files_are_let_go(client, context, mon
         assert session.query(StoredFile).count() == 0
 
 
-def test_free_and_used_space_are_on_a_page_and_in_the_api(client, context):
+def test_space_is_on_page_and_in_api(client, context):
     content = npy(np.eye(100))
     client.post("/api/embeddings", files={"file": ("a.npy", content)})
     (context.settings.runs / "one").mkdir()

@@ -38,7 +38,7 @@ def job(context):
     return Job(job_kinds.FINETUNE, run.id)
 
 
-def get(context, job):
+def get_run(context, job):
     with context.sessions() as session:
         return session.get_one(Run, job.row_id)
 
@@ -51,12 +51,12 @@ def execute(context, job, processes, failures=0):
 
 
 @pytest.mark.both_databases
-def test_a_database_that_cannot_be_written_for_a_while_is_waited_for(context, job):
+def test_executor_waits_for_database_to_recover(context, job):
     execute(context, job, processes := Processes(then=0), failures=5)
-    assert (len(processes.started), get(context, job).attempts) == (1, 1)
+    assert (len(processes.started), get_run(context, job).attempts) == (1, 1)
 
 
-def test_after_minutes_in_vain_a_job_is_left_for_a_while_and_the_next_one_is_taken(context, job, monkeypatch, caplog):
+def test_job_is_deferred_when_database_stays_full(context, job, monkeypatch, caplog):
     monkeypatch.setattr("workers.executor.PATIENCE_SECONDS", 0.05)
     executor = execute(context, job, processes := Processes(then=0), failures=10**9)
     assert len(processes.started) == 0
@@ -69,35 +69,33 @@ def test_after_minutes_in_vain_a_job_is_left_for_a_while_and_the_next_one_is_tak
     assert len(processes.started) == 1
 
 
-def test_a_process_that_cannot_be_started_is_tried_again_until_the_disk_stays_full(context, job):
+def test_failed_process_start_is_retried_and_full_disk_fails_run(context, job):
     execute(context, job, processes := Processes(BlockingIOError("no more processes"), 0, then=0))
     assert len(processes.started) == 2
     with context.sessions.begin() as session:
         session.get_one(Run, job.row_id).attempts = 0
     execute(context, job, processes := Processes(*[DISK_FULL] * 9, then=0))
     assert len(processes.started) == MAX_ATTEMPTS
-    run = get(context, job)
+    run = get_run(context, job)
     assert (run.status, run.cause) == (RunStatus.FAILED, FailureCause.DISK)
     assert "the worker's disk is full" in run.error
 
 
-def test_a_job_is_here_while_it_is_worked_on(context, job):
-    class Looking(Processes):
+def test_job_is_active_while_executed(context, job):
+    class ActiveRecorder(Processes):
         async def run(self, job):
             active.append(executor.active_ids())
             return 0
 
     active = []
-    executor = Executor(context.sessions, Looking(), "here/cpu", context.settings.runs)
+    executor = Executor(context.sessions, ActiveRecorder(), "here/cpu", context.settings.runs)
     asyncio.run(executor.execute(job))
     assert active == [{job.workflow_id}]
     assert executor.active_ids() == set()
 
 
 @pytest.mark.both_databases
-def test_a_job_that_the_engine_believes_at_work_and_that_is_not_is_put_back_at_the_second_look(
-    context, job, monkeypatch
-):
+def test_missing_job_is_requeued_at_second_check(context, job, monkeypatch):
     began, failed = [], []
 
     async def execute(job):
@@ -126,7 +124,7 @@ def test_a_job_that_the_engine_believes_at_work_and_that_is_not_is_put_back_at_t
 
 
 @pytest.mark.both_databases
-def test_what_the_engine_knows_of_jobs_is_forgotten_days_after_their_end(context, job):
+def test_engine_deletes_ended_jobs_after_days(context, job):
     async def execute(job):
         pass
 

@@ -1,4 +1,4 @@
-"""Where a measure has no value: null and a sentence in the rows, the API, the pages, the plots and their files."""
+"""Undefined values: null with a reason in rows, API, pages, plots and files."""
 
 import json
 
@@ -16,8 +16,8 @@ from tests.uploads.good import npy
 REASON = "The covariance is zero: all points are equal."
 
 
-def strict(text):
-    """JSON as browsers and PostgreSQL read it: NaN and infinity are errors."""
+def parse_strictly(text):
+    """Parse JSON as browsers and PostgreSQL do: NaN and infinity are errors."""
 
     def refuse(constant):
         raise AssertionError(f"{constant} in JSON")
@@ -25,7 +25,7 @@ def strict(text):
     return json.loads(text, parse_constant=refuse)
 
 
-def uploaded(client, work, *matrices):
+def upload(client, work, *matrices):
     files = [("x.npy", npy(matrix)) for matrix in matrices]
     ids = [client.post("/api/embeddings?commit=auto", files={"file": file}).json()["id"] for file in files]
     work()
@@ -48,31 +48,31 @@ MATRICES = (
 )  # fmt: skip
 
 
-def test_an_undefined_measure_is_null_with_a_reason_from_the_row_to_the_files(client, context, work):
-    ids = uploaded(client, work, *MATRICES)
+def test_undefined_measure_is_null_with_reason_everywhere(client, context, work):
+    ids = upload(client, work, *MATRICES)
     for embedding_id, (case, undefined) in zip(ids, UNDEFINED.items(), strict=True):
         with context.sessions() as session:
             rows = {row.measure: row for row in session.get_one(Embedding, embedding_id).measurements}
         assert undefined <= {slug for slug, row in rows.items() if row.status is MeasurementStatus.UNDEFINED}, case
         assert all((row.value is None) == bool(row.reason) for row in rows.values())
         answer = client.get(f"/api/embeddings/{embedding_id}")
-        answered = {item["measure"]: item for item in strict(answer.text)["measurements"]}
+        answered = {item["measure"]: item for item in parse_strictly(answer.text)["measurements"]}
         for slug in undefined:
             assert (answered[slug]["value"], answered[slug]["reason"]) == (None, rows[slug].reason)
         page = every_tab(client, f"/embeddings/{embedding_id}").text
         assert all(rows[slug].reason in page for slug in undefined - {"isoscore_star", "spectrum"})
         for slug in ("zeta", "activation", "spectrum", "anisotropy", "cosines"):
-            strict(client.get(f"/embeddings/{embedding_id}/figures/{slug}.json").text)
+            parse_strictly(client.get(f"/embeddings/{embedding_id}/figures/{slug}.json").text)
             assert "nan" not in client.get(f"/embeddings/{embedding_id}/figures/{slug}.csv").text.lower()
-        for line in strict(client.get(f"/api/embeddings/{embedding_id}/curves/zeta").text)["lines"]:
+        for line in parse_strictly(client.get(f"/api/embeddings/{embedding_id}/curves/zeta").text)["lines"]:
             assert all(value is None for value in line["values"])
             assert line["reason"]
 
 
-def test_points_of_extreme_size_score_as_any_others(client, work):
+def test_scores_ignore_extreme_scale(client, work):
     x = np.random.default_rng(0).normal(size=(40, 3))
-    ids = uploaded(client, work, x, np.ldexp(x, -660), np.ldexp(x, 660))
-    measured = [strict(client.get(f"/api/embeddings/{row}").text)["measurements"] for row in ids]
+    ids = upload(client, work, x, np.ldexp(x, -660), np.ldexp(x, 660))
+    measured = [parse_strictly(client.get(f"/api/embeddings/{row}").text)["measurements"] for row in ids]
     plain, *extremes = ({row["measure"]: row for row in rows} for rows in measured)
     for extreme in extremes:
         for slug in plain.keys() - {"spectrum", "barcode", "partition", "partition_log"}:
@@ -83,13 +83,13 @@ def test_points_of_extreme_size_score_as_any_others(client, work):
             )
         assert extreme["spectrum"]["reason"] == OUT_OF_RANGE
     assert all(OUT_OF_RANGE in client.get(f"/embeddings/{row}?tab=details").text for row in ids[1:])
-    curves = [strict(client.get(f"/api/embeddings/{row}/curves/zeta").text)["lines"] for row in ids]
+    curves = [parse_strictly(client.get(f"/api/embeddings/{row}/curves/zeta").text)["lines"] for row in ids]
     assert curves[1:] == [curves[0]] * 2
 
 
-def test_rows_with_nan_or_infinity_are_left_out_counted_and_shown(client, work):
-    (embedding_id,) = uploaded(client, work, HOLES)
-    result = strict(client.get(f"/api/embeddings/{embedding_id}").text)
+def test_non_finite_rows_are_dropped_and_counted(client, work):
+    (embedding_id,) = upload(client, work, HOLES)
+    result = parse_strictly(client.get(f"/api/embeddings/{embedding_id}").text)
     left_out = int((~np.isfinite(HOLES)).any(axis=1).sum())
     assert result["n_left_out"] == left_out == 7
     unlabelled = {slug for slug, measure in MEASURES.items() if measure.group != "labels"}
@@ -102,7 +102,7 @@ def test_rows_with_nan_or_infinity_are_left_out_counted_and_shown(client, work):
 
 @pytest.fixture
 def experiment(context):
-    """Three finished runs, one of which collapsed: all of its points are equal."""
+    """Three finished runs; one collapsed to equal points."""
     collapsed = {"isoscore_star": None, "isoscore_star_reason": REASON}
     runs = [
         run_row(lam, performance=0.5 + lam / 10, **collapsed if lam < 0 else {"isoscore_star": 0.2})
@@ -111,11 +111,11 @@ def experiment(context):
     return add_experiment(context, *runs)
 
 
-def test_a_run_without_isoscore_is_named_beside_the_plot_and_stands_in_its_numbers(client, experiment, context):
+def test_run_without_isoscore_is_named_by_plot_and_in_csv(client, experiment, context):
     page = every_tab(client, f"/experiments/{experiment}?seeds=on").text
     assert f"Not drawn, because IsoScore★ is undefined: λ = −1 seed 0. {REASON}" in page
     figures = f"/experiments/{experiment}/figures/isotropy"
-    drawn = strict(client.get(f"{figures}.json").text)
+    drawn = parse_strictly(client.get(f"{figures}.json").text)
     assert "λ = −1" not in json.dumps(drawn, ensure_ascii=False)
     lines = client.get(f"{figures}.csv?seeds=on").text.splitlines()
     assert lines[0] == "lambda,seed,performance,performance_reason,isoscore_star,isoscore_star_reason"

@@ -21,7 +21,7 @@ from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, Uns
 from tests.archives import add_experiment, exported, members, packed, sent
 from workers.imports import job, tables
 
-OF_SWEEPS = available_figures({"search": False})
+SWEEP_FIGURES = available_figures({"search": False})
 ADVICE = "Export the experiment again where it was made."
 CHOOSE = "Choose a file that an experiment's Export wrote."
 
@@ -44,8 +44,8 @@ def refusal(tmp_path):
     return read
 
 
-def changed(files, name, change, line=0):
-    """The same files, one line of one of which is another object."""
+def change_line(files, name, change, line=0):
+    """Return the files with one JSON line changed."""
     lines = files[name].splitlines()
     document = json.loads(lines[line])
     change(document)
@@ -54,7 +54,7 @@ def changed(files, name, change, line=0):
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_what_is_no_whole_export_is_refused(refusal, files, tmp_path):
+def test_reader_rejects_incomplete_or_altered_export(refusal, files, tmp_path):
     assert refusal(b"not a zip").startswith("The file cannot be read as a zip archive (File is not a zip ")
     assert refusal(packed(files)[:-30]).startswith("The file cannot be read as a zip archive (")
     no_export = f"The archive holds 'weights.bin', which no export does. {CHOOSE}"
@@ -87,7 +87,7 @@ def test_what_is_no_whole_export_is_refused(refusal, files, tmp_path):
     assert "is encrypted, or compressed as no export is" in refusal(squeezed)
 
 
-def test_more_or_larger_files_than_the_limit_are_refused(refusal, files):
+def test_reader_rejects_too_many_or_too_large_files(refusal, files):
     extra_files = {f"figures/{number}.csv": b"" for number in range(301)}
     assert refusal(packed(files | extra_files), TooLargeError).startswith("The archive has 3")
     bomb = packed(files | {"figures/bomb.csv": bytes(100 * 2**20)})
@@ -102,7 +102,7 @@ def test_more_or_larger_files_than_the_limit_are_refused(refusal, files):
     assert "cannot be read as a zip archive" in refusal(lying)
 
 
-def test_a_manifest_that_unpacks_to_more_than_it_declares_is_never_held_in_memory(refusal, files):
+def test_manifest_with_false_size_is_not_read_into_memory(refusal, files):
     blanks = 64 * 2**20
     long = packed(files | {"manifest.json": files["manifest.json"] + b" " * blanks}, manifest=False)
     size, honest = len(files["manifest.json"]), zlib.crc32(files["manifest.json"])
@@ -119,7 +119,7 @@ def test_a_manifest_that_unpacks_to_more_than_it_declares_is_never_held_in_memor
         tracemalloc.stop()
 
 
-def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
+def test_reader_rejects_unstorable_values(refusal, files):
     def lines(name, old, new):
         assert old in files[name]
         return packed(files | {name: files[name].replace(old, new, 1)})
@@ -141,9 +141,9 @@ def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
     assert refusal(packed(files | {"runs.jsonl": b""})) == (f"runs.jsonl is empty: there is no run to show. {ADVICE}")
 
 
-def test_rows_must_fit_together(refusal, files):
-    def refusal_of(name, change, line=0):
-        return refusal(packed(changed(files, name, change, line))).removesuffix(f" {ADVICE}")
+def test_reader_rejects_inconsistent_rows(refusal, files):
+    def refusal_on(name, change, line=0):
+        return refusal(packed(change_line(files, name, change, line))).removesuffix(f" {ADVICE}")
 
     first, figure = (json.loads(files[name].splitlines()[0]) for name in ("runs.jsonl", "run_figures.jsonl"))
     for line, change, sentence in (
@@ -161,14 +161,14 @@ def test_rows_must_fit_together(refusal, files):
         (0, lambda run: run.update(tags=[" keep"]), "Expected a tag in one line, without blanks around it."),
     ):  # fmt: skip
         prefix = "runs.jsonl, line 1: " if sentence.startswith("Expected") else ""
-        assert refusal_of("runs.jsonl", change, line) == f"{prefix}{sentence}"
+        assert refusal_on("runs.jsonl", change, line) == f"{prefix}{sentence}"
     empty = {"values": [], "reasons": []}
-    assert "with 1 or more values" in refusal_of(
+    assert "with 1 or more values" in refusal_on(
         "runs.jsonl", lambda run: run["results"]["by_layer"].update(silhouette=empty)
     )
     for tags in (["a,b"], ["long " * 10], [""], [f"tag {n}" for n in range(21)]):
-        assert refusal_of("runs.jsonl", lambda run, tags=tags: run.update(tags=tags)).startswith("runs.jsonl, line 1: ")
-    unknown = refusal_of("runs.jsonl", lambda run: run.update(more=1))
+        assert refusal_on("runs.jsonl", lambda run, tags=tags: run.update(tags=tags)).startswith("runs.jsonl, line 1: ")
+    unknown = refusal_on("runs.jsonl", lambda run: run.update(more=1))
     assert unknown.startswith("runs.jsonl, line 1: There is no field more; leave it out.")
     for name, line, change, sentence in (
         ("steps.jsonl", 0, lambda step: step.update(run="0" * 32), " has a run that is not in runs.jsonl."),
@@ -179,11 +179,11 @@ def test_rows_must_fit_together(refusal, files):
         ("run_figures.jsonl", 0, lambda row: row["data"].update(std=[0.5]),
          ", line 1: Expected as many deviations as the 2 means, got 1."),
     ):  # fmt: skip
-        assert refusal_of(name, change, line) == f"{name}{sentence}"
-    assert refusal_of("experiment.json", lambda row: row["grid"].update(seed=[1])).startswith("experiment.json: ")
+        assert refusal_on(name, change, line) == f"{name}{sentence}"
+    assert refusal_on("experiment.json", lambda row: row["grid"].update(seed=[1])).startswith("experiment.json: ")
 
 
-def test_more_rows_or_longer_lines_than_the_limit_are_refused(refusal, files, tmp_path, monkeypatch):
+def test_reader_rejects_too_many_rows_or_too_long_lines(refusal, files, tmp_path, monkeypatch):
     for name, value, sentence in (
         ("MAX_RUNS", 3, "runs.jsonl has more than 3 runs, the limit here."),
         ("MAX_STEPS", 5, "steps.jsonl has more than 5 steps, the limit here."),
@@ -195,13 +195,13 @@ def test_more_rows_or_longer_lines_than_the_limit_are_refused(refusal, files, tm
             assert refusal(packed(files), TooLargeError) == sentence
     path = tmp_path / "sweep.zip"
     path.write_bytes(packed(files))
-    for error in (RuntimeError, OSError, ValueError):  # which are not said to be the file's fault
+    for error in (RuntimeError, OSError, ValueError):  # not reported as the file's fault
         with pytest.raises(error, match="No space left"), open_archive(path):
             raise error("No space left on device")
 
 
 @pytest.mark.usefixtures("unboxed")
-def test_what_is_refused_by_reader_or_database_leaves_nothing_behind(elsewhere, files, monkeypatch):
+def test_failed_import_leaves_no_rows_or_files(elsewhere, files, monkeypatch):
     missing = {name: data for name, data in files.items() if name != "steps.jsonl"}
     newer = json.loads(files["manifest.json"]) | {"format": 2}
     for content in (
@@ -224,7 +224,7 @@ def test_what_is_refused_by_reader_or_database_leaves_nothing_behind(elsewhere, 
 
 @pytest.fixture
 def few_runs(files):
-    """The files of an export of fewer runs."""
+    """The files of an export, cut to six runs."""
     lines = files["runs.jsonl"].splitlines(keepends=True)
     excerpt = [*lines[:3], *lines[-3:]]
     ids = {json.loads(line)["id"] for line in excerpt}
@@ -235,7 +235,7 @@ def few_runs(files):
     return files | shortened | {"runs.jsonl": b"".join(excerpt)}
 
 
-def test_the_page_says_at_its_field_what_is_wrong(elsewhere, few_runs):
+def test_page_shows_error_at_file_field(elsewhere, few_runs):
     response = elsewhere.post("/experiments/import", data={})
     assert response.status_code == 422
     assert "Expected the zip file of an exported experiment: choose one." in response.text
@@ -250,36 +250,36 @@ def test_the_page_says_at_its_field_what_is_wrong(elsewhere, few_runs):
     assert (answer.status_code, answer.json()["detail"].startswith("The file has more than 1,000 bytes")) == (413, True)
 
 
-WHATEVER = st.recursive(
+JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats() | st.text(max_size=5) | st.just("\0\ud800"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
 
 
-def paths_in(value, path=()):
+def list_paths(value, path=()):
     yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inside:
-        yield from paths_in(item, (*path, key))
+        yield from list_paths(item, (*path, key))
 
 
 @pytest.mark.usefixtures("unboxed")
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))  # on either database
 @given(data=st.data())
-def test_whatever_stands_in_a_file_it_is_refused_or_its_pages_are_shown(elsewhere, few_runs, data):
+def test_fuzzed_archive_is_rejected_or_renders(elsewhere, few_runs, data):
     name = data.draw(st.sampled_from(["experiment.json", "runs.jsonl", "steps.jsonl", "run_figures.jsonl"]))
     lines = few_runs[name].splitlines()
     line = data.draw(st.integers(0, len(lines) - 1))
     document = json.loads(lines[line])
-    *path, last = data.draw(st.sampled_from(list(paths_in(document))[1:]))
+    *path, last = data.draw(st.sampled_from(list(list_paths(document))[1:]))
     holder = document
     for key in path:
         holder = holder[key]
     if isinstance(holder, dict) and data.draw(st.booleans()):
         del holder[last]
     else:
-        holder[last] = data.draw(WHATEVER)
+        holder[last] = data.draw(JSON_VALUES)
     lines[line] = json.dumps(document).encode()
     answer = sent(elsewhere, packed(few_runs | {name: b"\n".join(lines) + b"\n"}))
     if not answer.is_success:
@@ -289,7 +289,7 @@ def test_whatever_stands_in_a_file_it_is_refused_or_its_pages_are_shown(elsewher
     try:
         page = f"/experiments/{experiment['id']}"
         pages = [page, "/experiments", "/"]
-        pages += [f"{page}/figures/{slug}.{kind}" for slug in OF_SWEEPS for kind in ("json", "csv")]
+        pages += [f"{page}/figures/{slug}.{kind}" for slug in SWEEP_FIGURES for kind in ("json", "csv")]
         pages += [f"/runs/{run['id']}" for run in experiment["runs"]]
         for page in pages:
             assert elsewhere.get(page).status_code == 200, page

@@ -16,7 +16,7 @@ def uploads():
     return files
 
 
-def test_a_hostile_upload_is_refused_at_once_or_left_to_the_inspection(client, context, uploads):
+def test_hostile_upload_is_rejected_or_left_to_inspection(client, context, uploads):
     statuses = {}
     for label, (name, content) in uploads.items():
         answer = client.post("/api/embeddings?commit=auto", files={"file": (name, content)})
@@ -30,10 +30,10 @@ def test_a_hostile_upload_is_refused_at_once_or_left_to_the_inspection(client, c
     assert outside == [context.settings.root]
 
 
-def test_no_hostile_upload_is_taken_for_data_and_reading_them_all_takes_little_memory(tmp_path, uploads):
+def test_inspection_rejects_hostile_uploads_in_little_memory(tmp_path, uploads):
     for i, (_, content) in enumerate(uploads.values()):
         (tmp_path / str(i)).write_bytes(content)
     names = [name for name, _ in uploads.values()]
     results, peak = run_in_sandbox(outcomes, tmp_path, names, memory_bytes=2048 * MIB, seconds=300)
-    assert {label: came for label, came in zip(uploads, results, strict=True) if came != "refused"} == {}
+    assert {label: outcome for label, outcome in zip(uploads, results, strict=True) if outcome != "refused"} == {}
     assert peak < 768 * MIB

@@ -21,7 +21,7 @@ PAGES = ("/", "/experiments", "/runs", "/compare/runs", "/datasets", "/api/exper
 
 
 class StoppedHere(BaseException):
-    """As if the process were killed: nothing below a worker catches it."""
+    """Stands for a killed process: no code in a job catches it."""
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def archive(client, context, tmp_path):
 
 
 @pytest.fixture
-def sent(client, archive):
+def import_id(client, archive):
     answer = client.post("/api/experiments/import", files={"file": ("sweep.zip", archive.read_bytes())})
     assert (answer.status_code, answer.json()["status"]) == (202, "queued")
     assert answer.headers["location"] == f"/api/imports/{answer.json()['id']}"
@@ -45,7 +45,7 @@ def sent(client, archive):
 
 
 @pytest.fixture
-def few_at_once(monkeypatch):
+def tiny_batches(monkeypatch):
     """Small batches, so that a small experiment takes many of them."""
     small_batches = tuple(table._replace(batch_rows=5) for table in TABLES)
     monkeypatch.setattr(job, "TABLES", small_batches)
@@ -53,13 +53,13 @@ def few_at_once(monkeypatch):
 
 
 @pytest.fixture
-def kill_after(context, sent, monkeypatch, few_at_once):
-    """Work on the import until so many batches are written."""
+def kill_after(context, import_id, monkeypatch, tiny_batches):
+    """Run the import and kill it after a number of batches."""
 
     def kill_after(batches):
         write, remaining = JobProgress.write, batches
 
-        def counting(progress, session, **values):
+        def count_batches(progress, session, **values):
             nonlocal remaining
             if "written" in values:
                 remaining -= 1
@@ -68,9 +68,9 @@ def kill_after(context, sent, monkeypatch, few_at_once):
             write(progress, session, **values)
 
         with monkeypatch.context() as patched:
-            patched.setattr(JobProgress, "write", counting)
+            patched.setattr(JobProgress, "write", count_batches)
             with pytest.raises(StoppedHere):
-                job.import_experiment(sent, context.settings, "cpu")
+                job.import_experiment(import_id, context.settings, "cpu")
 
     return kill_after
 
@@ -82,11 +82,11 @@ def count(context, *, hidden):
 
 
 @pytest.mark.both_databases
-def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, context, sent, monkeypatch, kill_after):
+def test_killed_import_is_hidden_and_resumed(client, context, import_id, monkeypatch, kill_after):
     before = {page: client.get(page, headers={"accept": "text/html"}).text for page in PAGES}
     kill_after(8)
     assert (count(context, hidden=True), count(context, hidden=False)) == ([1, 1, 19], [0, 0, 0])
-    import_row = client.get(f"/api/imports/{sent}").json()
+    import_row = client.get(f"/api/imports/{import_id}").json()
     assert (import_row["status"], import_row["done"], import_row["total"]) == ("running", 19 + 4 * 5, ROWS)
     with context.sessions() as session:
         run_id = session.scalar(select(Run.id), execution_options={INCLUDE_HIDDEN: True})
@@ -96,9 +96,9 @@ def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, c
     assert {page: client.get(page, headers={"accept": "text/html"}).text for page in PAGES} == before
     again = []
     monkeypatch.setattr(job, "read_in_sandbox", lambda *_: again.append("read"))
-    assert list_waiting_jobs(context.sessions) == [Job(job_kinds.IMPORT, sent)]
+    assert list_waiting_jobs(context.sessions) == [Job(job_kinds.IMPORT, import_id)]
     finish_imports(context)
-    import_row = client.get(f"/api/imports/{sent}").json()
+    import_row = client.get(f"/api/imports/{import_id}").json()
     assert (import_row["status"], import_row["done"], import_row["error"], again) == ("finished", ROWS, None, [])
     assert count(context, hidden=False) == [1, 1, 19]
     with context.sessions() as session:
@@ -107,92 +107,92 @@ def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, c
     assert list(context.storage.list_files()) == []
 
 
-def test_a_cancelled_import_writes_no_more_and_leaves_nothing(client, context, sent, kill_after):
+def test_cancelled_import_stops_and_leaves_no_rows(client, context, import_id, kill_after):
     with context.sessions() as session:
-        row = session.get_one(Import, sent)
-    page = client.get(f"/imports/{sent}").text
+        row = session.get_one(Import, import_id)
+    page = client.get(f"/imports/{import_id}").text
     assert "No worker is running. The import resumes when one starts." in page
-    assert f'href="/imports/{sent}"' in client.get("/experiments/import").text
-    assert f'<a href="/imports/{sent}">sweep.zip</a>' in client.get("/queue").text
+    assert f'href="/imports/{import_id}"' in client.get("/experiments/import").text
+    assert f'<a href="/imports/{import_id}">sweep.zip</a>' in client.get("/queue").text
     kill_after(8)
-    progress = JobProgress(context.sessions, Import, ImportStatus.RUNNING, sent, row.created_at)  # not the last attempt
+    progress = JobProgress(context.sessions, Import, ImportStatus.RUNNING, import_id, row.created_at)  # an old attempt
     with context.sessions.begin() as session, pytest.raises(StoppedError):
         progress.write(session, content="x")
     imports = client.get("/api/queue").json()["imports"]
     assert [(listed["id"], listed["status"], listed["done"], listed["total"]) for listed in imports] == [
-        (sent, "running", 39, ROWS)
+        (import_id, "running", 39, ROWS)
     ]
     assert f"39 of {ROWS}" in client.get("/queue").text
-    assert 'max="131"' in client.get(f"/imports/{sent}").text
-    answer = client.post(f"/imports/{sent}/cancel", data={"back": "queue"})
+    assert 'max="131"' in client.get(f"/imports/{import_id}").text
+    answer = client.post(f"/imports/{import_id}/cancel", data={"back": "queue"})
     assert answer.headers["location"] == "/queue"
     page = client.get("/queue").text
     assert '<span class="tag removing">removing</span>' in page
     assert "Cancel: sweep.zip" not in page
-    assert client.get(f"/api/imports/{sent}").json()["status"] == "removing"
-    assert list_waiting_jobs(context.sessions) == [Job(job_kinds.DISCARD, sent)]
+    assert client.get(f"/api/imports/{import_id}").json()["status"] == "removing"
+    assert list_waiting_jobs(context.sessions) == [Job(job_kinds.DISCARD, import_id)]
     finish_imports(context)
-    assert client.get(f"/api/imports/{sent}").json()["status"] == "cancelled"
+    assert client.get(f"/api/imports/{import_id}").json()["status"] == "cancelled"
     assert "sweep.zip" not in client.get("/queue").text
     assert client.get("/api/queue").json()["imports"] == []
     assert count(context, hidden=True) == [0, 0, 0]
     assert list(context.storage.list_files()) == []
-    refused = client.post(f"/api/imports/{sent}/cancel")
+    refused = client.post(f"/api/imports/{import_id}/cancel")
     assert refused.status_code == 409
     assert refused.json()["detail"] == "Only a queued or running import can be cancelled. This one is cancelled."
 
 
-def test_one_that_is_given_up_is_removed_and_says_why(client, context, sent, kill_after):
+def test_failed_import_is_removed_with_reason(client, context, import_id, kill_after):
     kill_after(8)
     with context.sessions.begin() as session:
         session.execute(update(Import).values(attempts=5, error="signal SIGKILL"))
     executor = Executor(context.sessions, None, "slot", context.settings.runs)
-    assert executor._begin(Job(job_kinds.IMPORT, sent), None, 0) == 0
-    assert client.get(f"/api/imports/{sent}").json()["status"] == "removing"
+    assert executor._begin(Job(job_kinds.IMPORT, import_id), None, 0) == 0
+    assert client.get(f"/api/imports/{import_id}").json()["status"] == "removing"
     finish_imports(context)
-    import_row = client.get(f"/api/imports/{sent}").json()
+    import_row = client.get(f"/api/imports/{import_id}").json()
     assert (import_row["status"], "ended 5 times without getting further" in import_row["error"]) == ("failed", True)
     assert count(context, hidden=True) == [0, 0, 0]
 
 
-def test_what_a_discard_that_was_given_up_left_is_removed_by_the_janitor(client, context, sent, kill_after):
+def test_janitor_removes_rows_of_failed_discard(client, context, import_id, kill_after):
     kill_after(8)
-    client.post(f"/api/imports/{sent}/cancel")
+    client.post(f"/api/imports/{import_id}/cancel")
     with context.sessions.begin() as session:
         session.execute(update(Import).values(status=ImportStatus.FAILED, error="Given up."))
     assert (count(context, hidden=True), count(context, hidden=False)) == ([1, 1, 19], [0, 0, 0])
     assert removal.resume_removals(context.sessions) == 1
     assert count(context, hidden=True) == [0, 0, 0]
     with context.sessions() as session:
-        assert session.get_one(Import, sent).file_sha256 is None
+        assert session.get_one(Import, import_id).file_sha256 is None
     assert removal.resume_removals(context.sessions) == 0
 
 
 @pytest.mark.both_databases
-def test_the_same_rows_are_not_imported_twice_at_once(client, context, sent, archive, kill_after):
+def test_concurrent_import_of_same_rows_fails(client, context, import_id, archive, kill_after):
     kill_after(8)
     second = client.post("/api/experiments/import", files={"file": ("again.zip", archive.read_bytes())}).json()["id"]
     job.import_experiment(second, context.settings, "cpu")
     import_row = client.get(f"/api/imports/{second}").json()
     assert (import_row["status"], import_row["error"]) == ("failed", "It is being imported already.")
-    assert import_row["page"] == f"/imports/{sent}"
+    assert import_row["page"] == f"/imports/{import_id}"
     with context.sessions.begin() as session:
         hidden = session.scalar(select(Experiment), execution_options={INCLUDE_HIDDEN: True})
         existing = Dataset(name="x", origin="named", columns=[])
         session.add(Experiment(name="y", dataset=existing, config=SHARED, origin="imported", source=hidden.source))
     assert client.delete(f"/api/datasets/{hidden.dataset_id}").status_code == 404
     finish_imports(context)
-    assert client.get(f"/api/imports/{sent}").json()["status"] == "finished"
+    assert client.get(f"/api/imports/{import_id}").json()["status"] == "finished"
     datasets = [row["id"] for row in client.get("/api/datasets").json()]
-    assert datasets == [existing.id], "the data set that came meanwhile is taken"
+    assert datasets == [existing.id], "the data set created meanwhile is reused"
     assert client.get(f"/api/experiments/{hidden.id}").json()["dataset_id"] == existing.id
-    assert client.get(f"/imports/{sent}").headers["location"] == f"/experiments/{hidden.id}"
-    renewed = client.get(f"/imports/{sent}", headers={"HX-Request": "true"})
+    assert client.get(f"/imports/{import_id}").headers["location"] == f"/experiments/{hidden.id}"
+    renewed = client.get(f"/imports/{import_id}", headers={"HX-Request": "true"})
     assert renewed.headers["hx-redirect"] == f"/experiments/{hidden.id}"
     assert client.get("/api/imports/nothing").json()["detail"].startswith("There is no import 'nothing'.")
 
 
-def test_a_data_set_that_a_hidden_experiment_uses_is_not_deleted(client, context, sent, kill_after):
+def test_data_set_of_hidden_experiment_is_not_deleted(client, context, import_id, kill_after):
     with context.sessions.begin() as session:
         existing = Dataset(name="x", origin="named", columns=[])
         session.add(existing)
@@ -202,7 +202,7 @@ def test_a_data_set_that_a_hidden_experiment_uses_is_not_deleted(client, context
     assert client.delete(f"/api/datasets/{existing.id}").status_code == 409
 
 
-def test_an_ended_import_is_forgotten_after_a_month_but_never_one_that_hides_rows(client, context, archive):
+def test_old_imports_are_pruned_unless_they_hide_rows(client, context, archive):
     with context.sessions.begin() as session:
         dataset = Dataset(name="x", origin="named", columns=[])
         experiment = Experiment(name="y", dataset=dataset, config=SHARED)
@@ -216,7 +216,7 @@ def test_an_ended_import_is_forgotten_after_a_month_but_never_one_that_hides_row
     assert client.get("/api/experiments").json() == []
 
 
-def test_rows_are_written_in_batches_of_so_many_bytes_of_their_lines(archive, monkeypatch):
+def test_batches_are_bounded_by_rows_and_bytes(archive, monkeypatch):
     runs, target = TABLES[0]._replace(batch_rows=5), ImportTarget("import", "experiment")
     with open_archive(archive) as opened:
         sizes = [len(batch) for batch in runs.batches(opened, target)]

@@ -24,7 +24,7 @@ def damage(path):
     path.write_bytes(content)
 
 
-def test_it_is_looked_through_after_a_crash_and_refused_where_it_is_damaged(file, tmp_path):
+def test_database_is_checked_after_crash_and_damage_rejected(file, tmp_path):
     mark, url = tmp_path / "running", f"sqlite:///{file}"
     require_intact(url)
     require_intact(f"sqlite:///{file.parent}/not there")
@@ -34,7 +34,7 @@ def test_it_is_looked_through_after_a_crash_and_refused_where_it_is_damaged(file
         raise KeyboardInterrupt
     with check_after_crash(mark, url):
         damage(file)
-    assert not mark.exists(), "after an orderly end it is not looked through"
+    assert not mark.exists(), "an orderly exit needs no check"
     with check_after_crash(mark, url), pytest.raises(ConflictError), check_after_crash(mark, url):
         pass
     with pytest.raises(ConflictError, match=r"rows\.sqlite is damaged: .*Restore it from a backup\."):

@@ -52,7 +52,7 @@ SWEEPS = {
 
 
 @pytest.mark.long
-def test_experiments_and_runs_in_the_form_and_over_the_api_mean_the_same_runs(context, launch, client):
+def test_form_and_api_requests_plan_same_runs(context, launch, client):
     for name, sweep in SWEEPS.items():
         experiment = get_experiment(context, launch(**sweep))
         plan = plan_sweep(
@@ -68,7 +68,7 @@ def test_experiments_and_runs_in_the_form_and_over_the_api_mean_the_same_runs(co
         assert plan_sweep(context, SweepRequest.model_validate(run_request)).runs == plan.runs
 
 
-def value_of(page, field):
+def read_input(page, field):
     return re.search(rf'<input type="text" id="{field}"[^>]*? value="([^"]*)"', page)[1]
 
 
@@ -77,7 +77,7 @@ def fail(context, **columns):
         session.execute(update(Run).values(status=RunStatus.FAILED, **columns))
 
 
-def test_a_run_that_memory_was_not_enough_for_is_filled_in_under_its_name_with_half_the_batch(client, context, launch):
+def test_form_halves_batch_of_run_that_ran_out_of_memory(client, context, launch):
     experiment = client.get(f"/api/experiments/{launch(batch_size=16, accumulation=2)}").json()
     run_id = experiment["runs"][1]["id"]
     fail(context, error="There was not enough memory.", cause=FailureCause.MEMORY, error_field="batch_size")
@@ -88,8 +88,8 @@ def test_a_run_that_memory_was_not_enough_for_is_filled_in_under_its_name_with_h
     assert run_page.count(f"/experiments/new?run={run_id}") == 1
     answer = client.get(f"/experiments/new?run={run_id}")
     assert answer.status_code == 200
-    assert value_of(answer.text, "name") == experiment["name"]
-    assert (value_of(answer.text, "batch_size"), value_of(answer.text, "accumulation")) == ("8", "4")
+    assert read_input(answer.text, "name") == experiment["name"]
+    assert (read_input(answer.text, "batch_size"), read_input(answer.text, "accumulation")) == ("8", "4")
     assert re.search(r'id="batch_size"[^>]* aria-invalid="true"', answer.text)
     assert (
         '<small class="error" id="batch_size-error">The run failed: There was not enough memory. '
@@ -107,13 +107,13 @@ FAILURES = [
 ]
 
 
-def test_each_kind_of_failure_leads_to_the_field_to_change_or_is_told_above_the_form(client, context, launch):
+def test_failure_is_shown_at_its_field_or_above_form(client, context, launch):
     run_id = client.get(f"/api/experiments/{launch()}").json()["runs"][0]["id"]
-    for cause, field, title, at in FAILURES:
+    for cause, field, title, field_id in FAILURES:
         fail(context, error="Why.", cause=cause, error_field=field)
         assert f"<strong>{title}.</strong> Why." in client.get(f"/runs/{run_id}").text
         form = client.get(f"/experiments/new?run={run_id}").text
-        assert f'id="{at}-error">The run failed: Why.</small>' in form
+        assert f'id="{field_id}-error">The run failed: Why.</small>' in form
     for cause in (FailureCause.DATABASE, FailureCause.UNSPECIFIED, None):
         fail(context, error="Why.", cause=cause, error_field=None)
         form = client.get(f"/experiments/new?run={run_id}").text
@@ -121,7 +121,7 @@ def test_each_kind_of_failure_leads_to_the_field_to_change_or_is_told_above_the_
         assert "-error" not in form
 
 
-def test_a_run_and_an_experiment_link_to_the_form(client, launch):
+def test_run_and_experiment_link_to_form(client, launch):
     experiment_id = launch(name="mine", epochs=4, lambdas=[-1, 1])
     runs = client.get(f"/api/experiments/{experiment_id}").json()["runs"]
     (baseline,) = [run["id"] for run in runs if run["regularizer"] == "none"]
@@ -131,15 +131,15 @@ def test_a_run_and_an_experiment_link_to_the_form(client, launch):
     ):
         assert f'href="/experiments/new?{query}">Launch again</a>' in client.get(page).text
         form = client.get(f"/experiments/new?{query}").text
-        assert value_of(form, "epochs") == "4"
+        assert read_input(form, "epochs") == "4"
         assert 'role="alert"' not in form
     form = client.get(f"/experiments/new?run={baseline}").text
-    assert value_of(form, "lambdas") == "0"
+    assert read_input(form, "lambdas") == "0"
     assert "1 run</strong>" in form
     assert client.get("/experiments/new?run=none").status_code == 404
 
 
-def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, context, launch):
+def test_form_explains_unsupported_and_logged_settings(client, context, launch):
     experiment_id = launch(grid={"fixed_regularizers": [{"cosreg": 1}, {}]})
     form = client.get(f"/experiments/new?experiment={experiment_id}").text
     assert "The form has no row for a grid over sets of extra penalties." in form
@@ -155,7 +155,7 @@ def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, conte
     assert "request.yaml" not in page
 
 
-def test_of_an_import_whose_rows_are_elsewhere_the_form_asks_for_a_data_set(client, context, launch):
+def test_form_of_import_without_rows_asks_for_data_set(client, context, launch):
     experiment_id = launch(epochs=4)
     dataset_id = client.get(f"/api/experiments/{experiment_id}").json()["dataset_id"]
     with context.sessions.begin() as session:
@@ -168,10 +168,10 @@ def test_of_an_import_whose_rows_are_elsewhere_the_form_asks_for_a_data_set(clie
     form = client.get(f"/experiments/new?experiment={experiment_id}").text
     assert "The rows of CoLA are not on this dashboard. Choose a data set whose rows are.</small>" in form
     assert re.search(rf'<option value="{dataset_id}" selected', form)
-    assert value_of(form, "epochs") == "4"
+    assert read_input(form, "epochs") == "4"
 
 
-def test_a_search_is_searched_again_from_its_form_and_its_file(client, context, launch):
+def test_search_is_launched_again_from_form_and_yaml(client, context, launch):
     experiment_id = launch(checkpoint="best", patience=3, seeds=[4, 5])
     with context.sessions.begin() as session:
         study = Search(regularizer="cosreg", lam_high=3, least_size=0.1, prune=True, over=True, why="Enough.")
@@ -179,10 +179,10 @@ def test_a_search_is_searched_again_from_its_form_and_its_file(client, context, 
     page = every_tab(client, f"/experiments/{experiment_id}").text
     assert f'href="/experiments/search?experiment={experiment_id}">Search again</a>' in page
     form = client.get(f"/experiments/search?experiment={experiment_id}").text
-    form_values = {name: value_of(form, f"search_{name}") for name in ("lam_low", "lam_high", "least_size", "trials")}
+    form_values = {name: read_input(form, f"search_{name}") for name in ("lam_low", "lam_high", "least_size", "trials")}
     assert form_values == {"lam_low": "-1", "lam_high": "3", "least_size": "0.1", "trials": "20"}
     assert '<option value="cosreg" selected' in form
-    assert value_of(form, "seeds") == "4, 5"
+    assert read_input(form, "seeds") == "4, 5"
     document = read_yaml(client.get(f"/experiments/{experiment_id}/request.yaml").text)
     assert document["search"] == {"regularizer": "cosreg", "lam_high": 3.0, "least_size": 0.1, "prune": True}
     second = client.post("/api/studies", json=document)

@@ -26,7 +26,7 @@ def names_on(client, path):
 
 
 @pytest.fixture
-def shelf(context):
+def stored_embeddings(context):
     """Five embeddings, the last two not in the default list: one in the trash, one a layer."""
     add_embedding(context, "GloVe", {"isoscore": 0.2, "mean_cosine": 0.5}, ["Words"], filename="glove_100%.txt", n=900)
     bert = {"isoscore": 0.1, "mean_cosine": 0.7}
@@ -50,29 +50,29 @@ SORTED = {
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("shelf")
+@pytest.mark.usefixtures("stored_embeddings")
 class TestSearch:
     @pytest.mark.both_databases
-    def test_every_word_is_part_of_a_name_file_note_or_tag(self, client, context):
+    def test_search_words_match_name_file_notes_or_tags(self, client, context):
         for q, names in MATCHES.items():
             assert sorted(names_in(client, f"q={q}")) == names, q
             assert sorted(names_on(client, f"/embeddings?q={q}")) == names, q
         with context.sessions() as session:
-            knows = session.scalar(select(func.lower("É"))) == "é"  # PostgreSQL in the locale C knows A to Z
+            folds_accents = session.scalar(select(func.lower("É"))) == "é"  # PostgreSQL in locale C does not
         for q in ("ÉTÉ À", "été À"):
-            assert names_in(client, f"q={q}") == (["BERT cased"] if knows else [])
-        assert knows or context.settings.database.startswith("postgresql")
+            assert names_in(client, f"q={q}") == (["BERT cased"] if folds_accents else [])
+        assert folds_accents or context.settings.database.startswith("postgresql")
         for tag in ("words", "WORDS"):
             assert names_in(client, f"tag={tag}") == ["GloVe"]
             assert names_in(client, f"tag={tag[:3]}") == []
 
     @pytest.mark.both_databases
-    def test_sorted_by_a_column_what_has_no_value_comes_last(self, client):
+    def test_sorting_puts_missing_values_last(self, client):
         for sort, names in SORTED.items():
             assert names_in(client, f"sort={sort}") == names, sort
             assert names_on(client, f"/embeddings?sort={sort}") == names, sort
 
-    def test_all_but_trash_and_layers_are_listed_unless_these_are_asked_for(self, client):
+    def test_trash_and_layers_are_listed_on_request(self, client):
         assert names_in(client) == names_on(client, "/embeddings") == DEFAULT
         assert names_in(client, "layers=true")[0] == "BERT layer 3"
         assert names_in(client, "origin=encoded") == ["BERT layer 3"]
@@ -82,7 +82,7 @@ class TestSearch:
         assert 'href="/embeddings?q=bert&amp;layers=true"' in page
         assert names_in(client, "trashed=true") == ["thrown away, BERT"]
 
-    def test_headings_say_how_the_list_is_sorted_and_turn_it_round_and_rows_are_chosen(self, client):
+    def test_headings_show_and_reverse_sorting(self, client):
         page = " ".join(client.get("/embeddings?q=e&sort=-isoscore_unbiased").text.split())
         assert 'aria-sort="descending"> <a href="/embeddings?q=e&amp;sort=isoscore_unbiased">IsoScore</a>' in page
         assert '<a href="/embeddings?q=e&amp;sort=name">Name</a>' in page
@@ -93,7 +93,7 @@ class TestSearch:
         page = " ".join(client.get("/embeddings?q=none here").text.split())
         assert 'No embedding found that mentions none and here. <a href="/embeddings">Show all</a>' in page
 
-    def test_what_no_list_can_be_of_is_refused_and_the_rest_of_the_address_is_offered(self, client):
+    def test_invalid_query_is_rejected_with_link_without_it(self, client):
         for query in ("sort=size", "origin=elsewhere", "page=0", f"q={'x' * 201}", "layers=maybe"):
             assert client.get(f"/embeddings?{query}", headers={"accept": "text/html"}).status_code == 422, query
         page = client.get("/embeddings?q=a%26b&sort=foo", headers={"accept": "text/html"}).text
@@ -108,7 +108,7 @@ class TestSearch:
             assert (answer.status_code, answer.json()["field"]) == (422, query.partition("=")[0])
 
 
-def test_the_api_tells_the_numbers_it_sorts_by_all_tags_and_where_an_embedding_is_from(client, context):
+def test_api_returns_scores_tags_and_provenance(client, context):
     source = add_embedding(context, "raw", {"isoscore": 0.5, "mean_cosine": 0.25}, ["BERT", "b"])
     derived = add_embedding(context, "made", tags=["a", "bert"], source_id=source, provenance={"method": "centring"})
     encoding = add_encoding(context)
@@ -126,7 +126,7 @@ def test_the_api_tells_the_numbers_it_sorts_by_all_tags_and_where_an_embedding_i
     ]
 
 
-def test_as_many_queries_for_sixty_as_for_three_and_pages_of_fifty(client, context):
+def test_number_of_queries_is_constant_and_pages_have_fifty(client, context):
     paths = ("/embeddings?q=cloud&tag=t", "/api/embeddings?limit=500", "/trash", "/")
 
     def queries(path):
@@ -164,7 +164,7 @@ REFUSED = [
 
 
 class TestDescription:
-    def test_name_notes_and_tags_are_changed_and_the_rest_stays(self, client, context):
+    def test_patch_changes_given_fields_only(self, client, context):
         path = f"/api/embeddings/{add_embedding(context, 'old', tags=['former', 'kept'])}"
         answer = client.patch(path, json={"name": "  new\tname ", "notes": "one\r\ntwo  \n", "tags": ["Kept", "kept"]})
         assert answer.status_code == 200
@@ -175,7 +175,7 @@ class TestDescription:
         assert (changed["name"], changed["notes"], changed["tags"]) == ("new name", "one\ntwo", ["a", "b", "Kept"])
         assert client.patch(path, json={"name": None}).json()["name"] == "new name"
 
-    def test_what_cannot_be_kept_is_told_at_its_field_and_changes_nothing(self, client, context):
+    def test_invalid_description_is_rejected_at_its_field(self, client, context):
         path = f"/api/embeddings/{add_embedding(context, 'old')}"
         for change, field, sentence in REFUSED:
             answer = client.patch(path, json={"notes": "new"} | change)
@@ -187,13 +187,13 @@ class TestDescription:
         assert (answer.status_code, answer.json()["field"]) == (422, "colour")
 
     @pytest.mark.both_databases
-    def test_what_no_database_can_keep_is_left_out(self, client, context):
+    def test_unstorable_characters_are_dropped(self, client, context):
         path = f"/api/embeddings/{add_embedding(context)}"
         body = '{"name": "a\\u0000b", "notes": "a\\u0000b\\ud800\\tc", "tags": ["a\\u0000b", "\\ud800"]}'
         changed = client.patch(path, content=body, headers={"Content-Type": "application/json"}).json()
         assert (changed["name"], changed["notes"], changed["tags"]) == ("a b", "a b \tc", ["a b"])
 
-    def test_the_form_keeps_what_it_says_and_a_wrong_one_comes_back_filled_in(self, client, context):
+    def test_form_saves_description_and_invalid_form_returns_filled(self, client, context):
         page = f"/embeddings/{add_embedding(context, 'old', tags=['former'])}"
         add_embedding(context, "other", tags=["Known"])
         assert '<option value="Known">' in client.get(f"{page}/description").text

@@ -10,26 +10,25 @@ from workers import locks
 from workers.locks import FENCED_EXIT_CODE, AdvisoryLocks, open_locks
 
 
-def end_nothing() -> None:
-    """There is no job to end."""
+def end_no_jobs() -> None:
+    pass
 
 
 @pytest.fixture
-def open_another(context, tmp_path):
-    """Open locks as another worker of the same queue does."""
-    return lambda: open_locks(context.settings.queue, tmp_path, end_nothing)
+def open_worker_locks(context, tmp_path):
+    return lambda: open_locks(context.settings.queue, tmp_path, end_no_jobs)
 
 
 @pytest.mark.both_databases
-def test_a_name_is_held_by_one_worker_at_a_time_and_free_again_when_its_holder_lets_go(open_another, tmp_path):
-    with open_another() as mine, open_another() as theirs, mine.held("here/cpu"):
+def test_slot_is_held_by_one_worker_until_released(open_worker_locks, tmp_path):
+    with open_worker_locks() as mine, open_worker_locks() as theirs, mine.held("here/cpu"):
         for locks in (mine, theirs):
             with pytest.raises(ConflictError, match="already works as here/cpu") as refused, locks.held("here/cpu"):
                 pass
         assert "ISOSCOPE_WORKER_NAME" in str(refused.value)
         with theirs.held("there/cpu"):
             pass
-    with open_another() as mine, open_another() as theirs:
+    with open_worker_locks() as mine, open_worker_locks() as theirs:
         for holder in (mine, theirs):
             with holder.held("here/cpu"):
                 pass
@@ -37,38 +36,38 @@ def test_a_name_is_held_by_one_worker_at_a_time_and_free_again_when_its_holder_l
 
 
 @pytest.fixture
-def quick(monkeypatch):
+def short_intervals(monkeypatch):
     monkeypatch.setattr(locks, "CHECK_EVERY_SECONDS", 0.05)
     monkeypatch.setattr(locks, "SETTLED_SECONDS", 0.5)
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("short_intervals")
 class TestAdvisoryLocks:
-    def test_a_lost_session_is_opened_anew_and_holds_the_same_locks(self, postgresql_url):
-        with AdvisoryLocks(postgresql_url, end_nothing) as mine, mine.held("here/cpu"):
+    def test_lost_session_is_reopened_with_its_locks(self, postgresql_url):
+        with AdvisoryLocks(postgresql_url, end_no_jobs) as mine, mine.held("here/cpu"):
             assert not mine.is_settled, "a new session takes nobody for dead yet"
             wait_for(lambda: mine.is_settled)
             end_other_sessions(postgresql_url)
             wait_for(lambda: not mine.is_settled)
-            wait_for(lambda: held_in(postgresql_url) == 1)
+            wait_for(lambda: count_locks(postgresql_url) == 1)
             wait_for(lambda: mine.is_settled)
             with mine.held("there/cpu"):
-                assert held_in(postgresql_url) == 2
-        wait_for(lambda: held_in(postgresql_url) == 0)
+                assert count_locks(postgresql_url) == 2
+        wait_for(lambda: count_locks(postgresql_url) == 0)
 
-    def test_while_its_session_is_lost_no_other_lock_is_given(self, postgresql_url, monkeypatch):
+    def test_lost_session_grants_no_lock(self, postgresql_url, monkeypatch):
         monkeypatch.setattr(locks, "CHECK_EVERY_SECONDS", 60)  # it is not opened anew before the test is over
-        with AdvisoryLocks(postgresql_url, end_nothing) as mine:
+        with AdvisoryLocks(postgresql_url, end_no_jobs) as mine:
             mine._connection.close()
             with pytest.raises(ConflictError, match="the lock of there/cpu is lost"), mine.held("there/cpu"):
                 pass
 
-    def test_a_worker_whose_lock_another_has_taken_ends_itself(self, postgresql_url):
+    def test_worker_that_lost_its_lock_exits(self, postgresql_url):
         holder = get_context("spawn").Process(target=hold_until_fenced, args=(postgresql_url,))
         holder.start()
-        wait_for(lambda: held_in(postgresql_url) == 1, 60)
+        wait_for(lambda: count_locks(postgresql_url) == 1, 60)
         with psycopg.connect(postgresql_url, autocommit=True) as connection:
-            end_other_sessions(postgresql_url, but=connection.info.backend_pid)
+            end_other_sessions(postgresql_url, except_pid=connection.info.backend_pid)
             wait_for(
                 lambda: connection.execute(
                     f"select pg_try_advisory_lock({locks.LOCK_NUMBER_SQL})", ("here/cpu",)
@@ -77,31 +76,31 @@ class TestAdvisoryLocks:
             holder.join(60)
         assert holder.exitcode == FENCED_EXIT_CODE
 
-    def test_a_server_that_does_not_answer_is_told_in_a_sentence(self):
+    def test_unreachable_server_is_explained(self):
         with (
             pytest.raises(ConflictError, match=r"does not answer: .* Start it, or correct ISOSCOPE_QUEUE_URL"),
-            AdvisoryLocks("postgresql://isoscope@127.0.0.1:1/isoscope", end_nothing),
+            AdvisoryLocks("postgresql://isoscope@127.0.0.1:1/isoscope", end_no_jobs),
         ):
             pass
 
 
 def hold_until_fenced(url: str) -> None:
-    # So slow to look that the other one takes the lock first.
+    # Checks so rarely that the other session gets the lock first.
     locks.CHECK_EVERY_SECONDS, locks.FENCE_SECONDS = 2, 5
-    with AdvisoryLocks(url, end_nothing) as mine, mine.held("here/cpu"):
+    with AdvisoryLocks(url, end_no_jobs) as mine, mine.held("here/cpu"):
         wait_for(lambda: False, 60)
 
 
-def end_other_sessions(url: str, but: int = 0) -> None:
+def end_other_sessions(url: str, except_pid: int = 0) -> None:
     with psycopg.connect(url, autocommit=True) as session:
         session.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity "
             "where datname = current_database() and pid not in (pg_backend_pid(), %s)",
-            (but,),
+            (except_pid,),
         )
 
 
-def held_in(url: str) -> int:
+def count_locks(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as session:
         row = session.execute(
             "select count(*) from pg_locks where locktype = 'advisory' and granted "

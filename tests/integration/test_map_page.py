@@ -59,7 +59,7 @@ def embedding_id(client, context, work, trained_once):
 
 @pytest.fixture
 def few_pairs(monkeypatch):
-    """Neighbors are measured among 20 rows alone, so that the others are searched for among the kept vectors."""
+    """Measure neighbors among 20 rows, so that others are searched in the stored vectors."""
     monkeypatch.setattr(clouds, "PAIR_ROWS", 20)
 
 
@@ -81,7 +81,7 @@ def draw(client, embedding_id, color=""):
 
 def nearest(row):
     """Return the positions and cosines of the nearest of distinct rows, nearest first."""
-    cosines = similarities_of(row, "cosine")
+    cosines = compute_similarities(row, "cosine")
     cosines[TWIN] = -np.inf
     order = (-cosines).argsort(kind="stable")[:NEIGHBOURS]
     return order, cosines[order]
@@ -91,7 +91,7 @@ def near_attribute(positions):
     return f'data-near="{" ".join(map(str, positions))}"'
 
 
-def test_plot_has_coordinates_rows_and_names_colored_by_kept_columns_hubness_and_norm(client, embedding_id):
+def test_plot_shows_projection_names_and_colors(client, embedding_id):
     (trace,), layout = draw(client, embedding_id)
     x = make_points()
     centered = x - x.mean(axis=0)
@@ -117,7 +117,7 @@ def test_plot_has_coordinates_rows_and_names_colored_by_kept_columns_hubness_and
     assert norms["marker"]["color"] == pytest.approx(np.linalg.norm(make_points(), axis=1), rel=1e-5)
 
 
-def test_labels_have_a_trace_each_with_their_counts(client, work):
+def test_each_label_has_trace_with_count(client, work):
     embedding_id = measure(client, work, labels="kind")
     traces, layout = draw(client, embedding_id)
     assert layout["showlegend"]
@@ -125,7 +125,7 @@ def test_labels_have_a_trace_each_with_their_counts(client, work):
     assert {trace["name"]: trace["customdata"] for trace in traces} == expected
 
 
-def test_map_of_an_earlier_version_keeps_the_projection(client, context, embedding_id):
+def test_map_of_earlier_version_shows_projection(client, context, embedding_id):
     page = client.get(f"/embeddings/{embedding_id}?tab=map").text
     assert "/map/plot.json" in page
     assert "earlier version" not in page
@@ -159,7 +159,7 @@ def test_selection_is_measured(client, work, embedding_id, measured, n, name):
     assert set(trace["customdata"]) == (remaining if measured == "selected" else set(range(N)) - remaining)
 
 
-def test_rows_are_found_by_number_and_name_with_their_neighbors_and_missing_ones_say_why(client, embedding_id):
+def test_rows_are_found_by_number_and_name(client, embedding_id):
     for row in ["7", "word 7", " WORD 7 "]:
         page = find_row(client, embedding_id, row)
         positions, cosines = nearest(7)
@@ -189,7 +189,7 @@ def test_rows_are_found_by_number_and_name_with_their_neighbors_and_missing_ones
     assert point_map.MAX_QUERY_CHARACTERS == NAME_CHARACTERS
 
 
-def test_rows_without_names_are_found_by_number_which_is_that_of_the_file_where_rows_are_left_out(client, work):
+def test_row_numbers_are_those_of_uploaded_file(client, work):
     file = io.BytesIO()
     np.save(file, np.vstack([np.zeros((2, D)), make_points()]))
     embedding_id = client.post("/api/embeddings", files={"file": ("x.npy", file.getvalue())}).json()["id"]
@@ -211,7 +211,7 @@ def test_rows_without_names_are_found_by_number_which_is_that_of_the_file_where_
     assert all(hub["row"] >= 30 and hub["name"] == f"word {hub['row']}" for hub in hubs)
 
 
-def similarities_of(row, similarity):
+def compute_similarities(row, similarity):
     x = make_points()
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     scores = {"cosine": unit @ unit[row], "dot": x @ x[row], "euclidean": -cdist(x, x[[row]])[:, 0]}[similarity]
@@ -220,12 +220,12 @@ def similarities_of(row, similarity):
 
 
 @pytest.mark.parametrize("similarity", WORDS)
-def test_chosen_similarity_is_that_of_measures_map_and_names(client, work, similarity):
+def test_measures_map_and_search_use_chosen_similarity(client, work, similarity):
     embedding_id = measure(client, work, similarity=similarity)
     embedding = client.get(f"/api/embeddings/{embedding_id}").json()
     measurements = {measurement["measure"]: measurement for measurement in embedding["measurements"]}
     assert embedding["selection"]["similarity"] == measurements["hubness"]["detail"]["similarity"] == similarity
-    scores = similarities_of(7, similarity)
+    scores = compute_similarities(7, similarity)
     scores[TWIN] = -np.inf
     positions = scores.argsort()[::-1][:NEIGHBOURS]
     page = find_row(client, embedding_id, 7)
@@ -240,7 +240,7 @@ def test_chosen_similarity_is_that_of_measures_map_and_names(client, work, simil
 
 
 @pytest.mark.parametrize("similarity", WORDS)
-def test_any_row_of_many_is_searched_among_vectors_that_go_with_it(client, context, work, few_pairs, similarity):
+def test_unmeasured_rows_are_searched_in_stored_vectors(client, context, work, few_pairs, similarity):
     embedding_id = measure(client, work, similarity=similarity)
     with context.sessions() as session:
         header = MapHeader.model_validate(session.get_one(FigureData, (embedding_id, MAP)).data)
@@ -250,7 +250,7 @@ def test_any_row_of_many_is_searched_among_vectors_that_go_with_it(client, conte
         answer = client.get(f"/api/embeddings/{embedding_id}/neighbors", params={"name": f"word {row}"})
         if answer.status_code == 200 and answer.json()["results"]["rows"] == N:
             searched.append(row)
-            scores = similarities_of(row, similarity)
+            scores = compute_similarities(row, similarity)
             neighbors = answer.json()["results"]["of"][0]["before"]
             values = [abs(neighbor[similarity]) for neighbor in neighbors]
             expected = np.abs(np.sort(scores)[::-1][: len(values)])
@@ -270,7 +270,7 @@ def test_any_row_of_many_is_searched_among_vectors_that_go_with_it(client, conte
 
 
 @pytest.mark.long
-def test_rows_beyond_the_kept_sample_say_so(client, context, work, few_pairs, monkeypatch):
+def test_rows_beyond_stored_sample_are_explained(client, context, work, few_pairs, monkeypatch):
     monkeypatch.setattr(map_files, "MAX_VECTOR_BYTES", 30 * D * 2)
     embedding_id = measure(client, work)
     pages = [find_row(client, embedding_id, row).replace("\u00a0", " ") for row in range(N)]
@@ -282,7 +282,7 @@ def test_rows_beyond_the_kept_sample_say_so(client, context, work, few_pairs, mo
     assert sum("Choose again on the Details tab to measure these vectors again" in page for page in pages) == N - 20
 
 
-def test_hubs_are_listed_and_lead_to_the_map(client, context, embedding_id):
+def test_hubs_are_listed_and_link_to_map(client, context, embedding_id):
     measurements = client.get(f"/api/embeddings/{embedding_id}").json()["measurements"]
     hubs = next(measurement for measurement in measurements if measurement["measure"] == "hubness")["detail"]["hubs"]
     counts = np.bincount(np.concatenate([nearest(row)[0] for row in range(N) if row != TWIN]), minlength=N)
@@ -307,7 +307,7 @@ def test_hubs_are_listed_and_lead_to_the_map(client, context, embedding_id):
     assert (missing.status_code, missing.json()["detail"]) == (404, "No row is named 'x'.")
 
 
-def test_rows_of_an_address_are_selected_and_those_that_cannot_be_measured_refused(client, embedding_id):
+def test_address_selects_rows_and_invalid_rows_are_rejected(client, embedding_id):
     page = client.get(f"/embeddings/{embedding_id}?{urlencode({'select': '3-5 9'})}").text
     assert 'name="rows" value="3-5 9"' in page
     assert client.get(f"/embeddings/{embedding_id}?select=some").status_code == 422
@@ -326,7 +326,7 @@ def test_rows_of_an_address_are_selected_and_those_that_cannot_be_measured_refus
     assert raised.value.field == "rows"
 
 
-def test_parquet_has_all_columns_and_a_large_map_draws_a_stated_sample(client, embedding_id, monkeypatch):
+def test_parquet_has_all_rows_and_large_map_draws_sample(client, embedding_id, monkeypatch):
     answer = client.get(f"/embeddings/{embedding_id}/map/map.parquet")
     assert "named-csv-map.parquet" in answer.headers["content-disposition"]
     table = parquet.read_table(io.BytesIO(answer.content))

@@ -33,7 +33,7 @@ def engine(request):
 
 
 @pytest.mark.both_databases
-def test_migrations_make_exactly_the_models_tables_and_upgrading_twice_changes_nothing(engine):
+def test_migrations_match_models_and_are_idempotent(engine):
     upgrade(engine)
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
@@ -42,9 +42,9 @@ def test_migrations_make_exactly_the_models_tables_and_upgrading_twice_changes_n
 
 
 @pytest.mark.both_databases
-def test_several_processes_may_upgrade_at_one_moment(engine):
+def test_processes_upgrade_concurrently(engine):
     url = engine.url.render_as_string(hide_password=False)
-    processes = [get_context("spawn").Process(target=upgrade_at, args=(url,)) for _ in range(2)]
+    processes = [get_context("spawn").Process(target=upgrade_database, args=(url,)) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:
@@ -53,7 +53,7 @@ def test_several_processes_may_upgrade_at_one_moment(engine):
     assert set(Base.metadata.tables) < set(inspect(engine).get_table_names())
 
 
-def upgrade_at(url):
+def upgrade_database(url):
     engine = create_database_engine(url)
     upgrade(engine)
     engine.dispose()
@@ -66,7 +66,7 @@ def sqlite(sqlite_url):
     engine.dispose()
 
 
-def test_migration_that_breaks_a_reference_is_rolled_back(sqlite):
+def test_migration_with_broken_reference_is_rolled_back(sqlite):
     upgrade(sqlite, "0029")
     with sqlite.connect() as connection:
         connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
@@ -78,7 +78,7 @@ def test_migration_that_breaks_a_reference_is_rolled_back(sqlite):
         assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == "0029"
 
 
-def test_sqlite_writes_ahead_waits_when_busy_and_keeps_foreign_keys_also_after_a_migration(sqlite):
+def test_sqlite_pragmas_survive_migration(sqlite):
     with sqlite.connect() as connection:
         pragmas = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in
                  ("journal_mode", "busy_timeout", "foreign_keys")]  # fmt: skip
@@ -93,7 +93,7 @@ OLD, NEW = "(strftime('%s','now') * 1000)", "(unixepoch('subsec') * 1000)"
 
 @pytest.fixture
 def url(tmp_path, monkeypatch):
-    """A queue's database, made as the engine makes it on Python 3.12 and newer."""
+    """A queue database as the engine creates it on Python 3.12 and newer."""
     newer = [step.replace(OLD, NEW) for step in _migration.sqlite_migrations]
     assert any(NEW in step for step in newer)
     monkeypatch.setattr("dbos._sys_db_sqlite.sqlite_migrations", newer)
@@ -103,7 +103,7 @@ def url(tmp_path, monkeypatch):
     return url
 
 
-def test_jobs_are_stored_with_the_time_of_the_engine_s_newer_columns(url):
+def test_jobs_are_stored_in_columns_of_newer_engine(url):
     queue = JobQueue(url)
     before = time.time()
     queue.try_insert()
@@ -116,10 +116,10 @@ def test_jobs_are_stored_with_the_time_of_the_engine_s_newer_columns(url):
     assert all(int(before * 1000) <= at <= time.time() * 1000 for row in times for at in row)
 
 
-def test_the_clock_is_that_of_a_newer_sqlite():
+def test_unixepoch_matches_sqlite():
     assert unixepoch("subsec") == unixepoch("subsecond") == pytest.approx(time.time(), abs=1)
     if sqlite3.sqlite_version_info >= (3, 42):
-        (theirs,) = sqlite3.connect(":memory:").execute("select unixepoch('subsec')").fetchone()
-        assert unixepoch("subsec") == pytest.approx(theirs, abs=1)
+        (sqlite_time,) = sqlite3.connect(":memory:").execute("select unixepoch('subsec')").fetchone()
+        assert unixepoch("subsec") == pytest.approx(sqlite_time, abs=1)
     with pytest.raises(ValueError, match="Expected 'subsec' or 'subsecond', got 'utc'"):
         unixepoch("utc")
