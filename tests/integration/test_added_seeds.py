@@ -121,7 +121,7 @@ def test_button_adds_seeds_and_page_names_look(client, context, experiment):
     assert "Look 2, at level 0.005, because seeds were added and tested again." in text
 
 
-def test_add_seeds_command(typed, context, experiment, isoscope):
+def test_add_seeds_command_adds_runs(typed, context, experiment, isoscope):
     code, out, _ = typed("add-seeds", experiment, "--seeds", "2")
     assert (code, out) == (0, f"sweep: {isoscope.url}/experiments/{experiment}\n")
     assert len(isoscope.experiment(experiment)["runs"]) == 13

@@ -32,7 +32,7 @@ def test_page_shows_classes_lengths_and_trivial_predictor(client):
     assert client.get(f"{dataset_url}/figures/classes.json").json()["data"][0]["y"] == [0.25, 0.75]
 
 
-def test_unknown_class_single_class_and_scores(client):
+def test_page_handles_unknown_class_single_class_and_scores(client):
     dataset = upload(client, validation=VALIDATION + "".join(f"strange words {i}\tother\n" for i in range(10)))
     rows = client.get(f"/datasets/{dataset['id']}/figures/classes.csv").text.splitlines()
     assert rows[1:] == ["no,10,0.25,5,0.25", "yes,30,0.75,5,0.25"]

@@ -66,7 +66,7 @@ def decide_json(decide):
     return decide_json
 
 
-def test_json_of_query_task(decide_json):
+def test_query_task_json_has_all_fields(decide_json):
     decision = decide_json("corpus.jsonl", "--queries", *SEARCHED)
     assert list(decision) == [
         "task", "metric", "similarity", "n", "d", "parts", "variants", "baseline", "chosen", "smallest",

@@ -78,7 +78,7 @@ def test_closed_form_matches_published_recipe(d):
     assert isoscore_from_covariance(S).value == pytest.approx(recipe(np.linalg.eigvalsh(S.numpy())), rel=1e-10)
 
 
-def test_published_recipe_on_identity_line_and_few_points():
+def test_published_recipe_scores_identity_line_and_few_points():
     assert recipe(np.ones(10)) == pytest.approx(1)
     assert recipe(np.eye(10)[0]) == pytest.approx(0)
     x = cloud(20, 300)

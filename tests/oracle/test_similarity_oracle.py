@@ -94,7 +94,7 @@ def test_cosine_drops_zero_rows_and_merges_parallel_rows(dtype):
 
 @pytest.mark.parametrize("similarity", [Similarity.COSINE, Similarity.DOT])
 @pytest.mark.parametrize("n", [0, 1, 2])
-def test_neighbours_of_few_rows(similarity, n):
+def test_few_rows_have_all_others_as_neighbours(similarity, n):
     result = measure_pairs(cloud()[:n], K, similarity).neighbours
     assert result.indices.tolist() == [[1], [0]][:n] if n == 2 else result.indices.shape == (n, 0)
     undefined = measure(read_cloud(Rows(np.zeros((20, 3))), similarity=similarity), ["hubness", "twonn"])
