@@ -57,7 +57,7 @@ def test_added_job_is_executed_restored_and_given_up(context, add):
 
 def test_queue_page_shows_activity_of_worker(client, context, add):
     job = add()
-    assert (job.priority, Job.parse("proofread-x")) == (10, Job(job.kind, "x"))  # somebody waits for it
+    assert (job.priority, Job.parse("proofread-x")) == (10, Job(job.kind, "x"))  # interactive
     running_job = {"id": job.workflow_id, "since": utcnow().isoformat(), "memory_bytes": 1, "peak_bytes": 2}
     with context.sessions.begin() as session:
         session.add(Worker(slot="here/cpu", pid=1, device="cpu", heartbeat_at=utcnow(), jobs=[running_job]))

@@ -45,7 +45,7 @@ def test_import_keeps_figures_and_rows(client, experiment, elsewhere):
     assert imported.is_success, imported.detail
     twin = imported.json()
     assert (twin["id"] != experiment, twin["name"], list(twin["grid"])) == (True, "A sweep, ζ = 0.2", list(GRID))
-    # No verdict while a run goes on; the imported one does not.
+    # The running run withholds the verdict here; its imported copy is cancelled.
     settled = [slug for slug in SWEEP_FIGURES if slug != "differences"]
     for name in (f"{slug}.{kind}" for slug in settled for kind in ("json", "csv")):
         ours = client.get(f"/experiments/{experiment}/figures/{name}?seeds=1")

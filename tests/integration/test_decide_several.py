@@ -19,7 +19,7 @@ def few_variants(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A corpus and queries of five layers, the first blurred the most, and their qrels by numbers of rows."""
+    """A corpus and queries of five layers, the first blurred the most, and qrels by row number."""
     random = np.random.default_rng(3)
     corpus = random.normal(size=(N, D))
     relevant = random.integers(0, N, M)
@@ -68,7 +68,7 @@ def test_table_has_line_per_embedding(decide):
     assert "nDCG@10 [95%]" in heads
     rows = lines[lines.index(heads) + 1 :][:2]
     assert [row.split()[0] for row in rows] == [NAMES[4], "narrow"]
-    assert f"{NAMES[4]}:" in lines, "lists of other dimensions are each printed before it runs"
+    assert f"{NAMES[4]}:" in lines, "each list is printed before its decision"
     assert any(line.startswith(f"{NAMES[4]}: Keep the vectors as they are") for line in lines)
     assert "A rank correlation needs at least 5 embeddings." in printed.out
     printed, code = decide(NAMES, "--list")

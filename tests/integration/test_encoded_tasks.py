@@ -29,7 +29,7 @@ def settings(tmp_path: Path, models_dir: Path, database: dict[str, str]) -> Sett
 
 @pytest.fixture(scope="module")
 def beir():
-    """BEIR's three files: some documents without a title, one without a text, ids that are no row numbers."""
+    """BEIR's three files: some documents without a title, one without a text, ids that are not row numbers."""
     random = np.random.default_rng(0)
     texts = [" ".join(random.choice(WORDS, 6)) + f" {row}" for row in range(DOCUMENTS)]
     texts[5] = ""
@@ -116,7 +116,7 @@ def test_folder_is_data_set_and_is_deleted_with_its_files(client, context, beir)
     page, corpus = client.get(path), client.get(f"/api{path}").json()
     assert [(row["split"], row["judgments"]) for row in corpus["qrels"]] == [("test", QUERIES), ("dev", 1)]
     assert "60 queries" in page.text
-    assert '<option value="text" selected>' in page.text, "ids are no texts"
+    assert '<option value="text" selected>' in page.text, "an id column holds no texts"
     assert '<option value="_id" selected>' not in page.text
     plan = client.post(f"/api/encodings/{corpus['id']}/plan", json=CONFIG | {"layers": [1]}).json()
     assert (plan["rows"], plan["queries"]) == (DOCUMENTS, QUERIES)

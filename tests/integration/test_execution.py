@@ -137,7 +137,7 @@ def test_failed_encodings_and_tasks_have_end_time(context, encode_job):
 
 
 def test_old_process_does_not_end_relaunched_encoding(context, encode_job):
-    encoding = execute(context, processes := Changing(context, attempts=0), encode_job)  # as launching does
+    encoding = execute(context, processes := Changing(context, attempts=0), encode_job)  # as a launch does
     assert processes.started == [encode_job]
     assert (encoding.status, encoding.attempts, encoding.error) == (models.EncodingStatus.QUEUED, 0, None)
 

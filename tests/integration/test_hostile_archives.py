@@ -265,7 +265,7 @@ def list_paths(value, path=()):
 
 
 @pytest.mark.usefixtures("unboxed")
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))  # on either database
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_fuzzed_archive_is_rejected_or_renders(elsewhere, few_runs, data):
     name = data.draw(st.sampled_from(["experiment.json", "runs.jsonl", "steps.jsonl", "run_figures.jsonl"]))

@@ -45,7 +45,7 @@ def short_intervals(monkeypatch):
 class TestAdvisoryLocks:
     def test_lost_session_is_reopened_with_its_locks(self, postgresql_url):
         with AdvisoryLocks(postgresql_url, end_no_jobs) as mine, mine.held("here/cpu"):
-            assert not mine.is_settled, "a new session takes nobody for dead yet"
+            assert not mine.is_settled, "a new session cannot tell yet which workers are dead"
             wait_for(lambda: mine.is_settled)
             end_other_sessions(postgresql_url)
             wait_for(lambda: not mine.is_settled)
@@ -56,7 +56,7 @@ class TestAdvisoryLocks:
         wait_for(lambda: count_locks(postgresql_url) == 0)
 
     def test_lost_session_grants_no_lock(self, postgresql_url, monkeypatch):
-        monkeypatch.setattr(locks, "CHECK_EVERY_SECONDS", 60)  # it is not opened anew before the test is over
+        monkeypatch.setattr(locks, "CHECK_EVERY_SECONDS", 60)  # no reconnection during the test
         with AdvisoryLocks(postgresql_url, end_no_jobs) as mine:
             mine._connection.close()
             with pytest.raises(ConflictError, match="the lock of there/cpu is lost"), mine.held("there/cpu"):

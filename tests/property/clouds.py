@@ -22,7 +22,7 @@ def clouds(draw, min_n=2, max_n=30, min_d=2, max_d=12):
 
 @st.composite
 def solved_clouds(draw, equal=False):
-    """A cloud and the eigenvalues of its covariance, float64 [d], greatest first.
+    """A cloud and the eigenvalues of its covariance, float64 [d], largest first.
 
     The points are mean ± sqrt(v_i) q_i along k of d orthonormal directions q_i: n = 2k may be below d.
     """
