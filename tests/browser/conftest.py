@@ -1,4 +1,4 @@
-"""Real Chromium on the real thing: every message of its console is a failure."""
+"""Real Chromium against a running dashboard. Every console message fails the test."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from tests.tiny import make_table
 
 PATIENCE_MILLISECONDS = 60_000
 SCREEN = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True}
-# Pages are painted without the graphics library, which only WebGL needs: the processor does both, and half as much.
+# GPU compositing in software doubles the CPU time of a page, and only WebGL needs it.
 QUIET = [
     "--disable-background-networking", "--no-first-run", "--disable-sync",
     "--disable-gpu-compositing", "--disable-gpu-rasterization",
@@ -30,7 +30,7 @@ QUIET = [
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser for a file: while it is open an event loop runs in this thread, in which other tests could not."""
+    """One browser per file: its event loop keeps other tests from running one in this thread."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine: install the package chromium to run the browser tests")
     with sync_playwright() as playwright:
@@ -41,7 +41,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def dashboard(tmp_path_factory: pytest.TempPathFactory, models_dir: Path) -> Iterator[Serving]:
-    """A dashboard with a worker and tiny models. Every test that needs work done looks at what it made itself."""
+    """A dashboard with a worker and tiny models. Tests create the rows they look at."""
     data_dir = tmp_path_factory.mktemp("dashboard") / "data"
     server = Serving(data_dir, free_port(), {"ISOSCOPE_MODELS_DIR": str(models_dir)})
     yield server
@@ -50,15 +50,15 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory, models_dir: Path) -> Ite
 
 @pytest.fixture(scope="session")
 def filled(tmp_path_factory: pytest.TempPathFactory, empty_databases: list[Path]) -> Iterator[Filled]:
-    """A dashboard full of experiments without a worker: what waits there keeps waiting."""
+    """A dashboard full of experiments, without a worker: waiting runs keep waiting."""
     with fill_dashboard(tmp_path_factory.mktemp("filled") / "data", empty_databases) as filled:
         yield filled
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
+def second_dashboard(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
     with (
-        empty_dashboard(tmp_path / "elsewhere", empty_databases) as (address, context),
+        empty_dashboard(tmp_path / "second", empty_databases) as (address, context),
         doing(context, lambda job: job.kind.queue is Queue.IMPORTS),
     ):
         yield address
@@ -80,9 +80,9 @@ def measured(dashboard: Serving) -> dict[str, str]:
     embedding = dashboard.post("/api/embeddings?commit=auto", files=files)["id"]
     texts = ("reviews.tsv", make_table(80, 1))
     encoding = dashboard.post("/api/encodings", files={"file": texts})["id"]
-    chosen = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label"}
-    dashboard.post(f"/api/encodings/{encoding}/launch", json=chosen)
-    dashboard.wait_for(lambda: status(dashboard, embedding) == "ready", "measurements")
+    encoding_options = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label"}
+    dashboard.post(f"/api/encodings/{encoding}/launch", json=encoding_options)
+    dashboard.wait_for(lambda: embedding_status(dashboard, embedding) == "ready", "measurements")
     assert len(dashboard.get(f"/api/embeddings/{embedding}/findings")) > 4
     trials = f"/api/embeddings/{embedding}/postprocessings"
     trial = dashboard.post(trials, json={"method": "zca_whitening"})["id"]
@@ -92,7 +92,7 @@ def measured(dashboard: Serving) -> dict[str, str]:
     dashboard.wait_for(lambda: dashboard.get(f"/api/tasks/{task}")["status"] == "finished", "a task")
     dashboard.wait_for(lambda: dashboard.get(f"/api/encodings/{encoding}")["status"] == "finished", "an encoding")
     layers = [layer["embedding_id"] for layer in dashboard.get(f"/api/encodings/{encoding}/layers")]
-    dashboard.wait_for(lambda: all(status(dashboard, layer) == "ready" for layer in layers), "layers")
+    dashboard.wait_for(lambda: all(embedding_status(dashboard, layer) == "ready" for layer in layers), "layers")
     outer = [layers[0], layers[-1]]
     dashboard.post("/api/compare/alignments", json={"id": outer})
     pairs = urlencode([("id", layer) for layer in outer])
@@ -100,7 +100,7 @@ def measured(dashboard: Serving) -> dict[str, str]:
     return {"embedding": embedding, "encoding": encoding, "first_layer": layers[0], "layer": layers[-1], "task": task}
 
 
-def status(dashboard: Serving, embedding_id: str) -> str:
+def embedding_status(dashboard: Serving, embedding_id: str) -> str:
     return str(dashboard.get(f"/api/embeddings/{embedding_id}")["status"])
 
 
@@ -114,10 +114,10 @@ def ids(filled: Filled) -> dict[str, str]:
 
 
 HARMLESS = (
-    # What a page shows itself, and the console repeats: a refusal, and a connection that a test has cut.
+    # Refused requests and cut connections: the page shows these itself.
     "Failed to load resource: the server responded with a status of 4",
     "Failed to load resource: net::ERR_CONNECTION_RESET",
-    # Advice on speed, for how plotly writes words in space, and for a processor that stands in for graphics.
+    # Performance hints: plotly's 3D text, and WebGL without a GPU.
     "Canvas2D: Multiple readback operations using getImageData are faster",
     "[.WebGL-",
 )

@@ -1,4 +1,4 @@
-"""Each page in one visit: its height, what axe and contrast say in both themes, its width on a phone, its console."""
+"""Check each page in one visit: height, axe and contrast in both themes, width on a phone, console."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -35,14 +35,14 @@ SHORT = (
     "/embeddings/{embedding}/lab?method=zca_whitening",
     "/experiments/new?dataset_id={dataset}",
 )
-MOST_PIXELS = 2250  # two and a half screens of 1400 x 900
+MAX_PIXELS = 2250  # two and a half screens of 1400 x 900
 DRAWN = (
     *MEASURED_REPORT[1:3], "/embeddings/{embedding}/lab?method=zca_whitening", "/tasks/{task}",
     "/compare?id={first_layer}&id={layer}", "/encodings/{encoding}", "/playground", *EXPERIMENT[1:3],
     "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star&seeds=1",
     "/runs/{finished_run}?tab=training",
 )  # fmt: skip
-# A page costs 2 to 20 seconds of processor time: the others are left to the long tests.
+# A page costs 2 to 20 seconds of CPU: the long tests check the others.
 KEY_PAGES = {
     "/", "/embeddings/{embedding}", "/embeddings/{embedding}?tab=map", "/experiments/{finished}",
     "/experiments/new?dataset_id={dataset}", "/runs/{finished_run}?tab=training", "/nowhere",
@@ -50,11 +50,11 @@ KEY_PAGES = {
 GRAVE = ("serious", "critical")
 OUTLINE = "heading-order"  # of moderate impact by axe
 ALL_RULES = {"resultTypes": ["violations"]}
-"""Only violations in full: describing what passes takes longer than finding it."""
+"""Describe violations only: describing passed rules takes longer than checking them."""
 OUTSIDE_FIGURES = {"exclude": [[".js-plotly-plot"]]}
-"""A figure is one image to readers, and ``find_faint`` reads the colors of its thousands of marks."""
+"""A figure is one image to screen readers; ``find_faint`` checks the colors of its marks."""
 SHORTEN_TABLES = "document.querySelectorAll('tbody tr:nth-child(n + 9)').forEach((row) => row.remove())"
-"""Rows of a table are alike, and axe would look at each cell of hundreds."""
+"""Rows of a table are alike, and axe would check hundreds of cells."""
 CONTRAST = ALL_RULES | {"runOnly": ["color-contrast"]}
 FAINT = Path(__file__).with_name("contrast.js").read_text()
 THEMED = """() => [...document.querySelectorAll("[data-figure]:has(.js-plotly-plot)")].every((box) =>
@@ -68,7 +68,7 @@ UNSCROLLED = (
 
 @pytest.fixture
 def page(open_page: Callable[..., Page]) -> Page:
-    # axe styles what it measures, which the policy of pages forbids; tests that click hold pages to it.
+    # axe adds styles, which the Content-Security-Policy forbids. Tests that click keep the policy on.
     return open_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce", bypass_csp=True)
 
 
@@ -78,11 +78,11 @@ def test_measured_page_is_short_legible_and_accessible(dashboard, measured, page
 
 
 @pytest.mark.parametrize("path", mark_long(FILLED, KEY_PAGES.__contains__))
-def test_page_of_runs_is_short_legible_and_accessible(filled, ids, page, path):
+def test_runs_page_is_short_legible_and_accessible(filled, ids, page, path):
     assert find_faults(page, filled.url, path, ids) == []
 
 
-def test_faint_marks_and_words_and_images_without_words_are_faults(filled, ids, page):
+def test_checks_report_faint_marks_and_images_without_alt(filled, ids, page):
     page.goto(f"{filled.url}/experiments/{ids['finished']}")
     draw_all(page)
     page.evaluate("for (const mark of document.querySelectorAll('.point, .xtick text')) mark.style.opacity = 0.2")
@@ -99,12 +99,12 @@ def find_faults(page: Page, url: str, path: str, ids: dict[str, str]) -> list[st
     """Check colors light and wide, then dark; everything else dark and narrow."""
     page.goto(url + path.format(**ids))
     faults = []
-    if path in SHORT and (height := measure_height(page)) > MOST_PIXELS:
-        faults.append(f"{height} pixels tall, expected at most {MOST_PIXELS}")
+    if path in SHORT and (height := measure_height(page)) > MAX_PIXELS:
+        faults.append(f"{height} pixels tall, expected at most {MAX_PIXELS}")
     page.locator("main details").evaluate_all("all => all.forEach(fold => (fold.open = true))")
     draw_all(page)
     if path in DRAWN and not page.locator("[data-figure]").count():
-        faults.append("no figure to look at")
+        faults.append("no figure")
     page.evaluate(SHORTEN_TABLES)
     faults += find_faint(page, "light") + find_violations(page, CONTRAST) + find_faint(page, "dark")
     page.set_viewport_size({"width": PHONE_PIXELS, "height": 900})

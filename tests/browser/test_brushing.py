@@ -38,7 +38,7 @@ def open_axes(page: Page, experiment: str) -> Locator:
 
 
 @pytest.mark.long
-def test_brush_writes_the_search_and_the_table_follows(experiment, page):
+def test_brush_fills_search_and_filters_table(experiment, page):
     axes = open_axes(page, experiment)
     search, rows = page.get_by_label("Search runs"), page.locator("#found-runs tbody tr")
     expect(rows).to_have_count(6)
@@ -51,7 +51,7 @@ def test_brush_writes_the_search_and_the_table_follows(experiment, page):
     expect(search).to_have_value("lam>=-1 lam<=0 seed:0")
     expect(rows).to_have_count(2)
 
-    expect(page).to_have_title("brushed · Isoscope")  # not that of the pages that figure and rows are of
+    expect(page).to_have_title("brushed · Isoscope")  # fetching figure and rows keeps the title
 
     search.fill(f"status:finished {search.input_value()}")
     axes.nth(0).click(position={"x": 5, "y": 8})
@@ -60,7 +60,7 @@ def test_brush_writes_the_search_and_the_table_follows(experiment, page):
 
 
 @pytest.mark.long
-def test_brush_cuts_only_its_own_part_of_the_search(experiment, page):
+def test_clearing_brush_keeps_typed_search(experiment, page):
     axes = open_axes(page, experiment)
     search = page.get_by_label("Search runs")
     search.fill("seed:0,1")
@@ -70,7 +70,7 @@ def test_brush_cuts_only_its_own_part_of_the_search(experiment, page):
     expect(search).to_have_value("seed:0,1")
 
 
-def test_search_of_a_brush_can_be_typed(experiment, page):
+def test_search_of_brush_can_be_typed(experiment, page):
     page.goto(experiment)
     page.get_by_label("Search runs").focus()
     page.keyboard.type("lam<=0 isoscore_star>0.25")

@@ -7,7 +7,7 @@ from tests.tiny import make_table
 
 
 @pytest.mark.long
-def test_texts_are_uploaded_encoded_and_read_layer_by_layer(dashboard, page, tmp_path):
+def test_texts_are_encoded_and_read_by_layer(dashboard, page, tmp_path):
     (texts := tmp_path / "reviews.tsv").write_bytes(make_table(40, 1))
     page.goto(f"{dashboard.url}/embeddings")
     page.get_by_role("link", name="Encodings").click()
@@ -42,7 +42,7 @@ def test_texts_are_uploaded_encoded_and_read_layer_by_layer(dashboard, page, tmp
 
 
 @pytest.mark.long
-def test_every_layer_is_judged_by_one_task_and_drawn_in_one_figure(dashboard, measured, page):
+def test_task_evaluates_every_layer_in_one_figure(dashboard, measured, page):
     layers = [layer["embedding_id"] for layer in dashboard.get(f"/api/encodings/{measured['encoding']}/layers")]
     page.goto(f"{dashboard.url}/embeddings/{layers[0]}/tasks?kind=labels")
     page.get_by_role("button", name="Compare variants").click()

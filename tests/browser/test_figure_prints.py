@@ -11,7 +11,7 @@ from tests.waiting import wait_for
 POINTS = {"column": 3.25 * 72, "page": 6.75 * 72}
 
 
-def test_figure_is_printed_alone_at_the_width_of_a_paper(filled, page):
+def test_figure_prints_alone_at_paper_width(filled, page):
     page.goto(f"{filled.url}/experiments/{filled.finished}?x=lam")
     draw_all(page)
     caption = page.locator("#figure-lambda figcaption").text_content()
@@ -26,7 +26,7 @@ def test_figure_is_printed_alone_at_the_width_of_a_paper(filled, page):
         pdf = page.pdf(prefer_css_page_size=True)
         (width,) = re.findall(rb"/MediaBox \[0 0 ([\d.]+) [\d.]+\]", pdf)
         assert float(width) == pytest.approx(points, abs=1)
-        assert pdf.count(b"/Type /Page\n") == 1, "what is beside the figure stays on the screen"
+        assert pdf.count(b"/Type /Page\n") == 1, "only the figure is printed"
         page.evaluate("dispatchEvent(new Event('afterprint'))")
         expect(sheet).to_have_count(0)
         expect(page).to_have_title(re.compile("All finished"))
@@ -41,11 +41,11 @@ FALLBACK_FACE = "monospace"
 TITLE = {"x": 8, "height": 36, "scale": 3}
 
 
-def test_pictures_of_a_figure_are_in_the_face_of_the_page(filled, page, tmp_path):
+def test_exported_images_use_page_font(filled, page, tmp_path):
     page.goto(f"{filled.url}/experiments/{filled.finished}?x=lam")
     face = page.evaluate("getComputedStyle(document.body).fontFamily").partition(", ")[0]
     assert face == '"Inter Variable"'
-    # A machine's sans-serif may be as wide as Inter; letters of one width are not.
+    # The system's sans-serif may be as wide as Inter; monospace is not.
     page.evaluate("faces => { document.body.style.fontFamily = faces }", f"{face}, {FALLBACK_FACE}")
     draw_all(page)
     for kind in ("png", "svg"):

@@ -32,7 +32,7 @@ def rows(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, page, vectors):
+def test_embedding_is_uploaded_measured_and_purged(dashboard, page, vectors):
     page.goto(f"{dashboard.url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(vectors)
     page.get_by_role("button", name="Upload and preview").click()
@@ -84,12 +84,12 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
     expect(page.get_by_text("The trash is empty")).to_be_visible()
 
 
-def means(latex: str) -> dict[float, tuple[float, int]]:
+def parse_means(latex: str) -> dict[float, tuple[float, int]]:
     lines = re.findall(r"^ +(?:.* & )?(\S+) & \$(?:\\mathbf\{)?([-.\d]+)", latex, re.MULTILINE)
     return {float(lam.replace("$-$", "-")): (float(mean), len(mean.partition(".")[2])) for lam, mean in lines}
 
 
-def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashboard, page, rows):
+def test_sweep_leads_from_form_to_scatter_and_latex(dashboard, page, rows):
     page.goto(f"{dashboard.url}/datasets")
     page.get_by_label("Train file").set_input_files(rows[0])
     page.get_by_label("Validation file").set_input_files(rows[1])
@@ -120,7 +120,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     latex = table.get_by_role("region", name="The table in LaTeX").inner_text()
     assert latex.rstrip().endswith("\\end{table}")
     runs = dashboard.get(f"/api/experiments/{page.url.rpartition('/')[2].partition('?')[0]}")["runs"]
-    printed = means(latex)
+    printed = parse_means(latex)
     assert printed.keys() == {-1, 0, 1}
     for lam, (mean, decimals) in printed.items():
         exact = fmean(run["performance"] for run in runs if run["lam"] == lam)
@@ -135,7 +135,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     expect(page.locator(".js-plotly-plot")).to_have_count(page.locator("[data-figure]").count())
 
 
-def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(filled, page):
+def test_invalid_form_keeps_values_and_links_to_error(filled, page):
     page.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     page.get_by_label("λ values", exact=True).fill("abc")
     expect(page.locator("#plan")).to_contain_text("Enter a number, not 'abc'.")
@@ -149,10 +149,10 @@ def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(filled
     expect(field).to_be_focused()
 
 
-def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(filled, page):
+def test_form_shows_options_of_choices_and_counts_grid(filled, page):
     page.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     page.get_by_role("checkbox", name="Persistent entropy").check()
-    # This fold comes with the answer: a click on another while it comes may meet a page that moves.
+    # This fold arrives with a response: until then, a click may hit a moving page.
     page.get_by_text("Barcode: Entropy bars: prominent").click()
     page.get_by_text("Grid: none").click()
     page.get_by_label("Entropy bars", exact=True).select_option("all")
@@ -168,7 +168,7 @@ def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(filled, pa
     expect(page.get_by_label("Values, by commas").first).to_have_value("8, 16")
 
 
-def test_a_plot_is_as_wide_as_its_place_after_every_choice_of_scatters(filled, page):
+def test_plot_fills_its_box_after_each_choice(filled, page):
     page.goto(f"{filled.url}/experiments/{filled.finished}")
     fitting = """boxes => boxes.every(box => {
       const plot = box.querySelector('.main-svg');
@@ -183,7 +183,7 @@ def test_a_plot_is_as_wide_as_its_place_after_every_choice_of_scatters(filled, p
 
 @pytest.mark.skipif(not WORD2VEC.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with word2vec")
 @pytest.mark.long
-def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
+def test_word2vec_upload_matches_reference_values(dashboard, page):
     page.goto(f"{dashboard.url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(WORD2VEC)
     page.get_by_role("button", name="Upload and preview").click()
@@ -197,7 +197,7 @@ def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
 
 
 @pytest.mark.long
-def test_at_phone_width_menu_and_tabs_of_a_report_stay_on_the_screen(dashboard, measured, page):
+def test_report_menu_and_tabs_fit_phone_width(dashboard, measured, page):
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{dashboard.url}/embeddings/{measured['embedding']}")
     page.get_by_text("More", exact=True).click()
@@ -218,7 +218,7 @@ def test_at_phone_width_menu_and_tabs_of_a_report_stay_on_the_screen(dashboard, 
     assert tables.evaluate_all("boxes => boxes.every(box => box.scrollWidth <= box.clientWidth)")
 
 
-def test_the_theme_is_chosen_and_kept(filled, page):
+def test_theme_choice_is_kept(filled, page):
     page.goto(filled.url)
     page.get_by_label("Theme").select_option("dark")
     dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")

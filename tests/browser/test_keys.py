@@ -4,17 +4,17 @@ from playwright.sync_api import Locator, Page, expect
 from app.db.models import RunStatus
 from isotropy.catalog import MEASURES
 
-MOST_STOPS = 200
+MAX_TABS = 200
 
 
 def tab_to(page: Page, target: Locator) -> None:
-    """Press Tab until it has the focus, which must then be seen."""
-    for _ in range(MOST_STOPS):
+    """Press Tab until the target has a visible focus."""
+    for _ in range(MAX_TABS):
         page.keyboard.press("Tab")
-        if target.evaluate("one => one === document.activeElement"):
-            assert target.evaluate("one => one.matches(':focus-visible')")
+        if target.evaluate("element => element === document.activeElement"):
+            assert target.evaluate("element => element.matches(':focus-visible')")
             return
-    raise AssertionError(f"{MOST_STOPS} stops do not lead to {target}")
+    raise AssertionError(f"{MAX_TABS} presses of Tab do not reach {target}")
 
 
 def press(page: Page, target: Locator) -> None:
@@ -28,14 +28,14 @@ def write(page: Page, field: Locator, text: str) -> None:
     page.keyboard.type(text)
 
 
-def polled(page: Page) -> None:
+def wait_for_poll(page: Page) -> None:
     page.evaluate(
         "() => new Promise((done) => document.addEventListener('htmx:after:swap', () => done(), { once: true }))"
     )
 
 
 @pytest.mark.long
-def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
+def test_keyboard_launches_sweep_and_cancels_run(filled, page):
     page.goto(filled.url)
     page.keyboard.type("ge")
     expect(page.get_by_role("heading", level=1)).to_have_text("Experiments")
@@ -58,20 +58,20 @@ def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
     press(page, page.get_by_role("link", name="Runs", exact=True))
     details = page.get_by_role("link", name="λ = 3, seed 0", exact=True)
     tab_to(page, details)
-    polled(page)
+    wait_for_poll(page)
     expect(details).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("λ = 3, seed 0")
     press(page, page.get_by_role("button", name="More"))
     cancel = page.get_by_role("button", name="Cancel this run")
     tab_to(page, cancel)
-    polled(page)
+    wait_for_poll(page)
     expect(cancel).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_text("cancelled")).to_be_visible()
 
 
-def test_a_button_of_the_queue_keeps_the_focus_when_its_run_moves(filled, page):
+def test_queue_button_keeps_focus_when_run_moves(filled, page):
     page.goto(f"{filled.url}/queue")
     run = filled.run(filled.waiting, RunStatus.QUEUED)
     row = page.locator(f"#run-{run}")
@@ -89,7 +89,7 @@ def test_a_button_of_the_queue_keeps_the_focus_when_its_run_moves(filled, page):
     expect(row.get_by_role("link").first).to_be_focused()
 
 
-def test_keys_go_to_pages_tell_themselves_and_can_be_switched_off(filled, page):
+def test_shortcuts_open_pages_and_can_be_disabled(filled, page):
     url = filled.url
     page.goto(f"{url}/measures")
     page.keyboard.type("gd")
@@ -109,7 +109,7 @@ def test_keys_go_to_pages_tell_themselves_and_can_be_switched_off(filled, page):
     expect(page).to_have_url(f"{url}/queue")
 
 
-def test_a_link_to_a_variant_opens_the_folds_it_stands_in(filled, page):
+def test_link_to_variant_opens_enclosing_folds(filled, page):
     variant = next(measure for measure in MEASURES.values() if measure.variant_of)
     page.goto(f"{filled.url}/measures")
     variant_item = page.locator(f"#{variant.slug}")

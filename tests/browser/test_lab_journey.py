@@ -16,7 +16,7 @@ def lab(dashboard):
 
 
 @pytest.mark.long
-def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page):
+def test_slider_leads_to_result_and_new_embedding(lab, page):
     page.goto(lab.replace("/lab", "/tasks"))
     page.get_by_role("link", name="Soft ZCA whitening").click()
     expect(page.get_by_text("is not measured yet")).to_be_visible()
@@ -61,7 +61,7 @@ def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page)
     expect(page.get_by_role("heading", name="Soft ZCA whitening, eps 0.11")).to_be_visible()
 
 
-def test_a_wrong_number_is_refused_at_its_field(lab, page):
+def test_invalid_number_is_reported_at_its_field(lab, page):
     page.goto(f"{lab}?method=all_but_the_top")
     box = page.get_by_label("D", exact=True)
     box.evaluate("box => box.removeAttribute('max')")
@@ -76,7 +76,7 @@ def test_a_wrong_number_is_refused_at_its_field(lab, page):
     expect(box).not_to_have_attribute("aria-invalid", "true")
 
 
-def test_without_javascript_the_lab_is_two_forms(lab, browser):
+def test_lab_works_without_javascript(lab, browser):
     context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 800})
     page = context.new_page()
     page.goto(lab.replace("/lab", "/tasks"))
@@ -86,10 +86,10 @@ def test_without_javascript_the_lab_is_two_forms(lab, browser):
     page.get_by_role("button", name="Try it").first.click()
     expect(page).to_have_url(re.compile("method=soft_zca&eps=0.5$"))
 
-    def ready():
+    def has_result():
         page.reload()
         return page.get_by_role("button", name="Keep as an embedding").count() == 1
 
-    wait_for(ready, 60)
+    wait_for(has_result, 60)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     context.close()

@@ -20,7 +20,7 @@ def row(page: Page, name: str):
     return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
 
 
-def open_trash_as_on_a_phone(page: Page) -> None:
+def check_trash_on_phone(page: Page) -> None:
     expect(page.get_by_role("button", name="Undo")).to_be_visible()
     page.get_by_role("link", name="Trash", exact=True).click()
     page.set_viewport_size({"width": 390, "height": 800})
@@ -30,7 +30,7 @@ def open_trash_as_on_a_phone(page: Page) -> None:
 
 
 @pytest.mark.long
-def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard, page, round_id):
+def test_embeddings_are_tagged_compared_trashed_and_purged(dashboard, page, round_id):
     page.goto(f"{dashboard.url}/embeddings")
     page.get_by_role("link", name="round", exact=True).click()
     page.get_by_text("More", exact=True).click()
@@ -76,7 +76,7 @@ def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard
     expect(page.get_by_role("heading", name="round")).to_be_visible()
     page.get_by_text("More", exact=True).click()
     page.get_by_role("button", name="Move to the trash").click()
-    open_trash_as_on_a_phone(page)
+    check_trash_on_phone(page)
     page.get_by_role("link", name="Delete round for good").click()
     expect(page.get_by_text(re.compile(r"[\d.]+ kB of the storage are freed"))).to_be_visible()
     page.get_by_role("button", name="Delete permanently").click()

@@ -48,7 +48,7 @@ def open_map(page: Page, measured_map: str, query: str = "") -> Locator:
 
 
 @pytest.mark.long
-def test_lasso_around_a_group_has_its_rows_measured(page, measured_map):
+def test_lasso_selects_rows_and_measures_them(page, measured_map):
     plot = open_map(page, measured_map)
     page.get_by_role("button", name="Lasso").click()
     corners = np.array([plot.evaluate(PIXEL, row) for row in GROUP])
@@ -98,7 +98,7 @@ def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     assert parse_qs(page.url.partition("?")[2])["color"] == ["column-1"]
 
 
-def test_a_row_clicked_on_the_overview_opens_the_map_with_its_neighbors(page, measured_map):
+def test_click_on_overview_opens_row_on_map(page, measured_map):
     page.goto(measured_map)
     plot = page.locator("#map-plot .js-plotly-plot")
     expect(plot.locator(".gl-canvas").first).to_be_attached()
@@ -113,7 +113,7 @@ def test_without_webgl_rows_are_drawn_as_shapes(page, measured_map):
     expect(page.locator("#map-plot .scatterlayer .point")).to_have_count(N)
 
 
-def test_map_and_figures_that_the_server_does_not_send_say_so(page, measured_map):
+def test_missing_map_and_figures_show_an_error(page, measured_map):
     page.route(re.compile(r"/plot\.json|/figures/"), lambda route: route.abort("connectionreset"))
     page.goto(f"{measured_map}?tab=details")
     missing = "This figure could not be drawn. The server did not answer. Reload the page to try again."

@@ -13,7 +13,7 @@ STUB = """
 
 
 @pytest.mark.long
-def test_who_asks_is_notified_once_when_the_experiment_ends(tmp_path, empty_databases, page):
+def test_experiment_end_notifies_once(tmp_path, empty_databases, page):
     page.add_init_script(STUB)
     with empty_dashboard(tmp_path / "notify", empty_databases) as (address, context):
         sweep = add_experiment(context, run_row(), run_row(seed=1, status=RunStatus.QUEUED), name="My sweep")

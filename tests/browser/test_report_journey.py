@@ -19,7 +19,7 @@ def report(dashboard):
     return f"{dashboard.url}/embeddings/{embedding_id}"
 
 
-def test_tabs_and_numbers_of_figures_come_by_keyboard_when_asked_for(report, page: Page):
+def test_keyboard_opens_tabs_and_figure_numbers(report, page: Page):
     page.goto(report)
     expect(page.locator("#figure-spectrum")).to_have_count(0)
     tab = page.get_by_role("navigation", name="Parts of this page").get_by_role("link", name="Details")
@@ -37,7 +37,7 @@ def test_tabs_and_numbers_of_figures_come_by_keyboard_when_asked_for(report, pag
 
 
 @pytest.mark.long
-def test_the_file_opens_from_disk_without_a_network_and_asks_for_nothing(report, browser, page: Page, tmp_path: Path):
+def test_downloaded_report_makes_no_request(report, browser, page: Page, tmp_path: Path):
     page.goto(report)
     with page.expect_download() as download:
         page.get_by_text("More", exact=True).click()

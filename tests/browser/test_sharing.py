@@ -7,7 +7,7 @@ from tests.drawing import draw_all
 from tests.following import follow
 
 
-def figures(page: Page) -> dict[str, str]:
+def read_figures(page: Page) -> dict[str, str]:
     draw_all(page)
     return page.evaluate(
         """() => Object.fromEntries([...document.querySelectorAll("figure:has([data-figure])")].map((figure) =>
@@ -15,12 +15,12 @@ def figures(page: Page) -> dict[str, str]:
     )
 
 
-def cells(page: Page, region: str) -> list[str]:
+def read_cells(page: Page, region: str) -> list[str]:
     return page.get_by_role("region", name=region, exact=True).get_by_role("cell").all_inner_texts()
 
 
 @pytest.mark.long
-def test_a_form_leaves_as_yaml_and_comes_back_from_the_text_and_from_a_file(filled, page, tmp_path):
+def test_form_round_trips_through_yaml(filled, page, tmp_path):
     form = f"{filled.url}/experiments/new?dataset_id={filled.dataset}"
     page.goto(form)
     page.get_by_role("checkbox", name="CosReg").check()
@@ -58,7 +58,7 @@ def test_address_shows_another_browser_the_same_page(filled, open_page):
     page.get_by_role("combobox", name="X axis").select_option("lam")
     page.get_by_label("Error bars").select_option("se")
     expect(page).to_have_url(re.compile("error=se"))
-    drawn = figures(page)
+    drawn = read_figures(page)
     assert "figure-lambda" in drawn
     page.get_by_role("link", name="Runs", exact=True).click()
     page.get_by_label("Search runs").fill("lam>0 seed:0,1")
@@ -70,15 +70,15 @@ def test_address_shows_another_browser_the_same_page(filled, open_page):
     second_page = open_page()
     second_page.goto(page.url)
     expect(second_page.get_by_label("Search runs")).to_have_value("lam>0 seed:0,1")
-    assert cells(second_page, "Runs") == cells(page, "Runs")
+    assert read_cells(second_page, "Runs") == read_cells(page, "Runs")
     isotropy = [float(row) for row in second_page.locator("#found-runs td.n:nth-last-child(3)").all_inner_texts()]
     assert len(isotropy) == 12
     assert isotropy == sorted(isotropy, reverse=True)
     for viewer in (page, second_page):
         follow(viewer.get_by_role("link", name="Result", exact=True))
         expect(viewer.get_by_label("Error bars")).to_have_value("se")
-    assert figures(second_page) == figures(page)
-    assert figures(second_page).keys() == drawn.keys()
+    assert read_figures(second_page) == read_figures(page)
+    assert read_figures(second_page).keys() == drawn.keys()
 
 
 def read_views(page: Page, address: str) -> tuple[dict[str, str], str, list[str]]:
@@ -86,13 +86,13 @@ def read_views(page: Page, address: str) -> tuple[dict[str, str], str, list[str]
     conclusion = ""
     for tab in ("result", "runs"):
         page.goto(f"{address}?tab={tab}")
-        drawn |= figures(page)
+        drawn |= read_figures(page)
         conclusion = page.locator(".conclusion").inner_text() if tab == "result" else conclusion
-    return drawn, conclusion, cells(page, "Runs")
+    return drawn, conclusion, read_cells(page, "Runs")
 
 
 @pytest.mark.long
-def test_an_experiment_that_is_exported_shows_the_same_on_an_empty_isoscope(filled, elsewhere, page, tmp_path):
+def test_imported_experiment_shows_same_results(filled, second_dashboard, page, tmp_path):
     drawn, conclusion, runs = read_views(page, f"{filled.url}/experiments/{filled.finished}")
     assert {"figure-isotropy", "figure-parallel"} < drawn.keys()
     page.get_by_role("link", name="Export", exact=True).click()
@@ -100,7 +100,7 @@ def test_an_experiment_that_is_exported_shows_the_same_on_an_empty_isoscope(fill
         page.get_by_role("link", name="Archive", exact=True).click()
     download.value.save_as(tmp_path / download.value.suggested_filename)
 
-    page.goto(f"{elsewhere}/experiments")
+    page.goto(f"{second_dashboard}/experiments")
     expect(page.get_by_text("No experiments yet")).to_be_visible()
     page.get_by_role("button", name="Import").click()
     page.get_by_label("Zip file of an experiment").set_input_files(tmp_path / download.value.suggested_filename)

@@ -14,11 +14,11 @@ def open_playground(page: Page, url: str) -> None:
     expect(page.locator("#figure-shift .main-svg").first).to_be_visible()
 
 
-def reading(page: Page, name: str):
+def find_reading(page: Page, name: str):
     return page.locator(".reading", has=page.get_by_role("link", name=name, exact=True)).locator(".value")
 
 
-def turn(page: Page) -> dict[str, float]:
+def turn_camera(page: Page) -> dict[str, float]:
     before = page.evaluate(CAMERA)
     box = page.locator("#figure-cloud .plot").bounding_box()
     assert box
@@ -32,13 +32,13 @@ def turn(page: Page) -> dict[str, float]:
 
 
 @pytest.mark.long
-def test_numbers_url_and_cloud_follow_the_sliders_and_the_camera_stays(filled, page):
+def test_sliders_update_numbers_url_and_cloud(filled, page):
     open_playground(page, filled.url)
-    turned = turn(page)
+    turned = turn_camera(page)
     page.evaluate("window.sameDocument = true")
     page.get_by_role("slider", name="Shift").fill("1")
-    expect(reading(page, "Mean cosine similarity")).to_have_text("0.506")
-    expect(reading(page, "IsoScore")).to_have_text("0.989")
+    expect(find_reading(page, "Mean cosine similarity")).to_have_text("0.506")
+    expect(find_reading(page, "IsoScore")).to_have_text("0.989")
     expect(page).to_have_url(re.compile(r"shape=gaussian&shift=1&spread=1&n=512"))
     wait_for(lambda: page.evaluate("document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 1"))
     page.get_by_label("Shape").select_option("line")
@@ -54,7 +54,7 @@ def test_numbers_url_and_cloud_follow_the_sliders_and_the_camera_stays(filled, p
 
 
 @pytest.mark.long
-def test_the_keyboard_alone_moves_every_slider(filled, page):
+def test_keyboard_moves_every_slider(filled, page):
     open_playground(page, filled.url)
     page.get_by_role("link", name="Too few points").focus()
     page.keyboard.press("Tab")
@@ -74,7 +74,7 @@ def test_the_keyboard_alone_moves_every_slider(filled, page):
     page.keyboard.press("Tab")
     expect(page.get_by_role("slider", name="Spread")).to_be_focused()
     page.keyboard.press("Home")
-    expect(reading(page, "IsoScore")).to_have_text("0")
+    expect(find_reading(page, "IsoScore")).to_have_text("0")
 
     page.keyboard.press("Tab")
     expect(page.get_by_label("Points n")).to_be_focused()
@@ -84,7 +84,7 @@ def test_the_keyboard_alone_moves_every_slider(filled, page):
 
 
 @pytest.mark.long
-def test_the_flat_view_needs_no_webgl_and_the_whole_of_plotly_comes_where_a_figure_needs_it(filled, page):
+def test_flat_view_loads_no_webgl_bundle(filled, page):
     requested_urls: list[str] = []
     page.on("request", lambda request: requested_urls.append(request.url))
     page.goto(f"{filled.url}/playground?view=flat")
@@ -99,7 +99,7 @@ def test_the_flat_view_needs_no_webgl_and_the_whole_of_plotly_comes_where_a_figu
     assert len([url for url in requested_urls if "plotly-strict" in url]) == 1
 
 
-def test_where_the_whole_of_plotly_cannot_be_had_the_figure_says_so_and_others_are_drawn(filled, page):
+def test_missing_webgl_bundle_fails_only_its_figure(filled, page):
     page.route("**/plotly-strict*", lambda route: route.abort("connectionreset"))
     page.goto(f"{filled.url}/playground")
     message = "This figure could not be drawn. What draws it could not be fetched. Reload the page to try again."
@@ -108,7 +108,7 @@ def test_where_the_whole_of_plotly_cannot_be_had_the_figure_says_so_and_others_a
 
 
 @pytest.mark.long
-def test_the_controls_show_where_the_cloud_is_after_every_change_by_hand_and_every_example(filled, page):
+def test_controls_match_cloud_after_every_change(filled, page):
     open_playground(page, filled.url)
     shape, title = page.get_by_label("Shape"), page.locator("#figure-cloud h3")
     examples = page.get_by_role("list", name="Examples").get_by_role("link")

@@ -10,15 +10,15 @@ from tests.filled import empty_dashboard
 
 
 @pytest.fixture
-def saved(tmp_path):
-    def saved(name: str, array: np.ndarray) -> Path:
+def save_array(tmp_path):
+    def save_array(name: str, array: np.ndarray) -> Path:
         np.save(tmp_path / name, array)
         return tmp_path / name
 
-    return saved
+    return save_array
 
 
-def choose(page: Page, url: str, files: Path | list[Path]) -> Locator:
+def choose_files(page: Page, url: str, files: Path | list[Path]) -> Locator:
     """Choose files of vectors in the form; returns the button that sends it."""
     page.goto(f"{url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(files)
@@ -26,26 +26,25 @@ def choose(page: Page, url: str, files: Path | list[Path]) -> Locator:
 
 
 @pytest.fixture(scope="module")
-def strict(tmp_path_factory, empty_databases) -> Iterator[str]:
-    """The address of a dashboard that takes little."""
+def small_limits(tmp_path_factory, empty_databases) -> Iterator[str]:
+    """The address of a dashboard with small upload limits."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ISOSCOPE_MAX_UPLOAD_BYTES", str(2**20))
         patch.setenv("ISOSCOPE_MAX_DATASET_BYTES", "1000")
-        with empty_dashboard(tmp_path_factory.mktemp("strict"), empty_databases) as (address, _):
+        with empty_dashboard(tmp_path_factory.mktemp("small_limits"), empty_databases) as (address, _):
             yield address
 
 
-def slowly(page, bytes_per_second: int) -> None:
-    """Let the browser send no faster than this."""
+def limit_upload_speed(page, bytes_per_second: int) -> None:
     session = page.context.new_cdp_session(page)
     limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": bytes_per_second}
     session.send("Network.emulateNetworkConditions", limits)
 
 
-def test_shards_and_labels_are_uploaded_and_shown_in_their_order(dashboard, page, saved, cloud, tmp_path):
+def test_shards_and_labels_are_uploaded_in_order(dashboard, page, save_array, cloud, tmp_path):
     (tmp_path / "labels.csv").write_text("word,label\n" + "".join(f"w{i},{i % 3}\n" for i in range(400)))
-    shards = [saved("part-10.npy", cloud[300:]), saved("part-2.npy", cloud[:300])]
-    button = choose(page, dashboard.url, shards)
+    shards = [save_array("part-10.npy", cloud[300:]), save_array("part-2.npy", cloud[:300])]
+    button = choose_files(page, dashboard.url, shards)
     page.get_by_label("Names and labels").set_input_files(tmp_path / "labels.csv")
     button.click()
     expect(page.get_by_text("400 × 8", exact=True)).to_be_visible()
@@ -55,10 +54,10 @@ def test_shards_and_labels_are_uploaded_and_shown_in_their_order(dashboard, page
     expect(page.get_by_role("cell", name="w0", exact=True)).to_be_visible()
 
 
-def test_an_upload_says_how_much_is_sent_and_can_be_cancelled(dashboard, page, saved):
+def test_upload_shows_progress_and_can_be_cancelled(dashboard, page, save_array):
     listed, stored = dashboard.get("/api/embeddings"), set((dashboard.data_dir / "files").iterdir())
-    button = choose(page, dashboard.url, saved("x.npy", np.ones((50_000, 100))))
-    slowly(page, 2_000_000)
+    button = choose_files(page, dashboard.url, save_array("x.npy", np.ones((50_000, 100))))
+    limit_upload_speed(page, 2_000_000)
     button.click()
     expect(page.get_by_text(re.compile(r"^[\d.]+ [kM]B of 40 MB sent$"))).to_be_visible()
     expect(page.get_by_role("progressbar", name="Upload")).to_be_visible()
@@ -66,12 +65,12 @@ def test_an_upload_says_how_much_is_sent_and_can_be_cancelled(dashboard, page, s
     expect(page.get_by_role("alert")).to_have_text("Cancelled: nothing was kept.")
     expect(button).to_be_focused()
     assert dashboard.get("/api/embeddings") == listed
-    dashboard.wait_for(lambda: set((dashboard.data_dir / "files").iterdir()) == stored, "the files there were before")
+    dashboard.wait_for(lambda: set((dashboard.data_dir / "files").iterdir()) == stored, "the previous files")
 
 
 @pytest.mark.long
-def test_files_over_the_limit_are_refused_before_they_travel(strict, page, saved):
-    button = choose(page, strict, [saved(f"{i}.npy", np.ones((800, 100))) for i in range(2)])
+def test_files_over_limit_are_refused_before_sending(small_limits, page, save_array):
+    button = choose_files(page, small_limits, [save_array(f"{i}.npy", np.ones((800, 100))) for i in range(2)])
     expect(page.get_by_text("up to 1 MiB")).to_be_visible()
     files = page.get_by_label("A file of vectors")
     expect(page.get_by_role("alert")).to_have_text(
@@ -82,18 +81,18 @@ def test_files_over_the_limit_are_refused_before_they_travel(strict, page, saved
     page.on("request", lambda request: requests.append(request.method))
     button.click()
     assert requests == []
-    files.set_input_files(saved("fine.npy", np.ones((800, 100))))
+    files.set_input_files(save_array("fine.npy", np.ones((800, 100))))
     expect(page.get_by_role("alert")).to_have_count(0)
     button.click()
     expect(page).to_have_url(re.compile("/embeddings/[0-9a-f]{32}$"))
 
 
 @pytest.mark.long
-def test_each_file_of_a_data_set_has_a_limit_and_a_complaint_of_its_own(strict, page, tmp_path):
+def test_each_dataset_file_has_its_own_limit_and_error(small_limits, page, tmp_path):
     large, fine = tmp_path / "large.tsv", tmp_path / "fine.tsv"
     large.write_text("sentence\tlabel\n" * 100)
     fine.write_text("sentence\tlabel\na\t1\n")
-    page.goto(f"{strict}/datasets")
+    page.goto(f"{small_limits}/datasets")
     train, validation = page.get_by_label("Train file"), page.get_by_label("Validation file")
     train.set_input_files(large)
     validation.set_input_files(fine)
@@ -105,8 +104,8 @@ def test_each_file_of_a_data_set_has_a_limit_and_a_complaint_of_its_own(strict, 
     assert train.evaluate("input => input.form.checkValidity()")
 
 
-def test_what_is_sent_whole_can_no_longer_be_cancelled(dashboard, page, saved):
-    button = choose(page, dashboard.url, saved("x.npy", np.ones((8, 3))))
+def test_sent_upload_can_no_longer_be_cancelled(dashboard, page, save_array):
+    button = choose_files(page, dashboard.url, save_array("x.npy", np.ones((8, 3))))
     session = page.context.new_cdp_session(page)
     session.send("Fetch.enable", {"patterns": [{"urlPattern": "*/embeddings", "requestStage": "Response"}]})
     button.click()
@@ -117,9 +116,9 @@ def test_what_is_sent_whole_can_no_longer_be_cancelled(dashboard, page, saved):
     expect(page.get_by_text("8 × 3", exact=True)).to_be_visible()
 
 
-def test_what_the_server_refuses_is_said_at_its_field(dashboard, page, saved, tmp_path):
+def test_server_error_is_shown_at_its_field(dashboard, page, save_array, tmp_path):
     (tmp_path / "labels.pkl").write_bytes(b"\x80\x04\x95abc")
-    button = choose(page, dashboard.url, saved("x.npy", np.ones((8, 3))))
+    button = choose_files(page, dashboard.url, save_array("x.npy", np.ones((8, 3))))
     page.get_by_label("Names and labels").set_input_files(tmp_path / "labels.pkl")
     button.click()
     field = page.get_by_label("Names and labels")
@@ -129,8 +128,8 @@ def test_what_the_server_refuses_is_said_at_its_field(dashboard, page, saved, tm
     assert page.get_by_label("A file of vectors").evaluate("input => input.files[0].name") == "x.npy"
 
 
-def test_a_lost_connection_is_said_and_the_form_is_kept(dashboard, page, saved):
-    button = choose(page, dashboard.url, saved("x.npy", np.ones((8, 3))))
+def test_lost_connection_keeps_the_form(dashboard, page, save_array):
+    button = choose_files(page, dashboard.url, save_array("x.npy", np.ones((8, 3))))
     page.get_by_label("Name", exact=True).fill("Kept")
     page.route("**/embeddings", lambda route: route.abort("connectionreset"))
     button.click()
@@ -139,9 +138,9 @@ def test_a_lost_connection_is_said_and_the_form_is_kept(dashboard, page, saved):
     expect(page.locator("form#upload")).to_have_attribute("aria-busy", "false")
 
 
-def test_whoever_is_signed_out_is_told_and_keeps_what_is_typed(dashboard, page, saved):
+def test_ended_session_keeps_the_form(dashboard, page, save_array):
     page.route("**/queue/status", lambda route: route.fulfill(status=401))
-    choose(page, dashboard.url, saved("x.npy", np.ones((8, 3))))
+    choose_files(page, dashboard.url, save_array("x.npy", np.ones((8, 3))))
     page.get_by_label("Name", exact=True).fill("Kept")
     expect(page.get_by_text("Your session has ended.")).to_be_visible()
     page.unroute("**/queue/status")
@@ -149,19 +148,19 @@ def test_whoever_is_signed_out_is_told_and_keeps_what_is_typed(dashboard, page, 
     expect(page.get_by_label("Name", exact=True)).to_have_value("Kept")
 
 
-DROP = """([name, text, place]) => {
+DROP = """([name, text, target]) => {
   const moved = new DataTransfer();
   moved.items.add(new File([text], name));
   for (const kind of ["dragover", "drop"]) {
     const event = new DragEvent(kind, { dataTransfer: moved, bubbles: true, cancelable: true });
-    document.querySelector(place).dispatchEvent(event);
+    document.querySelector(target).dispatchEvent(event);
     if (kind === "dragover" && !document.documentElement.classList.contains("dropping")) throw new Error("not lit");
   }
 }"""
 ROWS = "\n".join(",".join(str((7 * i + 3 * j) % 11 / 3) for j in range(4)) for i in range(60))
 
 
-def test_dropped_file_is_uploaded_and_one_click_measures_it(dashboard, page):
+def test_dropped_file_is_uploaded_and_measured(dashboard, page):
     for path, drop_target in (("/", "main"), ("/embeddings", "footer")):
         page.goto(dashboard.url + path)
         expect(page.locator("[data-drop-hint]")).to_be_visible()
@@ -172,7 +171,7 @@ def test_dropped_file_is_uploaded_and_one_click_measures_it(dashboard, page):
     expect(page.locator(".tag.draft")).to_have_count(0)
 
 
-def test_a_drop_on_a_field_of_the_form_is_left_to_the_field(dashboard, page):
+def test_drop_on_file_field_is_left_to_the_field(dashboard, page):
     page.goto(f"{dashboard.url}/embeddings")
     lit = page.evaluate(
         """() => {

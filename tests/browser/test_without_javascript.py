@@ -16,7 +16,7 @@ def plain(open_page) -> Page:
     return open_page(java_script_enabled=False)
 
 
-def queued(page: Page) -> list[str]:
+def queued_ids(page: Page) -> list[str]:
     rows = page.get_by_role("region", name="Waiting runs").locator("tbody tr")
     return rows.evaluate_all("rows => rows.map(row => row.id)")
 
@@ -28,7 +28,7 @@ def test_pages_need_no_javascript(filled, plain):
         expect(plain.get_by_role("heading", level=1)).to_be_visible()
 
 
-def test_plots_that_are_not_drawn_take_a_line_or_two(dashboard, measured, plain):
+def test_undrawn_plots_take_little_height(dashboard, measured, plain):
     for tab in ("?tab=map", "?tab=details"):
         plain.goto(f"{dashboard.url}/embeddings/{measured['embedding']}{tab}")
         heights = plain.locator(".plot").evaluate_all("plots => plots.map((plot) => plot.offsetHeight)")
@@ -36,7 +36,7 @@ def test_plots_that_are_not_drawn_take_a_line_or_two(dashboard, measured, plain)
         assert max(heights) <= 100
 
 
-def test_a_sweep_is_planned_launched_and_cancelled(filled, plain):
+def test_sweep_is_planned_launched_and_cancelled(filled, plain):
     plain.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     plain.get_by_label("λ values", exact=True).fill("abc")
     plain.get_by_role("button", name="Update preview").click()
@@ -55,7 +55,7 @@ def test_a_sweep_is_planned_launched_and_cancelled(filled, plain):
     expect(plain.get_by_text("15 cancelled")).to_be_visible()
 
 
-def test_runs_are_searched_sorted_and_paged_and_the_page_is_kept(filled, plain):
+def test_runs_are_searched_sorted_and_paged(filled, plain):
     plain.goto(f"{filled.url}/experiments/{filled.finished}?tab=runs")
     rows = plain.get_by_role("region", name="Runs", exact=True).locator("tbody tr")
     expect(rows).to_have_count(50)
@@ -70,7 +70,7 @@ def test_runs_are_searched_sorted_and_paged_and_the_page_is_kept(filled, plain):
     assert [float(text) for text in rows.locator("th").all_inner_texts()] == [20, 10, 8]
 
 
-def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_their_own(filled, plain):
+def test_experiment_figures_show_numbers(filled, plain):
     plain.goto(f"{filled.url}/experiments/{filled.finished}")
     plain.get_by_role("combobox", name="X axis").select_option("lam")
     plain.get_by_role("button", name="Show").first.click()
@@ -84,7 +84,7 @@ def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_
     expect(plain.locator("#numbers-learning tbody tr").first).to_be_visible()
 
 
-def bring_in(page: Page, url: str, file: Path) -> None:
+def import_file(page: Page, url: str, file: Path) -> None:
     page.goto(f"{url}/experiments/import")
     page.get_by_label("Zip file of an experiment").set_input_files(file)
     page.get_by_role("button", name="Import").click()
@@ -98,28 +98,28 @@ def bring_in(page: Page, url: str, file: Path) -> None:
 
 
 @pytest.mark.long
-def test_an_experiment_leaves_and_comes_in(filled, elsewhere, plain, tmp_path):
+def test_experiment_is_exported_and_imported(filled, second_dashboard, plain, tmp_path):
     plain.goto(f"{filled.url}/experiments/{filled.troubled}?tab=export")
     with plain.expect_download() as download:
         plain.get_by_role("link", name="Archive").click()
     download.value.save_as(tmp_path / "troubled.zip")
-    bring_in(plain, elsewhere, tmp_path / "troubled.zip")
+    import_file(plain, second_dashboard, tmp_path / "troubled.zip")
     expect(plain.get_by_role("heading", level=1)).to_have_text("A sweep, ζ = 0.2")
     expect(plain.get_by_text("1 cancelled")).to_be_visible()
-    bring_in(plain, elsewhere, tmp_path / "troubled.zip")
+    import_file(plain, second_dashboard, tmp_path / "troubled.zip")
     expect(plain.get_by_text("It is here already: A sweep, ζ = 0.2.")).to_be_visible()
 
 
-def test_runs_change_their_turn_are_put_aside_and_resumed(filled, plain):
+def test_runs_are_moved_paused_and_resumed(filled, plain):
     plain.goto(f"{filled.url}/queue")
-    first, second, *remaining = queued(plain)
+    first, second, *remaining = queued_ids(plain)
     row = plain.locator(f"#{first}")
     follow(row.get_by_role("button", name="Down"))
-    assert queued(plain) == [second, first, *remaining]
+    assert queued_ids(plain) == [second, first, *remaining]
     follow(row.get_by_role("button", name="Last"))
-    assert queued(plain) == [second, *remaining, first]
+    assert queued_ids(plain) == [second, *remaining, first]
     follow(row.get_by_role("button", name="Pause"))
-    assert queued(plain) == [second, *remaining]
+    assert queued_ids(plain) == [second, *remaining]
 
     plain.goto(f"{filled.url}/runs/{first.removeprefix('run-')}")
     plain.get_by_role("button", name="Resume").click()
