@@ -1,4 +1,4 @@
-"""A copy of one of our packages to add something to, beside links to the rest, and a script that looks at it."""
+"""Copy a package to change it, link the others, and run a script on the result."""
 
 import os
 import shutil
@@ -15,10 +15,10 @@ def copy_package(folder: Path, package: str) -> None:
         (folder / sibling).symlink_to(ROOT / sibling)
 
 
-def look(folder: Path, script: str) -> None:
-    (folder / "look.py").write_text(script)
+def run_script(folder: Path, script: str) -> None:
+    (folder / "script.py").write_text(script)
     environment = os.environ | {"PYTHONPATH": str(folder)}
-    ran = subprocess.run(
-        [sys.executable, "look.py"], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    process = subprocess.run(
+        [sys.executable, "script.py"], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    assert ran.returncode == 0, ran.stderr
+    assert process.returncode == 0, process.stderr

@@ -1,4 +1,4 @@
-"""Where there is no torch the contracts of the web process are tested alone."""
+"""Without torch, only the contracts of the web process are tested."""
 
 from importlib.util import find_spec
 

@@ -1,8 +1,8 @@
-"""A measure that is added through its function and its record alone is found wherever its record says."""
+"""A measure added by its function and its record appears everywhere the record says."""
 
 import pytest
 
-from tests.adding import copy_package, look
+from tests.adding import copy_package, run_script
 
 FUNCTION = """
 def _radius(cloud: Cloud) -> MeasureResult:
@@ -50,36 +50,36 @@ from isotropy.rows import Rows
 from workers.postprocess import FIGURE_SLUGS, MEASURED_SLUGS, MOMENT_SLUGS
 
 points = np.eye(4)[:, :3] * 2
-found = measure(read_cloud(Rows(points)), ["radius"])["radius"]
-assert abs(found.score.value - 1.5) < 1e-12
+result = measure(read_cloud(Rows(points)), ["radius"])["radius"]
+assert abs(result.score.value - 1.5) < 1e-12
 try:
     measure(read_cloud(Rows(points)), ["radii"])
 except ValueError as error:
     assert "'radii': choose among" in str(error) and "radius" in str(error)
 
-row = Measurement(measure="radius", value=found.score.value, n=4, detail=found.detail)
+row = Measurement(measure="radius", value=result.score.value, n=4, detail=result.detail)
 embedding = Embedding(n=4, d=3, measurements=[row])
 (head,) = headlines_of(embedding)
 assert (head.measure.name, head.range, head.items[0].value) == ("Radius", "at least 0, in units of the points", 2)
 assert table_of(embedding).rows[0][:3] == ["radius", None, 1.5]
 assert all("radius" in slugs for slugs in (DEFAULT_MEASURES, MEASURED_SLUGS, MOMENT_SLUGS, FIGURE_SLUGS))
 
-told = {"radius": {"measure": "radius", "value": 1.5, "n": 4}}
-(compared,) = comparisons_of(SimpleNamespace(results={"before": told, "after": told, "in_sample": told}))
+stored = {"radius": {"measure": "radius", "value": 1.5, "n": 4}}
+(compared,) = comparisons_of(SimpleNamespace(results={"before": stored, "after": stored, "in_sample": stored}))
 assert compared.measure.name == "Radius" and compared.in_sample.value == 1.5
 
 assert "radius" in TRAINING_MEASURES and "radius" in LOGGED and TRAINING_MEASURES[0] == "isoscore_star"
 assert (title_of("radius"), caution_of("radius"), uses_text_vectors("radius")) == ("Radius", ", read it twice", True)
 assert heading("radius_mean") == "Radius mean"
 
-described = {one.slug: MeasureOut.model_validate(one, from_attributes=True) for one in list_measures()}
+described = {entry.slug: MeasureOut.model_validate(entry, from_attributes=True) for entry in list_measures()}
 assert described["radius"].shown_in == ["report", "layers", "lab", "lab figures", "training"]
 assert "radius" in TypeAdapter(MeasureSlug).json_schema()["anyOf"][0]["enum"]
 assert any("Radius" in line for line in lines_by_group({"radius": "1.5"}))
 """
 
 
-def put_before(file, mark, text):
+def insert_before(file, mark, text):
     before, separator, after = file.read_text().rpartition(mark)
     assert separator
     file.write_text(f"{before}{text}{separator}{after}")
@@ -87,9 +87,9 @@ def put_before(file, mark, text):
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_measure_is_added_through_its_record(tmp_path):
+def test_added_measure_appears_everywhere(tmp_path):
     copy_package(tmp_path, "isotropy")
-    put_before(tmp_path / "isotropy/report.py", "MEASURES: dict", FUNCTION)
-    put_before(tmp_path / "isotropy/report.py", "}\n", BINDING)
-    put_before(tmp_path / "isotropy/catalog/spread.py", ")\n", RECORD)
-    look(tmp_path, LOOK)
+    insert_before(tmp_path / "isotropy/report.py", "MEASURES: dict", FUNCTION)
+    insert_before(tmp_path / "isotropy/report.py", "}\n", BINDING)
+    insert_before(tmp_path / "isotropy/catalog/spread.py", ")\n", RECORD)
+    run_script(tmp_path, LOOK)

@@ -1,8 +1,8 @@
-"""An option that is added through its record alone is found on every surface."""
+"""An option added by its record alone appears on every surface."""
 
 import pytest
 
-from tests.adding import copy_package, look
+from tests.adding import copy_package, run_script
 
 RECORD = """
     clipping: Annotated[
@@ -29,11 +29,11 @@ from app.training.relaunch import to_document
 from app.training.sweeps import SweepRequest
 from app.web.templating import templates
 
-needed = {"model": "m", "dataset_id": "d", "text_columns": ["a"], "label_column": "b"}
-values = default_values(None, "m") | needed | {"lambdas": "1"}
+required = {"model": "m", "dataset_id": "d", "text_columns": ["a"], "label_column": "b"}
+values = default_values(None, "m") | required | {"lambdas": "1"}
 
-controls, shown = sweep_controls(values, has_gpu=True)
-field = templates.env.get_template("web/_field.html").module.control(shown["clipping"])
+controls, visible = sweep_controls(values, has_gpu=True)
+field = templates.env.get_template("web/_field.html").module.control(visible["clipping"])
 assert '<label for="clipping">Gradient clipping</label>' in field and 'value="0"' in field
 assert controls["clipping"].option.group.title == "Optimizer and schedule"
 assert parse_sweep(values | read_values(ImmutableMultiDict([("clipping", "0.5")]))).clipping == 0.5
@@ -43,18 +43,18 @@ try:
 except InvalidError as error:
     assert (error.field, error.message) == ("clipping", "Enter a number below 100, not 200.")
 try:
-    SweepRequest(**needed, clipping=200)
+    SweepRequest(**required, clipping=200)
 except ValidationError as error:
-    told = to_invalid_error(error.errors())
-    assert (told.field, told.message) == ("clipping", "Expected clipping below 100, got 200.")
+    refusal = to_invalid_error(error.errors())
+    assert (refusal.field, refusal.message) == ("clipping", "Expected clipping below 100, got 200.")
 
 schema = SweepRequest.model_json_schema()["properties"]["clipping"]
 assert (schema["title"], schema["exclusiveMaximum"]) == ("Gradient clipping", 100)
 assert schema["description"] == "Largest norm of a gradient. 0: no clipping."
 
-asked = SweepRequest(**needed, clipping=0.5, grid={"clipping": [0.5, 0.7]})
-assert read_yaml(write_yaml(to_document(asked), {}))["clipping"] == 0.5
-assert "2 clippings" in build_product(asked.grid, [], frozenset(), [0], [0]).describe()
+request = SweepRequest(**required, clipping=0.5, grid={"clipping": [0.5, 0.7]})
+assert read_yaml(write_yaml(to_document(request), {}))["clipping"] == 0.5
+assert "2 clippings" in build_product(request.grid, [], frozenset(), [0], [0]).describe()
 
 assert field_heading("clipping") == "Gradient clipping"
 assert find_field("clipping") is not None
@@ -67,9 +67,9 @@ assert ("Gradient clipping", "0.5", None) in list_options(run, None)["Training"]
 
 
 @pytest.mark.slow
-def test_an_option_is_added_through_its_record(tmp_path):
+def test_added_option_appears_everywhere(tmp_path):
     copy_package(tmp_path, "app")
     file = tmp_path / "app/db/options/training.py"
     before, mark, after = file.read_text().partition("\n    train_rows: Annotated[")
     file.write_text(f"{before}{RECORD}{mark}{after}")
-    look(tmp_path, LOOK)
+    run_script(tmp_path, LOOK)

@@ -1,4 +1,4 @@
-"""A regularizer that is added through its module and its record alone is found on every surface, and trains."""
+"""A regularizer added by its module and its record appears on every surface, and trains."""
 
 import inspect
 from pkgutil import resolve_name
@@ -7,7 +7,7 @@ import pytest
 
 from app.db.config import OPTIONS
 from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer
-from tests.adding import copy_package, look
+from tests.adding import copy_package, run_script
 
 MODULE = """
 import torch
@@ -67,10 +67,10 @@ NORM = Regularizer.NORM
 needed = {"model": "m", "dataset_id": "d", "text_columns": ["a"], "label_column": "b"}
 values = default_values(None, "m") | needed | {"lambdas": "1", "regularizers": ["norm"], "layers": "1", "zetas": "0.5"}
 
-asked = parse_sweep(values)
-assert (asked.regularizers, asked.zetas) == ([NORM], [0.5])
-_, shown = sweep_controls(values, has_gpu=True)
-assert "zetas" in shown and "entropy_bars" not in shown
+request = parse_sweep(values)
+assert (request.regularizers, request.zetas) == ([NORM], [0.5])
+_, visible = sweep_controls(values, has_gpu=True)
+assert "zetas" in visible and "entropy_bars" not in visible
 settings = Settings(data_dir="data", sample=False)
 with TestClient(create_app(settings), base_url="http://localhost") as client:
     with client.app.state.context.sessions.begin() as session:
@@ -85,7 +85,7 @@ try:
     SweepRequest(**needed, regularizers=["normal"])
 except ValidationError as error:
     assert "norm" in to_invalid_error(error.errors()).message.split("got")[0]
-assert read_yaml(write_yaml(to_document(asked), {}))["regularizers"] == ["norm"]
+assert read_yaml(write_yaml(to_document(request), {}))["regularizers"] == ["norm"]
 assert "norm penalty × 1 λ × 2 ζ" in build_product({"zeta": [0.1, 0.2]}, [NORM], frozenset(), [1.0], [0]).describe()
 
 assert describe_regularizer(NORM, 1.0) == "norm penalty, λ = 1"
@@ -119,17 +119,17 @@ assert "- norm penalty with lambda = 2 and zeta = 0.5" in card and "- CosReg wit
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_regularizer_is_added_through_its_record(tmp_path, migrated):
+def test_added_regularizer_appears_everywhere_and_trains(tmp_path, migrated):
     copy_package(tmp_path, "isotropy")
     (tmp_path / "isotropy/regularizers/norm.py").write_text(MODULE)
     file = tmp_path / "isotropy/catalog/regularizers.py"
     members, mark, tail = file.read_text().partition("\n\nclass TokenPooling(")
     records, end, last = tail.rpartition("    )\n}\n")
     file.write_text(f"{members}{MEMBER}{mark}{records}{RECORD}{end}{last}")
-    look(tmp_path, LOOK)
+    run_script(tmp_path, LOOK)
 
 
-def test_every_record_names_a_class_and_arguments_and_options_that_there_are():
+def test_entries_name_existing_classes_arguments_and_options():
     assert set(REGULARIZERS) == set(Regularizer) - {Regularizer.NONE}
     for slug, penalty in REGULARIZERS.items():
         assert penalty.slug is slug

@@ -1,4 +1,4 @@
-"""What the documents name is there: files, headings, pictures, pages, commands, and the words of the pages."""
+"""Files, headings, images, pages, commands and labels that the documents name exist."""
 
 import re
 import shlex
@@ -14,52 +14,52 @@ from isoscope.cli import make_parser
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TUTORIAL = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 
 
 @cache
-def prose(path: Path) -> str:
+def read_prose(path: Path) -> str:
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"`[^`\n]+`", "", text)
 
 
 @cache
-def anchors(path: Path) -> set[str]:
-    """The headings of a document as GitHub names them, and what it names itself."""
+def find_anchors(path: Path) -> set[str]:
+    """Return the anchors of a document: its headings as GitHub names them, and each ``<a id>``."""
     text = path.read_text(encoding="utf-8")
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     anchor_ids = set(re.findall(r"<a id=\"(\w+)\"", text))
     return anchor_ids | {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def links(path: Path) -> list[str]:
-    targets = re.findall(r"\]\(([^)\s]+)\)", prose(path))
+def find_links(path: Path) -> list[str]:
+    targets = re.findall(r"\]\(([^)\s]+)\)", read_prose(path))
     return [link for link in targets if not re.match(r"\w+:", link)]
 
 
-def test_links_of_the_readme_lead_to_files_and_headings():
+def test_links_of_readme_lead_to_files_and_headings():
     dead = []
     for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
-        for link in links(document):
+        for link in find_links(document):
             name, _, anchor = link.partition("#")
             target = (document.parent / name).resolve() if name else document
-            if not target.exists() or (anchor and anchor not in anchors(target)):
+            if not target.exists() or (anchor and anchor not in find_anchors(target)):
                 dead.append(f"{document.name}: {link}")
     assert dead == []
 
 
-def test_pictures_are_small_few_all_shown_and_have_words_for_those_who_do_not_see_them():
-    linked_images = {(document.parent / link).resolve() for document in DOCUMENTS for link in links(document)}
+def test_images_are_small_used_and_have_alt_text():
+    linked_images = {(document.parent / link).resolve() for document in DOCUMENTS for link in find_links(document)}
     for picture in (ROOT / "docs/images").iterdir():
         assert picture in linked_images
-        assert picture.stat().st_size < MOST_BYTES
+        assert picture.stat().st_size < MAX_BYTES
         with Image.open(picture) as image:
             assert image.mode == "P"
-    described = [re.findall(r"!\[([^\]]*)\]", prose(document)) for document in DOCUMENTS]
+    described = [re.findall(r"!\[([^\]]*)\]", read_prose(document)) for document in DOCUMENTS]
     assert all(len(words) > 20 for texts in described for words in texts)
 
 
-def test_every_page_that_the_tutorial_links_answers_and_its_commands_are_some(client):
+def test_tutorial_links_open_and_commands_parse(client):
     pages = re.findall(r"<?http://127\.0\.0\.1:8000(/?[\w/]*)", TUTORIAL)
     assert {"", "/playground"} <= set(pages)
     for page in pages:
@@ -72,13 +72,13 @@ def test_every_page_that_the_tutorial_links_answers_and_its_commands_are_some(cl
         make_parser(words[:1]).parse_args(words)
 
 
-def test_every_make_target_that_documents_name_exists():
+def test_documented_make_targets_exist():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     make_targets = {name for path in DOCUMENTS for name in re.findall(r"`make (\w+)", path.read_text(encoding="utf-8"))}
     assert {"run", "test", "screenshots"} <= make_targets <= targets
 
 
-def test_what_the_tutorial_prints_bold_stands_on_a_page():
+def test_bold_words_of_tutorial_appear_on_pages():
     sources = [*(FRONTEND / "templates").rglob("*.html"), *(ROOT / "app").rglob("*.py")]
     pages = unescape("\n".join(source.read_text(encoding="utf-8") for source in sources))
     bold = {" ".join(words.split()) for words in re.findall(r"\*\*([^*]+)\*\*", TUTORIAL)}

@@ -1,4 +1,4 @@
-"""The images and the compose files, as far as they can be checked where there is no container engine."""
+"""The images and the compose files, checked without a container engine."""
 
 import hashlib
 import json
@@ -25,13 +25,13 @@ FILES = ("docker-compose.yml", "compose.cpu.yml")
 
 
 @pytest.mark.slow
-def test_hadolint_finds_nothing_in_the_dockerfile():
+def test_hadolint_accepts_dockerfile():
     hadolint = Path(sys.executable).with_name("hadolint")
-    ended = subprocess.run([hadolint, images.ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout) == (0, "")
+    process = subprocess.run([hadolint, images.ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout) == (0, "")
 
 
-def test_compose_files_obey_the_published_specification_which_refuses_others():
+def test_compose_files_match_published_specification():
     assert hashlib.sha256(SCHEMA.read_bytes()).hexdigest() in (SCHEMA.parent / "README.md").read_text()
     for name in FILES:
         SPECIFICATION.validate(images.compose(name))
@@ -41,7 +41,7 @@ def test_compose_files_obey_the_published_specification_which_refuses_others():
         SPECIFICATION.validate(content)
 
 
-def test_databases_and_files_are_given_to_all_and_the_web_process_alone_is_published_on_loopback():
+def test_only_web_is_published_and_all_share_databases_and_files():
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
     assert published == {"web": ["127.0.0.1:${ISOSCOPE_PORT:-8000}:8000"]}
     shared = ("ISOSCOPE_DATABASE_URL", "ISOSCOPE_QUEUE_URL", "PGPASSWORD")
@@ -49,7 +49,7 @@ def test_databases_and_files_are_given_to_all_and_the_web_process_alone_is_publi
     assert all("data:/data" in SERVICES[name]["volumes"] for name in OURS)
 
 
-def test_no_secret_has_a_default_and_what_is_missing_is_said_in_a_sentence():
+def test_secrets_have_no_default_and_name_the_remedy():
     text = (images.ROOT / "docker-compose.yml").read_text()
     for secret in ("POSTGRES_PASSWORD", "ISOSCOPE_ACCESS_TOKEN"):
         uses = re.findall(rf"\$\{{{secret}([^}}]*)\}}", text)
@@ -58,17 +58,17 @@ def test_no_secret_has_a_default_and_what_is_missing_is_said_in_a_sentence():
         assert f"\n{secret}=\n" in (images.ROOT / ".env.example").read_text()
 
 
-def test_others_images_are_pinned_postgres_is_no_root_and_settings_that_are_named_exist():
+def test_base_images_are_pinned_and_settings_exist():
     setting_names = {f"ISOSCOPE_{name.upper()}" for name in Settings.model_fields}
     for name in ("Dockerfile", ".env.example", *FILES):
         assert set(re.findall(r"ISOSCOPE_\w+", (images.ROOT / name).read_text())) <= setting_names
-    assert images.bases() == {"python:3.11-slim-trixie"}
+    assert images.base_images() == {"python:3.11-slim-trixie"}
     assert (SERVICES["postgres"]["image"], SERVICES["postgres"]["user"]) == ("postgres:17", "postgres")
     assert SERVICES["postgres"]["healthcheck"]["test"][0] == "CMD"
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_service_runs_with_as_few_rights_and_as_little_of_the_machine_as_it_can(name):
+def test_service_runs_with_least_privilege(name):
     expected = {
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
@@ -85,32 +85,32 @@ def test_every_service_runs_with_as_few_rights_and_as_little_of_the_machine_as_i
 
 
 @pytest.mark.parametrize("stage", ["web", "worker"])
-def test_our_images_run_as_a_user_with_a_fixed_number_and_need_no_shell(stage):
+def test_image_runs_as_fixed_user_without_shell(stage):
     copied = images.copied_from(STAGES[stage])
-    assert copied[-1] == "code", "the environment lies below the code and holds none of it"
+    assert copied[-1] == "code", "the environment is a layer below the code"
     assert [step.argument for step in STAGES[stage] if step.name == "COPY"][-1].endswith("/srv/isoscope /srv/isoscope")
     sources = {word for step in STAGES[copied[0]] if step.name == "COPY" for word in step.argument.split()[:-1]}
     described = {"pyproject.toml", "requirements.lock", "README.md", "LICENSE"}
     assert sources == described | {"isoscope/pyproject.toml", "isoscope/build.py"}
-    assert images.last(STAGES[stage], "USER") == "10001:10001"
-    assert images.command(images.last(STAGES[stage], "CMD"))[:2] == ["python", "-m"]
-    assert images.command(images.last(STAGES[stage], "HEALTHCHECK"))[0] == "python"
+    assert images.last_argument(STAGES[stage], "USER") == "10001:10001"
+    assert images.command(images.last_argument(STAGES[stage], "CMD"))[:2] == ["python", "-m"]
+    assert images.command(images.last_argument(STAGES[stage], "HEALTHCHECK"))[0] == "python"
     version = re.search(r'^version = "(.+)"$', (images.ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
     assert SERVICES[stage]["image"] == f"isoscope-{stage}:{version}"
-    assert f'image.version="{version}"' in images.last(STAGES[stage], "LABEL")
+    assert f'image.version="{version}"' in images.last_argument(STAGES[stage], "LABEL")
 
 
-def test_services_start_in_order_and_lasting_ones_are_given_time_to_stop():
+def test_services_start_in_order_with_time_to_stop():
     waits = {name: SERVICES[name]["depends_on"] for name in OURS}
     migrated = {"migrate": {"condition": "service_completed_successfully"}}
     ready = {"postgres": {"condition": "service_healthy"}}
     assert waits == {"migrate": ready, "web": migrated, "worker": migrated}
     stops = {name: service.get("stop_grace_period") for name, service in SERVICES.items()}
     assert stops == {"postgres": "60s", "migrate": None, "web": "15s", "worker": "30s"}
-    assert SERVICES["worker"]["hostname"] == "worker", "it keeps its name when its container is made anew"
+    assert SERVICES["worker"]["hostname"] == "worker", "a recreated container keeps its name"
 
 
-def test_a_gpu_is_reserved_and_taken_away_and_the_web_image_alone_has_what_a_backup_takes():
+def test_worker_reserves_gpu_and_web_has_backup_tools():
     text = {stage: " ".join(run.argument for run in STAGES[stage] if run.name == "RUN") for stage in ("web", "worker")}
     assert [stage for stage in text if "postgresql-client" in text[stage]] == ["web"]
     assert "--owner=10001 --group=10001 /backups" in text["web"]
@@ -124,7 +124,7 @@ def test_a_gpu_is_reserved_and_taken_away_and_the_web_image_alone_has_what_a_bac
 
 
 @pytest.mark.slow
-def test_what_is_copied_into_the_images_suffices_and_holds_no_data(tmp_path):
+def test_build_context_holds_all_packages_and_no_data(tmp_path):
     images.copy_context(tmp_path / "context")
     packages = {"alembic", "app", "frontend", "isoscope", "isotropy", "samples", "workers"}
     files = {"LICENSE", "README.md", "alembic.ini", "pyproject.toml", "requirements.lock"}
@@ -132,7 +132,7 @@ def test_what_is_copied_into_the_images_suffices_and_holds_no_data(tmp_path):
     assert not list((tmp_path / "context").rglob("__pycache__"))
 
 
-def test_the_published_address_is_answered_though_the_container_listens_everywhere(context):
+def test_published_address_is_answered(context):
     settings = Settings(data_dir=context.settings.data_dir, host="0.0.0.0", access_token=TOKEN, sample=False)
     for url in ("http://localhost:8000", "http://127.0.0.1:8000"):
         with TestClient(create_app(settings), base_url=url, follow_redirects=False) as client:

@@ -28,8 +28,8 @@ EXCEPTIONS = {
 PACKAGES = ("app", "workers", "isoscope", "isotropy")
 
 
-def list_modules(room: str) -> list[Path]:
-    path = ROOT / room
+def list_modules(package: str) -> list[Path]:
+    path = ROOT / package
     return [path] if path.is_file() else sorted(path.rglob("*.py"))
 
 
@@ -65,7 +65,7 @@ def is_excepted(module: str, name: str) -> bool:
     return name in EXCEPTIONS and module.startswith(tuple(EXCEPTIONS[name][0].split()))
 
 
-def test_no_name_is_vague_and_exceptions_are_few_and_needed():
+def test_names_are_not_vague_and_exceptions_are_needed():
     assert all(list_modules(package) for package in (*PACKAGES, "tests"))
     bindings = [binding for package in (*PACKAGES, "tests") for binding in vague_names(package)]
     assert [f"{module}:{line} {name}" for module, line, name in bindings if not is_excepted(module, name)] == []

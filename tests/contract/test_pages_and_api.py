@@ -1,4 +1,4 @@
-"""Whatever a page shows or does, an address of the API says or does too."""
+"""Every page and every form has a counterpart in the API."""
 
 import re
 
@@ -88,14 +88,14 @@ def addresses_of(path):
     return [path.removesuffix("/delete")]
 
 
-def test_every_page_shows_a_record_of_the_api():
+def test_every_page_has_an_api_record():
     assert len(PAGES) > 100
     paths = [path for method, path in PAGES if method == "GET" and not NO_RECORD.fullmatch(path)]
     missing = {path: [record for record in addresses_of(path) if ("GET", record) not in API] for path in paths}
     assert {path: records for path, records in missing.items() if records} == {}
 
 
-def test_every_form_does_an_action_of_the_api():
+def test_every_form_has_an_api_action():
     missing = {}
     for path in {path for method, path in PAGES if method == "POST"} - PAGES_ONLY:
         default = f"DELETE {path.removesuffix('/delete')}" if path.endswith("/delete") else f"POST {path}"

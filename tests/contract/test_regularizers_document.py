@@ -14,7 +14,7 @@ TEXTS = ["the film", "a very good plot", "bad cast and dull plot", "great", "so 
 CLASSES = {slug: penalty.make.split(":")[1] for slug, penalty in REGULARIZERS.items()}
 
 
-def test_every_regularizer_has_a_row_of_the_table_an_example_and_its_papers():
+def test_every_regularizer_has_table_row_example_and_papers():
     rows = re.findall(r"^\| \[`(\w+)`\]\(#\S+\) \| `(\w+)` \|", DOCUMENT, re.MULTILINE)
     assert [(slug, name) for name, slug in rows] == list(CLASSES.items())
     for name, example in zip(CLASSES.values(), EXAMPLES, strict=True):
@@ -25,7 +25,7 @@ def test_every_regularizer_has_a_row_of_the_table_an_example_and_its_papers():
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=CLASSES)
-def test_an_example_adds_a_penalty_with_a_gradient_to_the_loss(models_dir, example):
+def test_example_adds_penalty_with_gradient_to_loss(models_dir, example):
     torch.manual_seed(0)
     model = AutoModelForSequenceClassification.from_pretrained(models_dir / "tiny-bert")
     tokenizer = AutoTokenizer.from_pretrained(models_dir / "tiny-bert")

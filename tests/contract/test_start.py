@@ -1,4 +1,4 @@
-"""What `make run` starts takes work and ends; on a Python without torch the web process alone, as in its image."""
+"""`make run` starts, works and stops. Without torch only the web process is started, as in its image."""
 
 from importlib.util import find_spec
 
@@ -17,7 +17,7 @@ def cloud_file(cloud):
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_doctor_finds_no_problem_and_the_web_process_takes_an_upload_and_its_job(context, monkeypatch, cloud_file):
+def test_doctor_finds_no_problem_and_upload_queues_job(context, monkeypatch, cloud_file):
     monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(context.settings.data_dir))
     assert [result for result in run_checks(CHECKS) if result[1] == PROBLEM] == []
     with served(context.settings) as address, Client(base_url=address, timeout=30) as client:
@@ -28,7 +28,7 @@ def test_doctor_finds_no_problem_and_the_web_process_takes_an_upload_and_its_job
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("torch") is None, reason="There is no torch here, so no worker.")
-def test_the_dashboard_measures_an_upload_and_ctrl_c_ends_it(serving, cloud_file):
+def test_dashboard_measures_upload_and_stops_on_ctrl_c(serving, cloud_file):
     dashboard = serving()
     embedding = dashboard.post("/api/embeddings?commit=auto", files=cloud_file)
     path = f"/api/embeddings/{embedding['id']}"

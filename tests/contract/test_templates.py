@@ -1,4 +1,4 @@
-"""Templates: all compile, all that routes name exist, none needs what the Content-Security-Policy forbids."""
+"""All templates compile, are used, and obey the Content-Security-Policy."""
 
 import re
 from pathlib import Path
@@ -38,13 +38,13 @@ def test_every_template_compiles():
     assert refused == {}
 
 
-def test_templates_that_are_named_exist_and_every_one_is_used():
+def test_templates_exist_and_are_used():
     texts = [*SOURCES.values(), *(path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py"))]
     used = {name for source in texts for name in re.findall(r'"(\w[\w/]*\.html)"', source)}
     assert used == set(TEMPLATES)
 
 
-def test_every_static_file_that_a_template_names_exists_and_none_needs_inline_code_or_another_server():
+def test_static_files_exist_and_no_template_needs_inline_code():
     violations = {
         f"{name}: {forbidden}": match.group()
         for name, source in SOURCES.items()
@@ -57,7 +57,7 @@ def test_every_static_file_that_a_template_names_exists_and_none_needs_inline_co
     assert [path for path in paths if not (FRONTEND / "static" / path).is_file()] == []
 
 
-def test_both_bundles_of_plotly_look_for_the_ids_that_keep_them_from_adding_styles_and_are_of_one_version():
+def test_plotly_bundles_share_version_and_add_no_styles():
     figure = SOURCES["web/_figure.html"]
     (maps,) = re.findall(r'id="([0-9a-f]{64})"', figure)
     assert 'id="plotly.js-style-global" class="no-inline-styles"' in figure

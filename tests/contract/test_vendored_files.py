@@ -11,13 +11,13 @@ NOTICES = (VENDOR / "NOTICES.md").read_text(encoding="utf-8")
 CHECKSUMS = dict(re.findall(r"^\| `(\S+)` \| `([0-9a-f]{64})` \|$", NOTICES, flags=re.MULTILINE))
 
 
-def test_every_vendored_file_is_the_one_that_was_published_and_has_its_licence_beside_it():
+def test_vendored_files_match_checksums_and_have_licenses():
     files = {path.name for path in VENDOR.iterdir()} - {"NOTICES.md"}
     assert {name: sha256((VENDOR / name).read_bytes()).hexdigest() for name in files} == CHECKSUMS
     assert {f"{re.match(r'[a-z]+', name).group()}.LICENSE.txt" for name in files} <= files
 
 
-def test_every_face_is_named_once_in_a_sheet_and_sent_as_what_it_is():
+def test_every_font_is_declared_once_and_served_as_woff2():
     sheet = (VENDOR.parent / "fonts.css").read_text(encoding="utf-8")
     faces = re.findall(r'src: url\("vendor/([^"]+)"\)', sheet)
     assert sorted(faces) == sorted(name for name in CHECKSUMS if name.endswith(".woff2"))

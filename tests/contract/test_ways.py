@@ -1,4 +1,4 @@
-"""The same sweep by page, API, command line, Python and YAML is the same: what is printed is run as it stands."""
+"""A form launches the same work as each command that its page prints."""
 
 import html
 import os
@@ -60,7 +60,7 @@ def dataset(isoscope, tmp_path):
 
 @pytest.fixture
 def form(dataset):
-    """A sweep whose texts are hostile to a shell, and of whose settings many are not the defaults."""
+    """A sweep with texts that a shell must quote and many options that are not the defaults."""
     return {
         "dataset_id": dataset["id"], "model": "all-MiniLM-L6-v2", "name": NAME, "task": "classification",
         "metric": "f1", "text_columns": ["sentence"], "label_column": 'the "label"',
@@ -72,7 +72,7 @@ def form(dataset):
 
 @pytest.fixture
 def shell(tmp_path):
-    """Run a command of the shell where `isoscope` is this checkout's and the token is in the environment."""
+    """Run a shell command with this checkout's `isoscope` and the token in the environment."""
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "isoscope"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m isoscope "$@"\n')
@@ -81,17 +81,17 @@ def shell(tmp_path):
     environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "ISOSCOPE_ACCESS_TOKEN": TOKEN}
 
     def run(text):
-        ran = subprocess.run(
+        process = subprocess.run(
             ["bash", "-ec", text],
             check=False, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
+        assert process.returncode == 0, process.stderr
+        return process.stdout
 
     return run
 
 
-def ways_of(page, path, **query):
+def read_ways(page, path, **query):
     answer = page.get(path, params=query or None)
     assert answer.status_code == 200
     assert TOKEN not in answer.text
@@ -99,7 +99,7 @@ def ways_of(page, path, **query):
 
 
 def list_launched(context):
-    """What was launched, oldest first: name, configuration, grid, and the configuration of each run."""
+    """Return name, configuration, grid and run configurations of each experiment, oldest first."""
     with context.sessions() as session:
         experiments = session.scalars(select(Experiment).order_by(Experiment.created_at)).all()
         return [
@@ -108,8 +108,8 @@ def list_launched(context):
         ]
 
 
-def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, isoscope, page, form, shell, tmp_path):
-    ways = ways_of(page, "/experiments/new", **form)
+def test_sweep_is_the_same_by_page_api_command_python_and_yaml(context, isoscope, page, form, shell, tmp_path):
+    ways = read_ways(page, "/experiments/new", **form)
     assert list(ways) == ["curl", "Command line", "Python", "YAML"]
     launched = page.post("/experiments", data=form)
     assert launched.status_code == 303
@@ -135,13 +135,13 @@ def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, i
     assert later_launches == [first] * 7
 
 
-def test_a_search_is_the_same_by_page_and_by_each_command(context, page, form, shell, tmp_path):
+def test_search_is_the_same_by_page_and_command(context, page, form, shell, tmp_path):
     form = {name: text for name, text in form.items() if not name.startswith("grid_")}
     form |= {"search_lam_low": "-2", "search_least_size": "0.1", "search_zeta_high": "0.4", "search_trials": "5"}
     form |= {"checkpoint": "best", "search_prune": "true"}
-    ways = ways_of(page, "/experiments/search", **form)
+    ways = read_ways(page, "/experiments/search", **form)
     address = page.post("/experiments/new/yaml", data={"yaml": ways["YAML"]}).headers["location"]
-    assert ways_of(page, address) == ways, "the file says all that the form does"
+    assert read_ways(page, address) == ways, "the YAML holds the full form"
     assert page.post("/experiments/search", content=address.partition("?")[2], headers=FORM).status_code == 303
     shell(ways["curl"])
     shell(ways["Command line"])
@@ -153,12 +153,12 @@ def test_a_search_is_the_same_by_page_and_by_each_command(context, page, form, s
     assert studies == [studies[0]] * 4
     assert [study.prune for study in studies] == [True] * 4
     del form["search_prune"]
-    assert "prune" not in ways_of(page, "/experiments/search", **form)["YAML"], "an unticked box sends nothing"
+    assert "prune" not in read_ways(page, "/experiments/search", **form)["YAML"], "an unticked box sends nothing"
     first, *later_launches = list_launched(context)
     assert later_launches == [first] * 3
 
 
-def test_an_encoding_is_the_same_by_page_and_by_each_command(isoscope, page, shell, tmp_path):
+def test_encoding_is_the_same_by_page_and_command(isoscope, page, shell, tmp_path):
     path = tmp_path / "texts.tsv"
     path.write_text(ROWS)
     form = {
@@ -168,7 +168,7 @@ def test_an_encoding_is_the_same_by_page_and_by_each_command(isoscope, page, she
     configs = []
     for way in ("page", "curl", "Command line", "Python"):
         draft = isoscope.upload_texts(path)
-        ways = ways_of(page, f"/encodings/{draft['id']}", **form)
+        ways = read_ways(page, f"/encodings/{draft['id']}", **form)
         if way == "page":
             assert page.post(f"/encodings/{draft['id']}/launch", data=form).status_code == 303
         elif way == "Python":
@@ -184,11 +184,9 @@ def test_an_encoding_is_the_same_by_page_and_by_each_command(isoscope, page, she
     assert configs == [configs[0]] * 4
 
 
-def test_an_upload_is_the_same_by_each_command_and_a_form_that_means_nothing_has_none(
-    isoscope, page, shell, tmp_path, cloud, form
-):
+def test_upload_is_the_same_by_each_command_and_invalid_form_has_none(isoscope, page, shell, tmp_path, cloud, form):
     np.save(tmp_path / "embeddings.npy", cloud)
-    ways = ways_of(page, "/embeddings")
+    ways = read_ways(page, "/embeddings")
     shell(ways["curl"])
     shell(ways["Command line"])
     (tmp_path / "upload.py").write_text(ways["Python"])
@@ -196,4 +194,4 @@ def test_an_upload_is_the_same_by_each_command_and_a_form_that_means_nothing_has
     rows = [isoscope.embedding(row) for row in isoscope.embeddings()]
     assert [(row["filename"], row["status"]) for row in rows] == [("embeddings.npy", "inspecting")] * 3
     assert len({row["files"][0]["file_sha256"] for row in rows}) == 1
-    assert ways_of(page, "/experiments/new", **form | {"lambdas": "much"}) == {}
+    assert read_ways(page, "/experiments/new", **form | {"lambdas": "much"}) == {}

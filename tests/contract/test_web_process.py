@@ -21,7 +21,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 @pytest.mark.slow
-def test_the_web_process_loads_neither_torch_nor_what_reads_uploads(context):
+def test_web_process_loads_no_torch_and_no_readers(context):
     answer = subprocess.run(
         [sys.executable, "-c", LOOK, str(context.settings.data_dir)], capture_output=True, text=True, check=True
     )
@@ -35,11 +35,11 @@ def test_the_web_process_loads_neither_torch_nor_what_reads_uploads(context):
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("workers.__main__", {"torch", "transformers", "sklearn", "scipy", "pandas"}),  # left to its fork server
+        ("workers.__main__", {"torch", "transformers", "sklearn", "scipy", "pandas"}),  # its fork server loads them
         ("isoscope.client", {"torch", "fastapi", "sqlalchemy"}),
     ],
 )
-def test_a_process_that_starts_jobs_or_asks_for_them_loads_little(module, unwanted):
+def test_worker_main_and_client_load_little(module, unwanted):
     look = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
     answer = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert unwanted.isdisjoint(json.loads(answer.stdout))
