@@ -1,4 +1,4 @@
-"""A container engine, and services of a compose file started by it, all in the network of the first."""
+"""A container engine and compose services that it starts, all in the network of the first."""
 
 import os
 import shutil
@@ -11,8 +11,8 @@ from tests import images
 OPTIONS = {"user": "--user", "mem_limit": "--memory", "pids_limit": "--pids-limit", "restart": "--restart"}
 LISTS = {"cap_drop": "--cap-drop", "security_opt": "--security-opt", "tmpfs": "--tmpfs"}
 FLAGS = {"read_only": "--read-only", "init": "--init"}
-OTHERWISE = {"image", "command", "environment", "volumes", "logging", "healthcheck", "hostname"}
-NOT_TRIED = {"build", "ports", "depends_on", "deploy", "stop_grace_period"}
+HANDLED_APART = {"image", "command", "environment", "volumes", "logging", "healthcheck", "hostname"}
+IGNORED = {"build", "ports", "depends_on", "deploy", "stop_grace_period"}
 
 
 class Engine:
@@ -26,11 +26,11 @@ class Engine:
         return next((engine for engine in engines if engine.does("info")), None)
 
     def __call__(self, *words: str | Path, seconds: float = 300, stdin: str | None = None) -> str:
-        ended = subprocess.run(
+        process = subprocess.run(
             [self.command, *words], capture_output=True, text=True, timeout=seconds, input=stdin, check=False
         )
-        assert ended.returncode == 0, f"{' '.join(map(str, words))}: {ended.stdout[-3000:]}{ended.stderr[-3000:]}"
-        return ended.stdout
+        assert process.returncode == 0, f"{' '.join(map(str, words))}: {process.stdout[-3000:]}{process.stderr[-3000:]}"
+        return process.stdout
 
     def does(self, *words: str | Path, seconds: float = 300) -> bool:
         try:
@@ -52,21 +52,21 @@ class Services:
         self._hosts.write_text(f"127.0.0.1 localhost {' '.join(self._file['services'])}\n")
 
     def run(self, name: str, *command: str, called: str = "", **environment: str) -> str:
-        """Start a service, ``called`` otherwise if it is not the only one of its kind; return the container's name.
+        """Start a service, named ``called`` if another of its kind runs; return the name of the container.
 
-        With another command than its own it runs once, as compose does it.
+        With a ``command`` it runs once, as ``docker compose run`` does.
         """
         service = self._file["services"][name] | ({"restart": "no"} if command else {})
-        unknown = set(service) - {*OPTIONS, *LISTS, *FLAGS} - OTHERWISE - NOT_TRIED
-        assert not unknown, f"{name} has settings that this does not know: {unknown}"
+        unknown = set(service) - {*OPTIONS, *LISTS, *FLAGS} - HANDLED_APART - IGNORED
+        assert not unknown, f"{name} has unknown settings: {unknown}"
         container = self.container(called or name)
-        # The engine refuses a host name of its own to who shares another's network.
+        # The engine refuses a host name to a container that shares a network.
         extra = {"ISOSCOPE_WORKER_NAME": called or service["hostname"]} if "hostname" in service else {}
         network = f"container:{self._started[0]}" if self._started else "none"
         words = [*self._options(service), "--network", network, "--volume", f"{self._hosts}:/etc/hosts:ro"]
         words += ["--detach", "--name", container]
         for key, value in (service.get("environment", {}) | extra | environment).items():
-            words += ["--env", f"{key}={images.interpolated(str(value), self._variables)}"]
+            words += ["--env", f"{key}={images.interpolate(str(value), self._variables)}"]
         image = self._images.get(service["image"], service["image"])
         self._started.append(container)
         self._engine("run", *words, image, *(command or service.get("command", [])))
@@ -83,7 +83,7 @@ class Services:
 
     def is_healthy(self, name: str) -> bool:
         check = self._file["services"][name].get("healthcheck", {}).get("test")
-        words = check[1:] if check else images.command(images.last(images.dockerfile()[name], "HEALTHCHECK"))
+        words = check[1:] if check else images.command(images.last_argument(images.dockerfile()[name], "HEALTHCHECK"))
         return self._engine.does("exec", self.container(name), *words, seconds=60)
 
     def python(self, name: str, code: str) -> str:
@@ -106,7 +106,7 @@ class Services:
     def _options(self, service: dict[str, Any]) -> list[str]:
         words = []
         for key, option in OPTIONS.items():
-            value = images.interpolated(str(service.get(key, "")), self._variables)
+            value = images.interpolate(str(service.get(key, "")), self._variables)
             words += [option, value] if value not in ("", "0") else []
         for key, option in LISTS.items():
             words += [word for value in service.get(key, []) for word in (option, value)]
@@ -118,9 +118,9 @@ class Services:
             words.append("--no-healthcheck")
         for volume in service.get("volumes", []):
             if isinstance(volume, str):
-                mount = f"{self._prefix}-{images.interpolated(volume, self._variables)}"
+                mount = f"{self._prefix}-{images.interpolate(volume, self._variables)}"
             else:
-                source = images.interpolated(volume["source"], self._variables)
+                source = images.interpolate(volume["source"], self._variables)
                 mount = f"{source}:{volume['target']}{':ro' if volume.get('read_only') else ''}"
             words += ["--volume", mount]
         return words

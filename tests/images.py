@@ -1,4 +1,4 @@
-"""`Dockerfile`, `.dockerignore` and the compose files, read for tests where there is no container engine."""
+"""`Dockerfile`, `.dockerignore` and the compose files, parsed without a container engine."""
 
 import json
 import re
@@ -19,14 +19,14 @@ class Instruction(NamedTuple):
 
 
 class ResetLoader(yaml.SafeLoader):
-    """YAML with compose's tag for what an override takes away."""
+    """YAML with compose's tag for removed values."""
 
 
 ResetLoader.add_constructor("!reset", lambda loader, node: None)
 
 
 def dockerfile() -> dict[str, list[Instruction]]:
-    """The stages by name, each with the instructions of the stages it is made from, FROM left out."""
+    """Return stages by name, each with the instructions of its base stages, without FROM."""
     lines = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.lstrip().startswith("#")]
     stages: dict[str, list[Instruction]] = {}
     name = ""
@@ -42,12 +42,12 @@ def dockerfile() -> dict[str, list[Instruction]]:
     return stages
 
 
-def bases() -> set[str]:
+def base_images() -> set[str]:
     sources = set(re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
     return sources - set(dockerfile())
 
 
-def last(stage: list[Instruction], name: str) -> str:
+def last_argument(stage: list[Instruction], name: str) -> str:
     return next(step.argument for step in reversed(stage) if step.name == name)
 
 
@@ -72,8 +72,8 @@ def compose(name: str = "docker-compose.yml") -> dict[str, Any]:
     return content
 
 
-def interpolated(text: str, variables: dict[str, str]) -> str:
-    """The text with ${NAME:-default} and ${NAME:?message} filled in; KeyError where a required one is not given."""
+def interpolate(text: str, variables: dict[str, str]) -> str:
+    """Fill in ${NAME:-default} and ${NAME:?message}; raise KeyError for a missing required variable."""
 
     def value(match: re.Match[str]) -> str:
         name, operator, default = match.groups()
@@ -83,17 +83,17 @@ def interpolated(text: str, variables: dict[str, str]) -> str:
 
 
 def copy_context(target: Path) -> None:
-    """What `.dockerignore` lets through. It names top-level entries after `*`, and names at any depth after `**/`."""
+    """Copy the files that `.dockerignore` allows: `!` allows a top-level entry, `**/` excludes names at any depth."""
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*"
-    let_through = [line.removeprefix("!") for line in lines if line.startswith("!")]
-    left_out = [line.removeprefix("**/") for line in lines if line.startswith("**/")]
-    assert len(lines) == 1 + len(let_through) + len(left_out)
+    allowed = [line.removeprefix("!") for line in lines if line.startswith("!")]
+    excluded = [line.removeprefix("**/") for line in lines if line.startswith("**/")]
+    assert len(lines) == 1 + len(allowed) + len(excluded)
     target.mkdir(parents=True)
-    for name in let_through:
+    for name in allowed:
         assert PurePosixPath(name).name == name
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, target / name, ignore=shutil.ignore_patterns(*left_out))
+            shutil.copytree(source, target / name, ignore=shutil.ignore_patterns(*excluded))
         else:
             shutil.copy(source, target)

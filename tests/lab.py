@@ -1,4 +1,4 @@
-"""Several machines that share one PostgreSQL: for each a worker process with a name and a data folder of its own."""
+"""Several machines that share one PostgreSQL, each a worker process with its name and data folder."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ from app.training.sweeps import SweepRequest
 from tests.texts import FILMS
 from tests.waiting import wait_for
 
-# Of machines that are slow, as those of continuous integration are; on an idle one each step takes seconds.
+# For slow CI machines; on an idle one each step takes seconds.
 PATIENCE_SECONDS = 300
 STEPS = 300
 
@@ -34,7 +34,7 @@ class Machine:
         self._log = folder / f"{name}.log"
         data = folder / name
         data.mkdir()
-        (data / "files").symlink_to(context.settings.files)  # the machines share uploads, and nothing else
+        (data / "files").symlink_to(context.settings.files)  # the machines share only uploads
         self._runs = data / "runs"
         self._environment = os.environ | {
             "ISOSCOPE_DATA_DIR": str(data),
@@ -46,14 +46,14 @@ class Machine:
         self.start()
 
     def start(self) -> None:
-        """Start the worker. It ends with this process: its lifeline is a pipe from here."""
+        """Start the worker. Its lifeline is a pipe, so it ends with this process."""
         command = [sys.executable, "-m", "workers", "--device", "cpu", "--lifeline"]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, env=self._environment, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         assert self.process.poll() is None, self.log()
         with self._context.sessions() as session:
             return session.scalar(select(Worker).where(Worker.slot == self.slot)) is not None
@@ -66,14 +66,14 @@ class Machine:
         return [worker, *worker.children(recursive=True)]
 
     def signal(self, number: Signals) -> None:
-        """Send a signal to the whole tree, as a power cut or a frozen machine would strike all of it."""
+        """Send a signal to the whole process tree, like a power cut or a frozen machine."""
         for process in self.tree():
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
 
     def lose(self) -> None:
         if self.process.poll() is None:
-            self.signal(SIGSTOP)  # what is stopped starts no more processes
+            self.signal(SIGSTOP)  # a stopped process starts no others
             self.signal(SIGKILL)
         self.process.wait()
         if self.process.stdin is not None:
@@ -84,7 +84,7 @@ class Machine:
 
 
 def launch(context: Context, steps: int, lambdas: list[float], seeds: list[int]) -> Experiment:
-    """A sweep of runs on a tiny model; a run at lambda = 0 comes with each seed."""
+    """Launch a sweep on a tiny model; each seed adds a run at lambda = 0."""
     files = (Incoming(BytesIO(FILMS.encode()), f"{split}.tsv") for split in ("train", "validation"))
     dataset = create_dataset(context, *files)
     request = SweepRequest(
@@ -104,18 +104,18 @@ def runs_of(context: Context) -> list[Run]:
 def wait_until_training(context: Context, seconds: float = PATIENCE_SECONDS) -> Run:
     training_runs: list[Run] = []
 
-    def look() -> bool:
+    def is_training() -> bool:
         training_runs.extend(run for run in runs_of(context) if run.phase == "training" and run.phase_done > 0)
         return bool(training_runs)
 
-    wait_for(look, seconds)
+    wait_for(is_training, seconds)
     return training_runs[0]
 
 
 def start_two(context: Context, machine: Callable[[str], Machine]) -> list[Machine]:
     machines = [machine("alpha"), machine("beta")]
     for worker in machines:
-        wait_for(worker.ready, PATIENCE_SECONDS)
+        wait_for(worker.is_ready, PATIENCE_SECONDS)
     launch(context, steps=STEPS, lambdas=[0.0], seeds=[0])
     slot = wait_until_training(context).worker
     return sorted(machines, key=lambda worker: worker.slot != slot)

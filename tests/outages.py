@@ -1,4 +1,4 @@
-"""Outages under a running dashboard: a full disk, a locked database, a frozen one. Each lasts as long as it is told."""
+"""Outages of a running dashboard: a full disk, a locked database, a frozen one, for given seconds."""
 
 import sqlite3
 import subprocess
@@ -34,7 +34,7 @@ class Sweep:
         self._dataset_id = server.post("/api/datasets", files=FILM_FILES)["id"]
         self.id = self._launch()
 
-    def wait_until_it_trains(self) -> None:
+    def wait_until_training(self) -> None:
         self.server.wait_for(
             lambda: self.runs()[0]["phase"] == "training" and list(self.server.data_dir.glob("runs/*/*/complete")),
             "a checkpoint of the first run",
@@ -46,25 +46,25 @@ class Sweep:
         return [{"status": "unknown", "phase": None}]
 
     def check(self) -> list[dict[str, Any]]:
-        """Every run ends well, with the numbers of one that nothing happened to; returns them."""
-        again = self.server.wait_for(self._launched, "an answer to another launch")
+        """Check that every run finishes with the numbers of an undisturbed run; return the runs."""
+        second_id = self.server.wait_for(self._launched, "an answer to another launch")
         self.server.wait_for(
-            lambda: all(run["status"] in ("finished", "failed") for run in self.runs() + self.runs(again)),
+            lambda: all(run["status"] in ("finished", "failed") for run in self.runs() + self.runs(second_id)),
             "the end of all runs",
             2 * PATIENCE_SECONDS,
         )
-        struck, uninterrupted = (
+        disturbed, uninterrupted = (
             [self.server.get(f"/api/runs/{run['id']}") for run in self.runs(experiment_id)]
-            for experiment_id in (self.id, again)
+            for experiment_id in (self.id, second_id)
         )
-        for struck_run, reference_run in zip(struck, uninterrupted, strict=True):
-            assert struck_run["status"] == "finished", (struck_run["error"], struck_run["log"])
-            assert [step["step"] for step in struck_run["steps"]] == list(range(0, STEPS + 1, STEPS // 100))
+        for run, reference_run in zip(disturbed, uninterrupted, strict=True):
+            assert run["status"] == "finished", (run["error"], run["log"])
+            assert [step["step"] for step in run["steps"]] == list(range(0, STEPS + 1, STEPS // 100))
             for name in ("performance", "isoscore_star", "results", "steps"):
-                assert struck_run[name] == reference_run[name], name
-            assert [attempt["outcome"] for attempt in struck_run["attempts"]].count("finished") == 1
-            assert all(attempt["ended_at"] for attempt in struck_run["attempts"])
-        return struck
+                assert run[name] == reference_run[name], name
+            assert [attempt["outcome"] for attempt in run["attempts"]].count("finished") == 1
+            assert all(attempt["ended_at"] for attempt in run["attempts"])
+        return disturbed
 
     def _launched(self) -> str | None:
         with suppress(AssertionError, httpx2.HTTPError):
@@ -84,7 +84,7 @@ def small_disk(folder: Path, size_bytes: int) -> Iterator[Path]:
         check=False, capture_output=True, text=True,
     )  # fmt: skip
     if mounted.returncode:
-        pytest.skip(f"a small disk can be mounted by root alone: {mounted.stderr.strip()}")
+        pytest.skip(f"only root can mount a small disk: {mounted.stderr.strip()}")
     try:
         yield folder
     finally:
@@ -105,7 +105,7 @@ def fill(folder: Path) -> Path:
 
 def fill_disk(folder: Path, seconds: float) -> None:
     until = time.monotonic() + seconds
-    while time.monotonic() < until:  # what is freed meanwhile is taken too
+    while time.monotonic() < until:  # fills freed space again
         filler = fill(folder)
         time.sleep(0.05)
     filler.unlink()
@@ -139,8 +139,8 @@ def write_at_once(server: Serving, writers: int, during: Callable[[], None]) -> 
         return httpx2.post(f"{server.url}/api/runs", json=run, timeout=120).status_code
 
     with ThreadPoolExecutor(writers + 1) as pool:
-        happening = pool.submit(during)
+        outage = pool.submit(during)
         time.sleep(0.2)
         answers = list(pool.map(write, range(writers)))
-        happening.result()
+        outage.result()
     return answers

@@ -1,4 +1,4 @@
-"""What tests share that takes a worker, and so torch; the web process and its tests do without."""
+"""Shared fixtures that need a worker, and so torch. The web process and its tests need neither."""
 
 import multiprocessing
 import os
@@ -22,7 +22,7 @@ __all__ = ["forked", "limit_threads", "machine", "models_dir", "train_on", "work
 
 
 def limit_threads() -> None:
-    """Take one thread, if not told else: tiny models gain nothing from more, which wait for one another."""
+    """Use one thread by default: tiny models gain nothing from more."""
     threads = os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(int(threads))
 
@@ -42,7 +42,7 @@ def work(context: Context) -> Callable[[], int]:
 
 @pytest.fixture(scope="session")
 def forked() -> ForkServerContext:
-    """A context whose processes find the imports of a job done, as a worker's do."""
+    """A multiprocessing context that preloads the imports of jobs, as a worker does."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["workers.preload"])
     return context
@@ -59,7 +59,7 @@ def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train_on(serving: Callable[..., Serving], models_dir: Path) -> Callable[..., Sweep]:
     def start(**environment: str) -> Sweep:
         sweep = Sweep(serving(ISOSCOPE_MODELS_DIR=str(models_dir), **ENVIRONMENT, **environment))
-        sweep.wait_until_it_trains()
+        sweep.wait_until_training()
         return sweep
 
     return start

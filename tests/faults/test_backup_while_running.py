@@ -26,23 +26,23 @@ def test_restored_runs_end_with_the_same_numbers(serving, models_dir, postgresql
     experiment = server.post("/api/experiments", json=EXPERIMENT | {"dataset_id": dataset["id"], "lambdas": [1]})
     address = f"/api/experiments/{experiment['id']}"
 
-    def saved():
+    def has_checkpoint():
         return any(server.data_dir.glob("runs/*/checkpoint-*/complete"))
 
     def finished_runs(dashboard):
         runs = dashboard.get(address)["runs"]
         return all(run["status"] == "finished" for run in runs) and runs
 
-    server.wait_for(saved, "a checkpoint")
+    server.wait_for(has_checkpoint, "a checkpoint")
     monkeypatch.setenv("PATH", f"{postgresql.programs}{os.pathsep}{os.environ['PATH']}")
     backed_up = Settings(data_dir=server.data_dir, database_url=databases[0])
 
-    def has_checkpoint():
-        """Whether a backup had one in it; the run may have ended between the look and the copy."""
+    def backup_has_checkpoint():
+        """Return whether a new backup holds a checkpoint: the run may end before the copy."""
         backup = make_backup(backed_up, tmp_path / "backups")
         return any(backup.folder.glob("runs/*/checkpoint-*/complete"))
 
-    server.wait_for(has_checkpoint, "a backup with a checkpoint")
+    server.wait_for(backup_has_checkpoint, "a backup with a checkpoint")
     uninterrupted = server.wait_for(lambda: finished_runs(server), "the end of the sweep", SECONDS)
     server.stop()
 
@@ -52,14 +52,14 @@ def test_restored_runs_end_with_the_same_numbers(serving, models_dir, postgresql
     assert any(second_folder.glob("runs/*/checkpoint-*/complete"))
     restored = Serving(second_folder, free_port(), environment | {"ISOSCOPE_DATABASE_URL": databases[1]})
     try:
-        again = restored.wait_for(lambda: finished_runs(restored), "the end of the restored sweep", SECONDS)
-        for before, after in zip(uninterrupted, again, strict=True):
+        resumed = restored.wait_for(lambda: finished_runs(restored), "the end of the restored sweep", SECONDS)
+        for before, after in zip(uninterrupted, resumed, strict=True):
             for name in COMPARED:
                 assert before.get(name) == after.get(name), name
             steps = [step["step"] for step in restored.get(f"/api/runs/{after['id']}")["steps"]]
             assert steps == sorted(set(steps))
             assert steps[-1] == STEPS
-        logs = [restored.get(f"/api/runs/{run['id']}")["log"] or "" for run in again]
+        logs = [restored.get(f"/api/runs/{run['id']}")["log"] or "" for run in resumed]
         assert any(re.search(r"training resumes from step [1-9]", log) for log in logs), logs
     finally:
         restored.stop()

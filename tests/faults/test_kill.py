@@ -18,7 +18,7 @@ def sweep(serving, models_dir):
 
 
 @pytest.mark.long
-def test_every_run_ends_once_whatever_is_killed_and_a_killed_supervisor_leaves_nothing_behind(sweep):
+def test_every_run_ends_once_despite_kills(sweep):
     server, experiment = sweep
 
     def runs():

@@ -1,4 +1,4 @@
-"""kill -9, Ctrl-C and Cancel in the middle of an encoding: it ends once, and no file is left that no row knows."""
+"""kill -9, Ctrl-C and Cancel during an encoding: it ends once and leaves no orphaned file."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def encoding(serving, models_dir):
 
 
 @pytest.mark.long
-def test_it_begins_afresh_after_a_kill_and_stops_within_seconds_when_it_is_cancelled(encoding):
+def test_encoding_restarts_after_kill_and_stops_on_cancel(encoding):
     server, path = encoding
     begun = server.get(path)["started_at"]
     server.child("multiprocessing.forkserver").kill()
@@ -35,5 +35,5 @@ def test_it_begins_afresh_after_a_kill_and_stops_within_seconds_when_it_is_cance
     embeddings = [server.get(f"/api/embeddings/{row['embedding_id']}") for row in layers]
     recorded_files = {file["file_sha256"] for row in embeddings for file in row["files"]}
     stored_files = {file.name for file in (server.data_dir / "files").iterdir()}
-    assert len(stored_files - recorded_files) == 1, "nothing but the texts themselves"
+    assert len(stored_files - recorded_files) == 1, "only the texts"
     assert server.stop() == 0

@@ -1,4 +1,4 @@
-"""Crowds and large imports: the site answers meanwhile, and what is killed half-way is never half visible."""
+"""Many uploads and large imports: the dashboard answers, and a killed import leaves nothing visible."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ STEPS = 40_000
 
 
 @pytest.mark.long
-def test_a_crowd_of_uploads_is_taken_in_turn_while_health_is_answered(tmp_path, empty_dashboard):
+def test_health_is_answered_during_many_uploads(tmp_path, empty_dashboard):
     rows = "sentence\tlabel\n" + "the keys to the cabinet are here\t1\n" * (UPLOAD_BYTES // 35)
     files = {name: (f"{name}.tsv", rows) for name in ("train", "validation")}
     done = threading.Event()
@@ -43,12 +43,12 @@ def test_a_crowd_of_uploads_is_taken_in_turn_while_health_is_answered(tmp_path, 
         assert len(httpx2.get(f"{url}/api/datasets").json()) == len(accepted)
 
 
-def test_an_upload_whose_client_leaves_is_parsed_no_further(tmp_path, empty_dashboard, monkeypatch):
+def test_upload_is_no_longer_parsed_after_client_leaves(tmp_path, empty_dashboard, monkeypatch):
     monkeypatch.setenv("ISOSCOPE_PARSE_AT_ONCE", "1")
     rows = "\n".join(json.dumps({"text": f"{i} " + "word " * 40}) for i in range(200_000))
     with served(empty_dashboard) as url:
 
-        def parsing():
+        def parsing_processes():
             children = psutil.Process().children(recursive=True)
             with suppress(psutil.NoSuchProcess):  # a child has ended meanwhile
                 return [child for child in children if "app.sandbox" in " ".join(child.cmdline())]
@@ -57,14 +57,14 @@ def test_an_upload_whose_client_leaves_is_parsed_no_further(tmp_path, empty_dash
         with pytest.raises(httpx2.ReadTimeout):
             httpx2.post(f"{url}/api/encodings", files={"file": ("t.jsonl", rows)}, timeout=httpx2.Timeout(30, read=0.5))
         end = time.monotonic() + 10 * patience()
-        while parsing() and time.monotonic() < end:
+        while parsing_processes() and time.monotonic() < end:
             time.sleep(0.1)
-        assert not parsing()
+        assert not parsing_processes()
         assert httpx2.get(f"{url}/api/encodings").json() == []
         response = httpx2.post(f"{url}/api/encodings", files={"file": ("t.txt", "a\nb\n")}, timeout=60)
         assert (response.status_code, len(httpx2.get(f"{url}/api/encodings").json())) == (201, 1)
 
 
 @pytest.mark.long
-def test_others_write_during_an_import_whose_kill_leaves_nothing_half_visible(serving, tmp_path, empty_dashboard):
+def test_killed_import_leaves_nothing_visible(serving, tmp_path, empty_dashboard):
     import_among_writers(serving(), empty_dashboard, tmp_path, steps=STEPS, kill=True)

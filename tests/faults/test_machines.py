@@ -9,7 +9,7 @@ from tests.waiting import wait_for
 
 
 @pytest.mark.long
-def test_the_run_of_a_machine_that_is_lost_for_good_ends_on_another(context, machine):
+def test_run_of_lost_machine_ends_on_another(context, machine):
     victim, survivor = start_two(context, machine)
     victim.lose()
     wait_for(lambda: runs_of(context)[0].status is RunStatus.FINISHED, PATIENCE_SECONDS)
@@ -18,7 +18,7 @@ def test_the_run_of_a_machine_that_is_lost_for_good_ends_on_another(context, mac
 
 
 @pytest.mark.long
-def test_while_the_database_restarts_runs_go_on(context, machine, postgresql):
+def test_runs_continue_while_database_restarts(context, machine, postgresql):
     if not postgresql.is_own:
         pytest.skip("the PostgreSQL server that is named is not the tests' own, so it is not restarted")
     worker = machine("alpha")
@@ -33,12 +33,12 @@ def test_while_the_database_restarts_runs_go_on(context, machine, postgresql):
     assert worker.process.poll() is None
 
 
-def losses(run):
+def read_steps(run):
     return [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]
 
 
 @pytest.mark.long
-def test_a_run_that_is_paused_and_resumed_ends_as_one_that_was_not(context, machine):
+def test_resumed_run_ends_like_uninterrupted_run(context, machine):
     machines = start_two(context, machine)
     run_id = runs_of(context)[0].id
     wait_for(lambda: any(worker_machine.checkpoints(run_id) for worker_machine in machines), PATIENCE_SECONDS)
@@ -54,6 +54,6 @@ def test_a_run_that_is_paused_and_resumed_ends_as_one_that_was_not(context, mach
     wait_for(lambda: all(run.status is RunStatus.FINISHED for run in runs_of(context)), PATIENCE_SECONDS)
     stopped, uninterrupted = sorted(runs_of(context), key=lambda run: run.queued_at)
     assert stopped.id == run_id
-    assert losses(stopped) == losses(uninterrupted)
+    assert read_steps(stopped) == read_steps(uninterrupted)
     assert (stopped.performance, stopped.results) == (uninterrupted.performance, uninterrupted.results)
     assert stopped.attempts <= 1

@@ -1,4 +1,4 @@
-"""A full disk, a locked database, a frozen one, a damaged checkpoint: for seconds here, in full in tests/long."""
+"""Full disks, unreachable databases and damaged checkpoints, for seconds. tests/long has the long outages."""
 
 import time
 
@@ -17,7 +17,7 @@ def test_runs_outlast_a_full_disk(train_on, tmp_path):
 
 
 @pytest.mark.long
-def test_runs_and_forty_writers_outlast_a_database_that_is_locked_for_longer_than_they_wait(train_on):
+def test_runs_and_writers_outlast_a_locked_database(train_on):
     sweep = train_on(ISOSCOPE_BUSY_TIMEOUT="2")
     answers = write_at_once(sweep.server, 40, during=lambda: lock_sqlite(sweep.server.data_dir, seconds=3))
     assert set(answers) <= {201, 503}
@@ -36,14 +36,14 @@ def test_runs_outlast_a_frozen_database(train_on, postgresql, postgresql_url):
 
 
 @pytest.mark.long
-def test_a_paused_run_whose_checkpoint_rots_resumes_from_the_one_before(train_on):
+def test_damaged_checkpoint_falls_back_to_previous(train_on):
     sweep = train_on()
     run = sweep.runs()[0]
     path = f"/api/runs/{run['id']}"
     folder = sweep.server.data_dir / "runs" / run["id"]
     sweep.server.wait_for(lambda: len(list(folder.glob("*/complete"))) == 2, "two checkpoints")
     sweep.server.post(f"{path}/pause")
-    time.sleep(2)  # until its process has seen that, and ended
+    time.sleep(2)  # until its process has noticed and ended
     newest = max(folder.glob("checkpoint-*"), key=lambda checkpoint: int(checkpoint.name.rpartition("-")[2]))
     weights = newest / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"!")

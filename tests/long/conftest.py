@@ -1,4 +1,4 @@
-"""Tests that take minutes: ``make faults``. What they measured is printed at the end."""
+"""Tests that take minutes (``make faults``). Their measurements are printed at the end."""
 
 from pathlib import Path
 from typing import Any

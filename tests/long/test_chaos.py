@@ -10,14 +10,14 @@ from app.db.models import RunStatus
 from tests.lab import launch, runs_of
 from tests.waiting import wait_for
 
-# Of killing; how many seeds, of two runs each; the seed of the kills themselves.
+# Seconds of kills; seeds of the sweep, with two runs each; the seed of the kills.
 SECONDS = float(os.environ.get("ISOSCOPE_CHAOS_SECONDS", "180"))
 SEEDS = int(os.environ.get("ISOSCOPE_CHAOS_SEEDS", "20"))
 SEED = int(os.environ.get("ISOSCOPE_CHAOS_SEED", "0"))
 STEPS = 60
 FIRST_KILL_AFTER = 20
 
-# Every change of a run's state is kept, to count afterwards how often each became final.
+# Log every change of a run's status, to count how often each run became final.
 WATCH = """
 create table changes (run_id text, status text, worker text, at timestamptz default clock_timestamp());
 create function watch() returns trigger language plpgsql as $$ begin
@@ -29,7 +29,7 @@ end $$;
 create trigger watch after update on runs for each row execute function watch();
 """
 
-# Seconds between the starts of a run at two machines.
+# Seconds between the starts of a run on two machines.
 MOVES = """
 select extract(epoch from gap)::float from (
   select at - lag(at) over by_run as gap, worker <> lag(worker) over by_run as moved
@@ -38,7 +38,7 @@ select extract(epoch from gap)::float from (
 """
 
 
-def test_every_run_becomes_final_once_while_machines_die_at_random(context, machine, figures):
+def test_every_run_finishes_once_while_machines_die(context, machine, figures):
     alive = [machine(name) for name in ("alpha", "beta", "gamma")]
     with context.sessions.begin() as session:
         session.execute(text(WATCH))
@@ -77,4 +77,4 @@ def report(context, kills, seconds, runs):
     yield f"chaos, seed {SEED}: {runs} runs, {kills} kill -9 of a machine, one for good: all final in {seconds:.0f} s"
     if moves:
         median = statistics.median(moves)
-        yield f"  {len(moves)} went on at another machine {median:.0f} s, at most {max(moves):.0f} s, after their start"
+        yield f"  {len(moves)} resumed on another machine {median:.0f} s, at most {max(moves):.0f} s, after their start"

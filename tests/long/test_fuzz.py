@@ -15,15 +15,15 @@ from tests.uploads.mutation import mutated
 from tests.uploads.reading import outcomes
 
 SECONDS = int(os.environ.get("ISOSCOPE_FUZZ_SECONDS", "60"))
-OF_LIBRARIES = ("wide.parquet", "list.parquet", "x.h5")
-# So few, because those after one that ends the process are not read. A batch takes about a second.
+LIBRARY_FORMATS = ("wide.parquet", "list.parquet", "x.h5")
+# Small, because files after one that ends the process are not read. A batch takes about a second.
 BATCH = 20
 BATCHES = max(SECONDS, 1)
 GIB = 2**30
 
 
-@pytest.mark.parametrize("name", [name for name in GOOD if name not in OF_LIBRARIES])
-def test_a_reader_of_ours_reads_or_refuses_whatever_the_fuzzer_finds(name, figures):
+@pytest.mark.parametrize("name", [name for name in GOOD if name not in LIBRARY_FORMATS])
+def test_own_reader_reads_or_refuses_fuzzed_files(name, figures):
     pytest.importorskip("atheris", reason="atheris, the fuzzer, has no build for this system")
     command = [sys.executable, "-m", "tests.uploads.fuzz", name, f"-max_total_time={SECONDS}", "-seed=1"]
     process = subprocess.run(command, check=False, capture_output=True, text=True, timeout=SECONDS + 120)
@@ -32,8 +32,8 @@ def test_a_reader_of_ours_reads_or_refuses_whatever_the_fuzzer_finds(name, figur
     figures.append(f"fuzzer, {name}: {int(runs):,} files, {branches} branches, none failed")
 
 
-@pytest.mark.parametrize("name", OF_LIBRARIES)
-def test_a_reader_of_a_library_reads_or_refuses_and_at_worst_its_process_ends(name, tmp_path, figures):
+@pytest.mark.parametrize("name", LIBRARY_FORMATS)
+def test_library_reader_reads_refuses_or_ends_its_process(name, tmp_path, figures):
     chance = random.Random(name)
     counts = {"taken for data": 0, "refused": 0}
     ended = 0
@@ -42,12 +42,12 @@ def test_a_reader_of_a_library_reads_or_refuses_and_at_worst_its_process_ends(na
             (tmp_path / str(i)).write_bytes(mutated(GOOD[name], chance))
         try:
             results, _ = run_in_sandbox(outcomes, tmp_path, [name] * BATCH, memory_bytes=4 * GIB, seconds=20)
-        except InvalidError:  # the sandbox tells so that its process died, or went on for ever, as in HDF5
+        except InvalidError:  # the process died or hung, as HDF5 may
             ended += 1
             continue
         assert set(results) <= counts.keys()
-        for came in results:
-            counts[came] += 1
+        for outcome in results:
+            counts[outcome] += 1
     read = sum(counts.values())
     figures.append(f"mutations, {name}: {read:,} files, {counts}, the process ended {ended} times")
     assert read > BATCHES * BATCH / 2

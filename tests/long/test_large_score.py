@@ -21,7 +21,7 @@ MEAN = 0.25
 @pytest.fixture
 def large_file(tmp_path):
     if (free := shutil.disk_usage(tmp_path).free) < DISK_BYTES:
-        pytest.skip(f"15.4 GB are written, and there are {free / 10**9:.0f} GB of disk: 20 are needed")
+        pytest.skip(f"20 GB of disk are needed, {free / 10**9:.0f} GB are free")
     path = tmp_path / "large.npy"
     header = npy_format.header_data_from_array_1_0(np.empty((1, DIMENSIONS), "<f4")) | {"shape": (ROWS, DIMENSIONS)}
     with path.open("wb") as stream:
@@ -35,7 +35,7 @@ def large_file(tmp_path):
 
 
 def anonymous_bytes(pid: int) -> int:
-    """What a process holds that is no file: Linux counts it apart."""
+    """Return the memory of a process that no file backs, in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
 
@@ -45,7 +45,7 @@ def test_five_million_rows_are_scored_in_bounded_memory(large_file, tmp_path, fi
     began, highest = time.monotonic(), 0
     report = tmp_path / "report.json"
     command = [sys.executable, "-m", "isoscope", "score", str(large_file), "--json"]
-    # Into a file: a pipe that nobody reads until the end would fill up.
+    # A pipe that is read only at the end would fill up.
     with report.open("w") as out, subprocess.Popen(command, stdout=out) as process:
         while process.poll() is None:
             highest = max(highest, anonymous_bytes(process.pid))
@@ -62,6 +62,6 @@ def test_five_million_rows_are_scored_in_bounded_memory(large_file, tmp_path, fi
     assert document["isoscore_unbiased"]["value"] == pytest.approx((ratio - 1) / (DIMENSIONS - 1), rel=1e-3)
     energy = DIMENSIONS * MEAN**2
     assert document["mean_share"]["value"] == pytest.approx(energy / (energy + variances.sum()), rel=1e-3)
-    # Along the mean, Z is exp(±|mean|) times what both signs share; all other directions lie between.
+    # Along the mean, Z is exp(±|mean|) times a common factor; all other directions lie between.
     assert document["partition_log"]["value"] == pytest.approx(-2 * energy**0.5, rel=1e-2)
     assert document["twonn"]["n"] == PAIR_ROWS

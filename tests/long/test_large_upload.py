@@ -40,17 +40,17 @@ def body() -> Iterator[bytes]:
 
 @contextmanager
 def watched_memory(process: psutil.Process) -> Iterator[list[int]]:
-    """Yield the resident memory of a process at each look, the first at once."""
-    looks, ended = [process.memory_info().rss], threading.Event()
+    """Yield a growing list of the resident memory of a process, in bytes."""
+    samples, ended = [process.memory_info().rss], threading.Event()
 
-    def look() -> None:
+    def sample() -> None:
         while not ended.wait(0.05):
-            looks.append(process.memory_info().rss)
+            samples.append(process.memory_info().rss)
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=sample)
     thread.start()
     try:
-        yield looks
+        yield samples
     finally:
         ended.set()
         thread.join()
@@ -62,16 +62,16 @@ def server(serving, tmp_path):
     return serving(TMPDIR=str(tmp_path / "spool"))
 
 
-def test_a_gigabyte_does_not_grow_the_web_process_and_is_stored_once(server, figures):
+def test_large_upload_is_stored_once_in_little_memory(server, figures):
     web = server.child("-m app")
     headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
     hashed = hashlib.sha256()
     for block in large_npy():
         hashed.update(block)
-    with watched_memory(web) as looks:
+    with watched_memory(web) as samples:
         for _ in range(2):
             answer = server.post("/api/embeddings", content=body(), headers=headers, seconds=600)
-    growth = max(looks) - looks[0]
+    growth = max(samples) - samples[0]
     figures.append(f"upload of 1.07 GB, twice: the web process grew by {growth / 10**6:.0f} MB at most")
     assert growth < MAX_GROWTH_BYTES
     assert answer["files"][0]["file_sha256"] == hashed.hexdigest()
@@ -80,7 +80,7 @@ def test_a_gigabyte_does_not_grow_the_web_process_and_is_stored_once(server, fig
     assert stored[0].stat().st_size > 10**9
 
 
-def begin(server, megabytes: int) -> socket.socket:
+def begin_upload(server, megabytes: int) -> socket.socket:
     host, port = server.url.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)))
     head = f"POST /api/embeddings HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 1000000000\r\n"
@@ -90,7 +90,7 @@ def begin(server, megabytes: int) -> socket.socket:
     return connection
 
 
-def spooled(process: psutil.Process, folder: Path) -> list[str]:
+def spooled_files(process: psutil.Process, folder: Path) -> list[str]:
     files = []
     for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -98,16 +98,16 @@ def spooled(process: psutil.Process, folder: Path) -> list[str]:
     return [file for file in files if file.startswith(str(folder))]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what a process has open is read from /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are read from /proc")
 @pytest.mark.parametrize("ending", ["aborted", "killed"])
-def test_nothing_is_left_of_an_upload_that_breaks_off(server, tmp_path, ending):
+def test_broken_upload_leaves_nothing(server, tmp_path, ending):
     folder = tmp_path / "spool"
     web = server.child("-m app")
-    with begin(server, megabytes=50) as connection:
-        server.wait_for(lambda: spooled(web, folder), "the upload to be spooled")
+    with begin_upload(server, megabytes=50) as connection:
+        server.wait_for(lambda: spooled_files(web, folder), "the upload to be spooled")
         if ending == "aborted":
             connection.close()
-            server.wait_for(lambda: not spooled(web, folder), "the spooled bytes to go")
+            server.wait_for(lambda: not spooled_files(web, folder), "the spooled bytes to go")
         else:
             web.kill()
             server.wait_for(server.answers, "the web process to be back")

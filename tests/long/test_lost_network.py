@@ -12,18 +12,18 @@ from tests.waiting import wait_for
 from workers.locks import FENCED_EXIT_CODE
 
 
-def test_a_machine_that_wakes_after_its_run_was_given_to_another_adds_nothing_to_it(context, machine):
+def test_machine_that_lost_its_run_adds_nothing_after_waking(context, machine):
     victim, survivor = start_two(context, machine)
     victim.signal(SIGSTOP)
-    # As the server does by itself when a machine has not answered its keepalives for 25 seconds.
-    end_sessions_of(victim, context.settings.queue)
+    # The server does this when a machine has not answered keepalives for 25 seconds.
+    end_sessions(victim, context.settings.queue)
     wait_for(lambda: runs_of(context)[0].worker == survivor.slot, PATIENCE_SECONDS)
     victim.signal(SIGCONT)
     wait_for(lambda: runs_of(context)[0].status is RunStatus.FINISHED, PATIENCE_SECONDS)
     check_finished(context, survivor.slot)
 
 
-def test_a_worker_that_is_cut_off_from_the_database_ends_itself_and_its_jobs(context, machine, settings):
+def test_worker_without_database_ends_itself_and_its_jobs(context, machine, settings):
     address = urlsplit(settings.database_url)
     with Proxy(address.hostname, address.port) as proxy:
         through = address._replace(netloc=f"isoscope@127.0.0.1:{proxy.port}")
@@ -35,20 +35,20 @@ def test_a_worker_that_is_cut_off_from_the_database_ends_itself_and_its_jobs(con
         cut_at = time.monotonic()
         assert worker.process.wait(60) == FENCED_EXIT_CODE
         assert 15 < time.monotonic() - cut_at < 25
-    wait_for(lambda: all(is_over(process) for process in tree))
+    wait_for(lambda: all(has_ended(process) for process in tree))
     assert "no answer from PostgreSQL for 20 s" in worker.log()
     assert runs_of(context)[0].error is None
 
 
-def is_over(process):
-    """Whether a process has ended, if only its parent has not been told."""
+def has_ended(process):
+    """Return whether a process has ended; a zombie has."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
 
 
-def end_sessions_of(machine, url):
+def end_sessions(machine, url):
     ports = {c.laddr.port for process in machine.tree() for c in process.net_connections() if c.raddr}
     ending = "select pg_terminate_backend(pid) from pg_stat_activity where client_port = any(%s)"
     with psycopg.connect(url, autocommit=True) as session:

@@ -1,6 +1,6 @@
-"""The services of docker-compose.yml in containers: they start, measure, train, lose a worker for good, are restored.
+"""The services of docker-compose.yml, in containers, measure, train, survive a lost worker and are restored.
 
-Where the image of PostgreSQL cannot be had, one made from Debian's packages stands in for it, and the output says so.
+If PostgreSQL's image could not be pulled, one built from Debian packages replaces it, and the output says so.
 """
 
 import json
@@ -58,10 +58,11 @@ def engine(figures: list[str]) -> Engine:
     environment = os.environ | {"ISOSCOPE_ENGINE": runtime.command}
     began = time.monotonic()
     subprocess.run(["make", "images"], cwd=images.ROOT, env=environment, check=True)
-    figures.append(f"both images: {time.monotonic() - began:.0f} s to build, as far as they were not built before")
+    figures.append(f"both images: {time.monotonic() - began:.0f} s to build, without the steps built before")
     ours = [images.compose()["services"][name]["image"] for name in ("web", "worker")]
     sizes = {
-        image: int(runtime("image", "inspect", "--format", "{{.Size}}", image)) for image in (*images.bases(), *ours)
+        image: int(runtime("image", "inspect", "--format", "{{.Size}}", image))
+        for image in (*images.base_images(), *ours)
     }
     figures.extend(f"{image}: {size / 1e6:.0f} MB" for image, size in sizes.items())
     return runtime
@@ -69,10 +70,10 @@ def engine(figures: list[str]) -> Engine:
 
 @pytest.fixture(scope="module")
 def postgres(engine: Engine, figures: list[str]) -> str:
-    """The image of PostgreSQL, or what stands in for it."""
+    """The PostgreSQL image or its stand-in."""
     if engine.does("image", "inspect", POSTGRES) or engine.does("pull", POSTGRES, seconds=120):
         return POSTGRES
-    figures.append(f"{POSTGRES} cannot be had here: a STAND-IN made from Debian's packages takes its place")
+    figures.append(f"{POSTGRES} could not be pulled: a STAND-IN built from Debian packages replaces it")
     engine("build", "--tag", "isoscope-postgres-standin", STANDIN, seconds=900)
     return "isoscope-postgres-standin"
 
@@ -88,41 +89,41 @@ def services(engine: Engine, postgres: str, tmp_path: Path) -> Iterator[Services
     started.take_down()
 
 
-def test_the_services_measure_and_train_replace_a_lost_worker_and_are_restored(engine, services, figures):
+def test_services_measure_train_survive_lost_worker_and_are_restored(engine, services, figures):
     began = time.monotonic()
 
     def ask(expression: str) -> Any:
         return json.loads(services.python("web", ASK.format(expression)))
 
-    def until(look: Callable[[], bool]) -> None:
+    def wait_until(is_met: Callable[[], bool]) -> None:
         end = time.monotonic() + SECONDS
-        while not look():
+        while not is_met():
             assert time.monotonic() < end, f"waited {SECONDS} s in vain:\n{services.logs()}"
             time.sleep(2)
 
-    def healthy(name: str) -> None:
-        until(lambda: services.is_healthy(name))
+    def wait_until_healthy(name: str) -> None:
+        wait_until(lambda: services.is_healthy(name))
 
     services.run("postgres")
-    healthy("postgres")
+    wait_until_healthy("postgres")
     assert services.ends_well(services.run("migrate"), SECONDS), services.logs()
     web = services.run("web")
-    healthy("web")
+    wait_until_healthy("web")
     worker = services.run("worker", OMP_NUM_THREADS="1")
-    healthy("worker")
+    wait_until_healthy("worker")
 
     embedding = json.loads(services.python("web", UPLOAD))
-    until(lambda: ask(f"isoscope.embedding({embedding['id']!r})")["status"] == "ready")
+    wait_until(lambda: ask(f"isoscope.embedding({embedding['id']!r})")["status"] == "ready")
     score = ask(f"isoscope.score({embedding['id']!r})")
     assert score["isoscore"]["value"] == pytest.approx(0.95, abs=0.05)
 
     experiment = json.loads(services.python("web", TRAIN))
     run = experiment["runs"][0]["id"]
-    until(lambda: ask(f"isoscope.run({run!r})")["status"] != "queued")
+    wait_until(lambda: ask(f"isoscope.run({run!r})")["status"] != "queued")
     assert ask(f"isoscope.run({run!r})")["status"] == "running"
     engine("rm", "--force", worker)
     other_worker = services.run("worker", called="other-worker", OMP_NUM_THREADS="1")
-    until(lambda: ask(f"isoscope.run({run!r})")["status"] in ("finished", "failed"))
+    wait_until(lambda: ask(f"isoscope.run({run!r})")["status"] in ("finished", "failed"))
     ended = ask(f"isoscope.run({run!r})")
     assert (ended["status"], max(step["step"] for step in ended["steps"])) == ("finished", 4), ended
 
@@ -134,7 +135,7 @@ def test_the_services_measure_and_train_replace_a_lost_worker_and_are_restored(e
     restoring = services.run("web", "isoscope", "restore", "/backups", "--replace", called="restoring")
     assert services.ends_well(restoring, SECONDS), services.logs()
     engine("start", web)
-    healthy("web")
+    wait_until_healthy("web")
     assert ask(f"isoscope.score({embedding['id']!r})") == score
     assert ask(f"isoscope.run({run!r})") == ended
 

@@ -1,4 +1,4 @@
-"""Stops at random moments: of the bare waiting, and of a dashboard under load."""
+"""Stops at random moments: of bare waiting processes and of a loaded dashboard."""
 
 import random
 import signal
@@ -16,11 +16,11 @@ from tests.waiting import patience
 STOPS = 300
 
 
-def test_three_thousand_stops_of_the_bare_waiting_end(figures):
+def test_bare_processes_stop(figures):
     figures.append(f"3,000 stops of a waiting process: slowest {stop_bare_processes(3000):.2f} s")
 
 
-def test_three_hundred_stops_of_a_dashboard_under_load_end_within_their_time(serving, models_dir, figures):
+def test_loaded_dashboard_stops_in_time(serving, models_dir, figures):
     server = serving(ISOSCOPE_MODELS_DIR=str(models_dir), ISOSCOPE_CHECKPOINT_SECONDS="0.5")
     dataset = server.post("/api/datasets", files=FILM_FILES)["id"]
     server.post("/api/experiments", json={
@@ -29,15 +29,15 @@ def test_three_hundred_stops_of_a_dashboard_under_load_end_within_their_time(ser
     })  # fmt: skip
     done = threading.Event()
 
-    def ask() -> None:
+    def request_pages() -> None:
         with httpx2.Client(base_url=server.url, timeout=30) as client:
             while not done.is_set():
                 with suppress(httpx2.HTTPError):
                     client.get("/experiments")
 
-    askers = [threading.Thread(target=ask) for _ in range(4)]
-    for asker in askers:
-        asker.start()
+    request_threads = [threading.Thread(target=request_pages) for _ in range(4)]
+    for thread in request_threads:
+        thread.start()
     generator, seconds, codes = random.Random(0), [], set()
     try:
         for number in range(STOPS):
@@ -50,8 +50,8 @@ def test_three_hundred_stops_of_a_dashboard_under_load_end_within_their_time(ser
             assert seconds[-1] < EXIT_SECONDS * patience(), number
     finally:
         done.set()
-        for asker in askers:
-            asker.join()
+        for thread in request_threads:
+            thread.join()
     assert codes == {0}
     slowest, median = max(seconds), sorted(seconds)[STOPS // 2]
     figures.append(f"{STOPS} stops of a dashboard under load: median {median:.1f} s, slowest {slowest:.1f} s")
