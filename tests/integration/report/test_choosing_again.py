@@ -7,8 +7,8 @@ from app.db.models import Embedding, EmbeddingStatus, FigureData, PostProcessing
 from tests.reports import HOSTILE, PROJECTION, store
 
 
-def made_of(context, embedding_id, other_id):
-    """What rests on a choice: curves of either side, a post-processing with its state, and data of a figure."""
+def add_dependent_rows(context, embedding_id, other_id):
+    """Add what depends on a selection: curves, a post-processing with its state, and figure data."""
     with context.ledger.recording(stored := context.ledger.store(io.BytesIO(b"a state"), 100)) as session:
         columns = {"key": "k", "method": "centring", "parameters": {}, "status": ResultStatus.READY}
         session.add(PostProcessing(embedding_id=embedding_id, state_sha256=stored.sha256, **columns))
@@ -18,8 +18,8 @@ def made_of(context, embedding_id, other_id):
     return stored.sha256
 
 
-def test_another_choice_of_what_was_measured_drops_what_rests_on_the_former(client, context, work, measured, second):
-    state, path = made_of(context, measured, second), f"/api/embeddings/{measured}"
+def test_new_selection_drops_results_of_the_former(client, context, work, measured, second):
+    state, path = add_dependent_rows(context, measured, second), f"/api/embeddings/{measured}"
     assert client.put(f"{path}/selection?commit=auto", json={"vectors": ["nothing"]}).status_code == 422
     before = client.get(path).json()
     assert (before["status"], len(before["measurements"]) > 20) == ("ready", True)
@@ -42,7 +42,7 @@ def test_another_choice_of_what_was_measured_drops_what_rests_on_the_former(clie
     assert len(spectrum["detail"]["eigenvalues"]) == 3
 
 
-def test_another_choice_without_commit_is_a_draft_again(client, work, measured):
+def test_new_selection_without_commit_is_a_draft(client, work, measured):
     path = f"/api/embeddings/{measured}"
     choice = {"vectors": ["x0", "x1"], "names": None, "labels": "side"}
     client.put(f"{path}/selection", json=choice)
@@ -62,9 +62,7 @@ def test_another_choice_without_commit_is_a_draft_again(client, work, measured):
     assert (answer.status_code, answer.json()["detail"]) == (409, sentence)
 
 
-def test_the_report_s_form_measures_the_same_choice_anew_and_what_failed_after_it_was_inspected(
-    client, work, measured, context
-):
+def test_report_form_measures_again_also_after_a_failure(client, work, measured, context):
     before = client.get(f"/api/embeddings/{measured}").json()
     same = {"chosen": "true", "vectors": before["selection"]["vectors"], "names": "word", "labels": "side"}
     assert client.post(f"/embeddings/{measured}/commit", data=same).status_code == 303
@@ -85,7 +83,7 @@ def test_the_report_s_form_measures_the_same_choice_anew_and_what_failed_after_i
     assert (embedding["status"], embedding["d"], embedding["error"]) == ("ready", 2, None)
 
 
-def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(client, context, measured):
+def test_refused_selection_stays_in_form_with_its_error(client, context, measured):
     answer = client.post(f"/embeddings/{measured}/commit", data={"chosen": "true", "vectors": ["x0"], "labels": "none"})
     assert answer.status_code == 422
     assert 'id="labels-error"' in answer.text
@@ -101,10 +99,10 @@ def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(clie
     for way in ("selection", "commit"):
         answer = client.post(f"/embeddings/{measured}/{way}", data=form)
         assert answer.status_code == 422
-        form_shown = " ".join(answer.text.partition('<form id="choose"')[2].partition("</form>")[0].split())
-        assert re.findall(r"<option selected>(x\d)", form_shown) == ["x0", "x2"]
-        assert re.findall(r'<option value="(\w+)" selected', form_shown) == ["other", "word", "cosine"]
-        assert re.findall(r'<select [^>]*name="(\w+)"[^>]* autofocus', form_shown) == ["labels"]
-        assert too_many not in form_shown
+        form_html = " ".join(answer.text.partition('<form id="choose"')[2].partition("</form>")[0].split())
+        assert re.findall(r"<option selected>(x\d)", form_html) == ["x0", "x2"]
+        assert re.findall(r'<option value="(\w+)" selected', form_html) == ["other", "word", "cosine"]
+        assert re.findall(r'<select [^>]*name="(\w+)"[^>]* autofocus', form_html) == ["labels"]
+        assert too_many not in form_html
         assert re.search(r"<details [^>]*open>\s*<summary>Choose again", answer.text)
     assert client.get(f"/api/embeddings/{measured}").json()["selection"]["labels"] == "side"

@@ -19,7 +19,7 @@ def text_of(page):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
-def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(client, context, measured):
+def test_headline_numbers_link_to_their_measures(client, context, measured):
     page_text = client.get(f"/embeddings/{measured}").text
     head = page_text.partition('class="headline"')[2].partition("</div>")[0]
     values = {row["measure"]: row["value"] for row in client.get(f"/api/embeddings/{measured}").json()["measurements"]}
@@ -38,11 +38,11 @@ def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(clien
     assert "IsoScore: Measuring the Uniformity of Embedding Space" in row
     assert "<details>" in row
     row = behind.partition('<tr id="measure-prominent_bars">')[2].partition('<tr id="measure-')[0]
-    assert re.search(r'<td class="n">\s*78\s*<small>', row), "counts are shown whole"
+    assert re.search(r'<td class="n">\s*78\s*<small>', row), "counts have no decimals"
     assert "prominent_bars,,78,," in client.get(f"/embeddings/{measured}/measurements.csv").text
 
 
-def test_each_part_has_an_address_and_shows_itself_alone(client, measured):
+def test_each_tab_has_an_address_and_shows_only_itself(client, measured):
     page = f"/embeddings/{measured}"
     ids = {"overview": "findings", "map": "map-row", "details": "all-measures"}
     for tab, mark in ids.items():
@@ -69,7 +69,7 @@ def reads_projection(statements):
 
 
 @pytest.mark.both_databases
-def test_pages_read_stored_rows_alone_in_a_fixed_number_of_queries(client, context, measured, cloud):
+def test_pages_read_stored_rows_in_a_fixed_number_of_queries(client, context, measured, cloud):
     store(context, measured, projection=PROJECTION)
     page, answers = f"/embeddings/{measured}", []
 
@@ -80,9 +80,9 @@ def test_pages_read_stored_rows_alone_in_a_fixed_number_of_queries(client, conte
     for _ in range(3):
         add_copy(context, measured)
     queued = context.queue.list_active()
-    among = queries_of(context, partial(ask, page))
-    assert 0 < len(among) == len(baseline_queries) <= 12
-    assert all(statement.startswith("SELECT") for statement, _ in among)
+    queries = queries_of(context, partial(ask, page))
+    assert 0 < len(queries) == len(baseline_queries) <= 12
+    assert all(statement.startswith("SELECT") for statement, _ in queries)
     assert context.queue.list_active() == queued
     slugs = ("activation", "spectrum", "cumulative", "anisotropy", "cosines", "zeta")
     for figure in (f"{slug}.{kind}" for slug in slugs for kind in ("json", "csv", "html")):
@@ -90,13 +90,13 @@ def test_pages_read_stored_rows_alone_in_a_fixed_number_of_queries(client, conte
         assert 0 < len(statements) <= 8, figure
         assert all(statement.startswith("SELECT") for statement, _ in statements), figure
     statements = queries_of(context, partial(ask, f"{page}?tab=map"))
-    assert reads_projection(statements) == [], "it is left to its own page"
+    assert reads_projection(statements) == [], "the figure loads it later"
     assert f'hx-get="{page}/figures/space.html" hx-select="#late-space"' in answers[-1].text
     assert len(reads_projection(queries_of(context, partial(ask, f"{page}/figures/projection.json")))) == 1
     assert {answer.status_code for answer in answers} == {200}
 
 
-def test_the_report_is_one_file_with_its_figures_that_names_nothing_outside_it(client, context, measured):
+def test_downloaded_report_is_self_contained(client, context, measured):
     answer = client.get(f"/embeddings/{measured}/report.html")
     report = answer.text
     attachment = 'attachment; filename="isoscope-script-script-alert-1-script.html"'
@@ -129,7 +129,7 @@ DEGENERATE = (
 )
 
 
-def test_of_points_that_have_no_geometry_page_file_and_figures_say_so(client, work, measured):
+def test_degenerate_points_have_report_and_figures(client, work, measured):
     ids = []
     for points in DEGENERATE:
         answer = client.post("/api/embeddings?commit=auto", files={"file": ("x.npy", npy(points))})
@@ -150,13 +150,13 @@ def test_of_points_that_have_no_geometry_page_file_and_figures_say_so(client, wo
                 assert client.get(url).status_code == 200, url
 
 
-def test_the_data_of_a_figure_is_answered_as_it_is_stored(client, context, measured):
+def test_figure_data_is_returned_as_stored(client, context, measured):
     for slug, data in {"sample_size": {"n": 3}, "projection": PROJECTION}.items():
         store(context, measured, **{slug: data})
         assert client.get(f"/api/embeddings/{measured}/figure-data/{slug}").json() == data
 
 
-def test_data_that_is_not_there_is_told_with_what_to_do(client, context, measured, cloud, work):
+def test_missing_figure_data_names_the_remedy(client, context, measured, cloud, work):
     with context.sessions.begin() as session:
         for row in session.scalars(select(FigureData)):
             session.delete(row)

@@ -17,7 +17,7 @@ from tests.script_runs import log
 from tests.tabs import every_tab
 
 
-def test_a_finished_run_shows_what_its_script_gave_and_says_what_it_did_not(client, begin):
+def test_finished_run_shows_its_results_and_what_is_missing(client, begin):
     run = begin(settings={"learning_rate": 1e-4, "head": "mlp"}, environment={"gpu": "H200"}).json()
     ending = {
         "metrics": {"accuracy": 0.8, "f1": None},
@@ -48,7 +48,7 @@ def run(begin):
     return begin().json()
 
 
-def test_a_metric_beyond_its_range_is_refused_and_the_run_stays_open(client, run):
+def test_metric_out_of_range_is_refused_and_run_stays_open(client, run):
     path = f"/api/runs/{run['id']}"
     for ending, sentence in (
         ({"metrics": {"accuracy": 93.5}}, "Expected accuracy from 0 to 1, got 93.5"),
@@ -65,13 +65,13 @@ def test_a_metric_beyond_its_range_is_refused_and_the_run_stays_open(client, run
     assert client.get(path).json()["status"] == "streaming"
 
 
-def test_what_rounding_alone_takes_beyond_the_range_is_its_end_and_without_a_metric_there_is_none(client, begin):
-    for seed, (beyond, end) in enumerate([(1.000009, 1.0), (-0.000009, 0.0)]):
+def test_rounding_error_is_clipped_and_missing_metric_has_reason(client, begin):
+    for seed, (raw, clipped) in enumerate([(1.000009, 1.0), (-0.000009, 0.0)]):
         run = begin(seed=seed).json()
-        ending = {"metrics": {"accuracy": beyond}, "isoscore_star": beyond}
+        ending = {"metrics": {"accuracy": raw}, "isoscore_star": raw}
         assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
         run_json = client.get(f"/api/runs/{run['id']}").json()
-        assert (run_json["performance"], run_json["isoscore_star"]) == (end, end)
+        assert (run_json["performance"], run_json["isoscore_star"]) == (clipped, clipped)
     run = begin(seed=2).json()
     client.post(f"/api/runs/{run['id']}/finish", json={})
     run_json = client.get(f"/api/runs/{run['id']}").json()
@@ -82,7 +82,7 @@ def test_what_rounding_alone_takes_beyond_the_range_is_its_end_and_without_a_met
     assert "<strong>Its script gave this run up.</strong> ValueError: no rows" in client.get(f"/runs/{run['id']}").text
 
 
-def test_measures_of_a_run_are_of_the_same_layers_at_every_step_and_of_some(client, run):
+def test_layer_measures_keep_their_length_at_every_step(client, run):
     silhouette = {"by_layer": {"silhouette": {"values": []}}}
     for answer, field in (
         (log(client, run, {"step": 1, "layers": {"twonn": []}}), "steps.0.layers.twonn"),
@@ -104,7 +104,7 @@ def test_measures_of_a_run_are_of_the_same_layers_at_every_step_and_of_some(clie
     assert client.get(f"/runs/{run['id']}").status_code == 200
 
 
-def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_lost_worker(client, run, context):
+def test_quiet_script_is_shown_as_silent_not_as_lost_worker(client, run, context):
     assert list_waiting_jobs(context.sessions) == []
     assert context.queue.list_active() == set()
     log(client, run, {"step": 7})
@@ -119,7 +119,7 @@ def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_l
     assert "silent" not in every_tab(client, f"/experiments/{run['experiment_id']}").text
 
 
-def test_a_cancelled_run_takes_nothing_more_and_can_be_deleted_with_its_experiment(client, run):
+def test_cancelled_run_accepts_nothing_and_can_be_deleted(client, run):
     path = f"/api/runs/{run['id']}"
     assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 409
     assert client.post(f"{path}/cancel").json()["status"] == RunStatus.CANCELLED
@@ -133,7 +133,7 @@ def test_a_cancelled_run_takes_nothing_more_and_can_be_deleted_with_its_experime
     assert log(client, run, {"step": 1}).status_code == 404
 
 
-def test_a_worker_s_run_is_not_a_script_s_to_write(client, context):
+def test_script_cannot_write_to_run_of_worker(client, context):
     add_experiment(context, row := run_row(0.0))
     for path, body in (("steps", {"steps": []}), ("finish", {})):
         answer = client.post(f"/api/runs/{row.id}/{path}", json=body)
@@ -141,7 +141,7 @@ def test_a_worker_s_run_is_not_a_script_s_to_write(client, context):
         assert answer.json()["detail"].startswith("This run is a worker's")
 
 
-def test_a_name_alone_is_no_data_set_to_train_on(client, begin, context):
+def test_named_dataset_without_rows_cannot_be_trained_on(client, begin, context):
     begin()
     with context.sessions() as session:
         dataset_id = session.scalars(select(Dataset.id)).one()
@@ -155,7 +155,7 @@ def test_a_name_alone_is_no_data_set_to_train_on(client, begin, context):
 
 
 @pytest.mark.both_databases
-def test_two_writers_of_the_same_steps_write_each_once(run, context):
+def test_concurrent_writers_store_each_step_once(run, context):
     def write(loss):
         for first in range(0, 60, 20):
             steps = [LoggedStep(step=first + i, task_loss=loss) for i in range(20)]
@@ -172,11 +172,11 @@ def test_two_writers_of_the_same_steps_write_each_once(run, context):
 
 
 @pytest.mark.both_databases
-def test_a_run_that_is_cancelled_and_deleted_while_its_script_logs_refuses_it_with_a_sentence(begin, context):
+def test_logging_to_deleted_run_is_refused_with_a_sentence(begin, context):
     for _ in range(3):
         run, deleted = begin().json(), Event()
 
-        # SQLite lets in whoever asks first after a commit: who writes without a pause may do so for seconds.
+        # SQLite serves the first request after a commit: a writer without pauses may keep others waiting for seconds.
         def write(run_id=run["id"], deleted=deleted):
             for step in count():
                 is_last = deleted.is_set()
@@ -195,7 +195,7 @@ def test_a_run_that_is_cancelled_and_deleted_while_its_script_logs_refuses_it_wi
 
 
 @pytest.mark.both_databases
-def test_a_run_that_is_cancelled_as_its_script_finishes_has_one_end(begin, context):
+def test_run_cancelled_while_finishing_has_one_end(begin, context):
     for _ in range(4):
         run_id = begin().json()["id"]
         with ThreadPoolExecutor(2) as threads:
@@ -211,7 +211,7 @@ def test_a_run_that_is_cancelled_as_its_script_finishes_has_one_end(begin, conte
 
 
 @pytest.mark.both_databases
-def test_runs_that_begin_while_their_experiment_is_deleted_stand_in_one_that_is_there(client, begin, context):
+def test_runs_started_during_deletion_belong_to_one_experiment(client, begin, context):
     first = begin().json()
     client.post(f"/api/runs/{first['id']}/cancel")
     with ThreadPoolExecutor(4) as threads:

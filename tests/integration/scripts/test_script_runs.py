@@ -10,7 +10,7 @@ from tests.script_runs import log
 from tests.tabs import every_tab
 
 
-def test_a_script_begins_a_run_in_an_experiment_and_a_data_set_that_are_made_by_name(client, begin, context):
+def test_script_creates_run_experiment_and_dataset_by_name(client, begin, context):
     answer = begin(total_steps=10)
     assert answer.status_code == 201
     run = client.get(f"/api/runs/{answer.json()['id']}").json()
@@ -26,10 +26,10 @@ def test_a_script_begins_a_run_in_an_experiment_and_a_data_set_that_are_made_by_
     page = f"/experiments/{answer.json()['experiment_id']}"
     assert "Regularizers: I-STAR (ζ = 0.2)." in client.get(page).text
     begin(regularizer="none", lam=0)
-    assert "Regularizers: I-STAR (ζ = 0.2)." in client.get(page).text, "those that have runs alone are listed"
+    assert "Regularizers: I-STAR (ζ = 0.2)." in client.get(page).text, "only regularizers with runs are listed"
 
 
-def test_runs_of_one_name_stand_in_one_experiment_and_what_they_differ_in_is_its_grid(client, begin):
+def test_runs_of_same_name_share_experiment_and_differences_form_grid(client, begin):
     first = begin(settings={"batch_size": 8, "head": "mlp"}).json()
     second = begin(seed=4, settings={"batch_size": 16, "head": "mlp"}).json()
     begin(seed=5, model="other", settings={"batch_size": 8, "flag": True})
@@ -45,7 +45,7 @@ def test_runs_of_one_name_stand_in_one_experiment_and_what_they_differ_in_is_its
     assert client.get(f"/runs/{first['id']}").status_code == 200
 
 
-def test_values_of_a_setting_that_would_be_shown_alike_and_averaged_are_refused(begin, client):
+def test_ambiguous_setting_values_are_refused(begin, client):
     pairs = [(True, "yes"), ([1, 2], "1, 2"), (["a, b"], ["a", "b"]), (None, ["unknown"])]
     for name, (first, second) in zip("abcd", pairs, strict=True):
         begin(experiment=name, settings={} if first is None else {"flag": first})
@@ -59,17 +59,17 @@ def test_values_of_a_setting_that_would_be_shown_alike_and_averaged_are_refused(
 
 
 @pytest.mark.both_databases
-def test_numbers_are_one_setting_however_they_are_written_and_true_is_another(begin, client, context):
+def test_equal_numbers_are_one_setting_and_booleans_another(begin, client, context):
     for seed, value in enumerate((1, 1.0, True)):
         run = begin(seed=seed, settings={"flag": value}).json()
     assert client.get(f"/api/experiments/{run['experiment_id']}").json()["grid"] == {"flag": [1, True]}
     for _ in range(2):
         assert begin(id="0" * 32).json()["id"] == "0" * 32
     with context.sessions() as session:
-        assert len(session.scalars(select(Run)).all()) == 4, "to begin a run twice with its id makes one"
+        assert len(session.scalars(select(Run)).all()) == 4, "the same id makes one run"
 
 
-def test_the_runs_of_an_experiment_have_no_more_settings_than_its_pages_and_its_export_can_hold(begin, client):
+def test_number_and_size_of_settings_are_limited(begin, client):
     advice = "Start another experiment, or log settings that do not distinguish runs as environment."
     run = begin(settings={f"first_{number}": number for number in range(60)}).json()
     answer = begin(settings={f"second_{number}": number for number in range(41)})
@@ -104,7 +104,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-def test_what_contradicts_itself_or_others_is_refused_at_its_field(begin):
+def test_invalid_or_contradictory_run_is_refused_at_its_field(begin):
     for changes, field, sentence in REFUSED:
         answer = begin(**changes)
         assert answer.status_code == 422
@@ -120,7 +120,7 @@ def test_what_contradicts_itself_or_others_is_refused_at_its_field(begin):
 
 
 @pytest.mark.both_databases
-def test_steps_are_shown_as_they_come_and_told_twice_are_one(client, begin):
+def test_repeated_steps_are_merged_and_shown_as_they_come(client, begin):
     run = begin(total_steps=100).json()
     layers = {"isoscore_star": [0.25, None]}
     log(client, run, {"step": 10, "task_loss": 0.7, "penalty": 0.1}, {"step": 20, "task_loss": 0.6})
@@ -146,7 +146,7 @@ def test_steps_are_shown_as_they_come_and_told_twice_are_one(client, begin):
     assert client.get(f"/api/runs/{run['id']}").json()["steps"][0]["layers"] is None
 
 
-def test_why_a_value_is_no_number_is_told_once_for_each_step_and_at_most_so_often(client, begin):
+def test_reasons_are_noted_once_per_step_and_limited(client, begin):
     run = begin().json()
     for _ in range(2):
         log(client, run, *({"step": n, "task_loss": None, "reason": "NaN"} for n in range(MAX_NOTES + 9)))
@@ -157,7 +157,7 @@ def test_why_a_value_is_no_number_is_told_once_for_each_step_and_at_most_so_ofte
     assert notes == ["7 steps were not logged.", "on a laptop", *(f"Step {n}: NaN" for n in range(MAX_NOTES - 2))]
 
 
-def test_a_step_that_cannot_be_kept_is_refused(client, begin, context):
+def test_invalid_step_is_refused(client, begin, context):
     run = begin().json()
     for step, sentence in (
         ('{"step": 1, "task_loss": NaN}', "finite number"),
@@ -176,7 +176,7 @@ def test_a_step_that_cannot_be_kept_is_refused(client, begin, context):
     assert answer.json()["detail"].startswith("Expected at most 100,000 steps of a run, got more.")
 
 
-def test_the_configuration_of_a_script_s_run_lists_what_was_said_and_takes_no_default_for_it(client, begin):
+def test_script_configuration_lists_only_logged_settings(client, begin):
     run = begin(settings={"batch_size": 8, "dropout": 0.1}).json()
     page = " ".join(client.get(f"/runs/{run['id']}?tab=settings").text.split())
     configured = page.split('<div class="groups">')[1].split("</div>")[0]

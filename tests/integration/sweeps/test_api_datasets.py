@@ -4,7 +4,7 @@ import json
 from tests.texts import tsv
 
 
-def test_a_data_set_is_described_by_its_columns_and_the_task_it_looks_like(client):
+def test_dataset_lists_its_columns_and_proposed_task(client):
     assert client.get("/api/datasets").json() == []
     dataset = client.post("/api/datasets", files={"train": tsv(), "validation": tsv(name="validation.tsv")}).json()
     assert (dataset["n_train"], dataset["n_validation"], dataset["hub_name"]) == (20, 20, None)
@@ -28,7 +28,7 @@ UNREADABLE = [
 ]
 
 
-def test_unreadable_rows_are_refused_and_nothing_is_kept(client, context):
+def test_unreadable_rows_are_refused_and_not_stored(client, context):
     for train, sentence in UNREADABLE:
         answer = client.post("/api/datasets", files={"train": train, "validation": tsv(name="validation.tsv")})
         assert answer.status_code in {415, 422}, answer.text
@@ -49,7 +49,7 @@ def test_gzipped_rows_of_questions_are_a_span_task(client):
     assert "train.jsonl.gz: The gzip file ends early or is damaged" in damaged.json()["detail"]
 
 
-def test_a_task_of_the_hub_is_named_not_uploaded_and_proposed_as_it_is_published(client):
+def test_hub_dataset_has_its_published_task(client):
     for name, title, task, metric, n_train in (
         ("stsb", "GLUE STS-B", "regression", "pearson", 5749),
         ("sst5", "SST-5", "classification", "accuracy", 8544),

@@ -21,7 +21,7 @@ def request_body(dataset):
 
 @pytest.fixture
 def launched(client, request_body):
-    """Launch a changed sweep; its record and the configurations of its runs."""
+    """Launch a changed sweep; return its record and the configurations of its runs."""
 
     def launch(**changes):
         answer = client.post("/api/experiments", json=request_body | changes)
@@ -36,7 +36,7 @@ def pick(configs, *names):
     return [tuple(config[name] for name in names) for config in configs]
 
 
-def test_a_sweep_has_a_run_for_each_lambda_and_seed_and_a_baseline_for_each_seed(client, context, launched):
+def test_sweep_has_runs_for_each_lambda_and_seed_and_baselines(client, context, launched):
     created, configs = launched()
     runs = created["runs"]
     assert [(run["seed"], run["lam"]) for run in runs] == [(s, lam) for s in (0, 1) for lam in (0, -1, 1)]
@@ -44,17 +44,17 @@ def test_a_sweep_has_a_run_for_each_lambda_and_seed_and_a_baseline_for_each_seed
     assert {run["status"] for run in runs} == {"queued"}
     assert [job.row_id for job in list_waiting_jobs(context.sessions)] == [run["id"] for run in runs]
     needed = ("lam", "zeta", "seed", "epochs", "batch_size", "learning_rate", "label_names")
-    assert pick(configs, *needed)[0] == (0, 0.2, 0, 3, 16, 3e-5, ["0", "1"]), "what repeats the run"
+    assert pick(configs, *needed)[0] == (0, 0.2, 0, 3, 16, 3e-5, ["0", "1"])
     with context.sessions.begin() as session:
         session.get(Run, runs[0]["id"]).status = RunStatus.FINISHED
     assert client.post(f"/api/runs/{runs[0]['id']}/cancel").status_code == 409
 
 
-def test_runs_are_the_products_of_what_is_swept(launched):
+def test_runs_are_products_of_swept_options(launched):
     for no_regularizers in ([], ["none"]):
         runs = launched(regularizers=no_regularizers)[0]["runs"]
         assert [(run["seed"], run["lam"]) for run in runs] == [(0, 0), (1, 0)]
-    for field, value in (("layers", "last"), ("points", "tokens")):  # which one of the two does not read
+    for field, value in (("layers", "last"), ("points", "tokens")):  # one of the two does not read it
         changes = {"regularizers": ["cosreg", "spectrum"], "lambdas": [1], "seeds": [0], field: value}
         assert [run["regularizer"] for run in launched(**changes)[0]["runs"]] == ["none", "cosreg", "spectrum"]
     configs = launched(regularizers=["istar", "cosreg"], lambdas=[1, 1, -1], zetas=[0.2, 0.4], seeds=[3, 3])[1]
@@ -63,11 +63,11 @@ def test_runs_are_the_products_of_what_is_swept(launched):
         *[("istar", lam, zeta) for zeta in (0.2, 0.4) for lam in (-1, 1)],
         ("cosreg", -1, 0.2),
         ("cosreg", 1, 0.2),
-    ], "zeta is of I-STAR alone"
+    ], "only I-STAR reads zeta"
     bars = ["prominent", "all"]
     configs = launched(fixed_regularizers={"entropy": 0.5}, grid={"entropy_bars": bars}, seeds=[0])[1]
     assert pick(configs, "entropy_bars", "lam") == [(bar, lam) for bar in bars for lam in (0, -1, 1)]
-    assert {config["fixed_regularizers"]["entropy"] for config in configs} == {0.5}, "in the baseline too"
+    assert {config["fixed_regularizers"]["entropy"] for config in configs} == {0.5}, "the baseline has it too"
     grid = {"points": ["tokens", "mean"], "include_padding": [False, True]}
     configs = launched(regularizers=["cosreg"], lambdas=[1], seeds=[0], grid=grid)[1]
     assert pick(configs, "lam", "points", "include_padding") == [
@@ -75,23 +75,23 @@ def test_runs_are_the_products_of_what_is_swept(launched):
         (1, "tokens", False),
         (1, "tokens", True),
         (1, "mean", False),
-    ], "padding is varied where points are tokens"
+    ], "only token points read padding"
     configs = launched(regularizers=[], seeds=[0], grid={"max_steps": [5, 10]})[1]
     assert pick(configs, "epochs", "max_steps") == [(None, 5), (None, 10)]
 
 
-def test_a_grid_multiplies_what_it_makes_a_difference_to_and_each_run_has_its_own_values(client, launched):
+def test_grid_varies_only_options_that_a_run_reads(client, launched):
     grid = {"learning_rate": [1e-5, 3e-5, 1e-5], "entropy_bars": ["prominent", "all"], "layers": [None, [2, 1]]}
     created, configs = launched(regularizers=["cosreg", "entropy"], lambdas=[1], seeds=[0], grid=grid)
     assert created["grid"] == grid | {"learning_rate": [1e-5, 3e-5], "layers": [None, [1, 2]]}
     assert created["config"]["learning_rate"] == 1e-5
-    of_a_rate = [
+    options_by_run = [
         ("none", "prominent", None),
         ("cosreg", "prominent", None),
         ("cosreg", "prominent", [1, 2]),
         *[("entropy", bars, layers) for layers in (None, [1, 2]) for bars in ("prominent", "all")],
     ]
-    expected = [(rate, *options) for rate in (1e-5, 3e-5) for options in of_a_rate]
+    expected = [(rate, *options) for rate in (1e-5, 3e-5) for options in options_by_run]
     assert pick(configs, "learning_rate", "regularizer", "entropy_bars", "layers") == expected
     grid_values = [{name: config[name] for name in grid} for config in configs]
     experiment = client.get(f"/api/experiments/{created['id']}").json()
@@ -99,7 +99,7 @@ def test_a_grid_multiplies_what_it_makes_a_difference_to_and_each_run_has_its_ow
 
 
 @pytest.mark.both_databases
-def test_many_runs_are_launched_with_as_many_transactions_as_few(client, context, request_body):
+def test_number_of_transactions_does_not_grow_with_runs(client, context, request_body):
     began, counts = [], []
     note = began.append
     event.listen(Engine, "begin", note)
@@ -113,9 +113,7 @@ def test_many_runs_are_launched_with_as_many_transactions_as_few(client, context
     assert counts[0] == counts[1]
 
 
-def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_a_setting(
-    context, request_body, launched
-):
+def test_runs_that_differ_only_in_unread_options_are_dropped(context, request_body, launched):
     grid = {"fixed_regularizers": [{}, {"istar": 0.5}]}
     change = {"regularizers": ["cosreg"], "lambdas": [1], "zetas": [0.2, 0.4], "seeds": [0], "grid": grid}
     assert plan_sweep(context, SweepRequest.model_validate(request_body | change)).notes[:2] == [
@@ -128,7 +126,7 @@ def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_
     ]
 
 
-def test_more_processes_than_cores_are_refused_unless_another_machine_may_have_them(client, context, request_body):
+def test_processes_beyond_cores_need_another_machine(client, context, request_body):
     cores = machine_cores()
     excessive = request_body | {"processes": cores + 1}
     refused = client.post("/api/experiments", json=excessive)
@@ -138,33 +136,33 @@ def test_more_processes_than_cores_are_refused_unless_another_machine_may_have_t
     )
     assert client.post("/api/experiments", json=request_body | {"processes": cores}).status_code == 201
     with context.sessions.begin() as session:
-        session.add(Worker(slot="elsewhere/cuda:0", device="cuda:0", pid=1))
+        session.add(Worker(slot="other/cuda:0", device="cuda:0", pid=1))
     assert client.post("/api/experiments", json=excessive).status_code == 201
 
 
-def test_float16_is_refused_where_all_workers_that_live_lack_a_gpu(client, context, request_body):
+def test_float16_is_refused_if_no_live_worker_has_a_gpu(client, context, request_body):
     half = request_body | {"precision": "fp16"}
 
-    def beat(slot, device, at):
+    def add_worker(slot, device, at):
         with context.sessions.begin() as session:
             session.merge(Worker(slot=slot, device=device, pid=1, heartbeat_at=at))
 
     assert client.post("/api/experiments", json=half).status_code == 201
-    beat("a", "cuda:0", utcnow() - 2 * LOST_AFTER)
+    add_worker("a", "cuda:0", utcnow() - 2 * LOST_AFTER)
     assert client.post("/api/experiments", json=half).status_code == 201
-    beat("b", "cpu", utcnow())
+    add_worker("b", "cpu", utcnow())
     refused = client.post("/api/experiments", json=half)
     assert (refused.status_code, refused.json()["field"]) == (422, "precision")
     assert "a GPU to train in fp16, got only cpu. Choose bf16 or fp32." in refused.json()["detail"]
     varied = request_body | {"grid": {"precision": ["bf16", "fp16"]}}
     assert client.post("/api/experiments", json=varied).json()["field"] == "grid"
     assert client.post("/api/experiments", json=request_body | {"precision": "bf16"}).status_code == 201
-    beat("a", "cuda:0", utcnow())
+    add_worker("a", "cuda:0", utcnow())
     assert client.post("/api/experiments", json=half).status_code == 201
 
 
 @pytest.mark.both_databases
-def test_runs_are_cancelled_one_or_all_then_deleted_and_the_data_set_last(client, context, request_body, dataset):
+def test_runs_are_cancelled_then_deleted_and_dataset_last(client, context, request_body, dataset):
     created = client.post("/api/experiments", json=request_body).json()
     path, first = f"/api/experiments/{created['id']}", created["runs"][0]["id"]
     assert client.post(f"/api/runs/{first}/cancel").json()["status"] == "cancelled"
@@ -247,12 +245,12 @@ REFUSED = [
 ]
 
 
-def test_a_wrong_request_is_refused_at_its_field_and_nothing_is_written(client, request_body, monkeypatch):
+def test_invalid_request_is_refused_at_its_field_and_writes_nothing(client, request_body, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     rows = "sentence\tlabel\n" + "".join(f"text {i}\t{i}\n" for i in range(5000))
     dataset_id = client.post("/api/datasets", files={"train": tsv(rows), "validation": tsv(rows, "v.tsv")}).json()["id"]
     for change, field, sentence in [*REFUSED, ({"dataset_id": dataset_id}, "label_column", "")]:
-        # json.dumps, because NaN must reach the server as a careless client would send it.
+        # json.dumps writes NaN, as a careless client would.
         body = json.dumps(request_body | change)
         answer = client.post("/api/experiments", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code in {404, 422}, change
@@ -261,9 +259,7 @@ def test_a_wrong_request_is_refused_at_its_field_and_nothing_is_written(client, 
     assert client.get("/api/experiments").json() == []
 
 
-def test_the_papers_settings_are_listed_and_launch_as_they_are_under_their_names(
-    client, request_body, context, launched
-):
+def test_presets_of_papers_are_listed_and_launched(client, request_body, context, launched):
     presets = {preset["slug"]: preset for preset in client.get("/api/presets").json()}
     assert list(presets)[:3] == ["istar-1-search", "istar-2-tuning", "istar-3-seeds"]
     body = {name: request_body[name] for name in ("model", "dataset_id", "text_columns", "label_column")}

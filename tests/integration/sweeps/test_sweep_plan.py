@@ -40,13 +40,13 @@ def plan(client, sweep):
     return answer.json()
 
 
-def test_plan_and_form_tell_runs_steps_time_and_tokens_and_launch_nothing(client, sweep, worker):
+def test_plan_and_form_estimate_runs_steps_time_and_tokens(client, sweep, worker):
     document = plan(client, sweep)
     assert (document["runs"], document["steps"]) == (10, 10 * 2 * math.ceil(60 / 8))
     assert document["words"] == "(1 baseline + 2 methods × 2 λ) × 2 seeds = 10 runs"
     estimate, tokens = document["estimate"], document["tokens"]
     assert (estimate["device"], estimate["from_earlier_runs"]) == ("the CPU of there", False)
-    steps = document["steps"] * 2 * SPEED.layer_seconds  # calls bound a model as small as this
+    steps = document["steps"] * 2 * SPEED.layer_seconds  # layer calls bound the time of a model this small
     assert 80 + steps < estimate["seconds"] < 80 + 2.5 * steps
     assert estimate["longest_seconds"] < estimate["seconds"] / 9
     assert len(tokens["rows"]) == 8
@@ -71,7 +71,7 @@ def test_plan_and_form_tell_runs_steps_time_and_tokens_and_launch_nothing(client
     assert (answer.status_code, answer.json()["field"]) == (422, "label_column")
 
 
-def test_plan_says_which_difference_the_seeds_of_earlier_runs_let_it_see(client, context, sweep):
+def test_plan_estimates_detectable_difference_from_earlier_seeds(client, context, sweep):
     design = sweep | {"regularizers": ["istar"], "seeds": [0, 1, 2]}
     experiment = client.post("/api/experiments", json=design).json()
     assert not any("is called" in note for note in plan(client, design)["notes"])
@@ -85,7 +85,7 @@ def test_plan_says_which_difference_the_seeds_of_earlier_runs_let_it_see(client,
     assert not any("is called" in note for note in plan(client, design | {"seeds": [0, 1]})["notes"])
 
 
-def test_earlier_runs_on_the_same_device_refine_the_time(client, context, sweep, worker):
+def test_earlier_runs_on_same_device_refine_time(client, context, sweep, worker):
     experiment = client.post("/api/experiments", json=sweep | {"regularizers": []}).json()
     rough = plan(client, sweep)["estimate"]
     for device_name, refined in (("another", False), ("x", True)):
@@ -99,7 +99,7 @@ def test_earlier_runs_on_the_same_device_refine_the_time(client, context, sweep,
         assert (estimate["seconds"] > 100 * rough["seconds"]) is refined
 
 
-def test_what_is_unknown_is_said(client, context, sweep, worker):
+def test_plan_says_what_is_unknown(client, context, sweep, worker):
     with context.sessions.begin() as session:
         session.query(Worker).one().speed = SPEED.model_copy(update={"products": {"bf16": 1e9}})
     assert "timed in this precision" in plan(client, sweep)["no_estimate"]
@@ -113,7 +113,7 @@ def test_what_is_unknown_is_said(client, context, sweep, worker):
     assert document["steps"] == 10 * 2 * math.ceil(hub["n_train"] / 8)
 
 
-def test_launch_warns_where_earlier_runs_of_the_model_learned_nothing(client, context, sweep):
+def test_plan_warns_if_earlier_runs_of_model_learned_nothing(client, context, sweep):
     learning = {"constant_prediction": "“0”"}
     runs = [run_row(lam, seed, learning=learning if lam < 0 else None) for lam in (-1.0, 1.0) for seed in (0, 1)]
     add_experiment(context, *runs, run_row(-2.0, 0, learning=learning))
