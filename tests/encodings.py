@@ -20,8 +20,8 @@ def read(settings, embedding):
     return np.load(io.BytesIO(open_storage(settings).local_path(embedding.files[0].file_sha256).read_bytes()))
 
 
-def one_at_a_time(folder: Path, rows, max_length=64):
-    """Vectors by place as transformers makes them of each text alone: no batch, no padding, no mask of ours."""
+def encode_individually(folder: Path, rows, max_length=64):
+    """Return vectors by (layer, pooling), encoding each text alone: no batch, no padding, no custom mask."""
     model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     vectors = {}
     for row in rows:

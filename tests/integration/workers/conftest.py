@@ -1,4 +1,4 @@
-"""A tiny task and rows to work on: everything else is the real thing."""
+"""A tiny task and its rows; everything else is real."""
 
 import io
 import shutil
@@ -20,16 +20,16 @@ from tests.tiny import make_table
 from workers.training.job import fine_tune
 from workers.training.metrics import MetricsCallback
 
-# Four steps an epoch; the third epoch is cut short, and with rates that fall the schedule must be resumed too.
+# Four steps an epoch, so the third is cut short; the falling rate tests that the schedule resumes.
 CONFIG = {"epochs": None, "max_steps": 10, "schedule": "linear"}
 
 
 class KilledError(BaseException):
-    """Ends a job as a kill does: nothing of it gets a word in."""
+    """Ends a job like a kill: no handler catches it."""
 
 
 def watch_steps(monkeypatch, kill_after=None):
-    """List the steps that are trained, and kill the job in the one after ``kill_after``."""
+    """Return a growing list of trained steps; kill the job in the step after ``kill_after``."""
     trained, method = [], MetricsCallback.on_step_end
 
     def on_step_end(self, args, state, control, **_):
@@ -43,7 +43,7 @@ def watch_steps(monkeypatch, kill_after=None):
 
 
 def stop_after(monkeypatch, sessions, run_id, step, state):
-    """Have somebody else stop the run while it is in the step after this one."""
+    """Set the status of a run while it is in the step after ``step``."""
     method = MetricsCallback.on_step_end
 
     def on_step_end(self, args, training, control, **_):
@@ -63,7 +63,7 @@ def queue_again(sessions, run_id):
 
 
 def outcome(run):
-    """All that a run leaves."""
+    """Return all that a run leaves."""
     steps = [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]
     return run.status, run.error, run.performance, run.isoscore_star, run.results, steps
 
@@ -106,7 +106,7 @@ def dataset_id(store, sessions):
 
 @pytest.fixture
 def make_run(sessions, dataset_id):
-    """Write the rows of a run of the tiny task; keywords change its configuration. Returns its id."""
+    """Add a run of the tiny task; keywords change its configuration. Returns its id."""
 
     def make_run(**changes):
         small = {"epochs": 2, "batch_size": 16, "learning_rate": 1e-3, "regularizer": "istar", "lam": 1.0, "seed": 0}
@@ -150,14 +150,14 @@ def make_embedding(settings, sessions, store):
 
 
 @pytest.fixture
-def often(settings, monkeypatch):
+def frequent_settings(settings, monkeypatch):
     monkeypatch.setattr("workers.training.checkpoints.PAUSE_PER_SAVING", 0)
     return settings.model_copy(update={"checkpoint_seconds": 1e-9})
 
 
 @pytest.fixture
 def killed_after(monkeypatch):
-    """Kill the job that trains meanwhile in the step after this one; yields the steps it got to."""
+    """Kill the job in the step after ``step``; yields the trained steps."""
 
     @contextmanager
     def killed_after(step):
@@ -168,13 +168,13 @@ def killed_after(monkeypatch):
 
 
 @pytest.fixture
-def kill(often, make_run, killed_after):
-    """Train a run, with a checkpoint after every step, until it is killed after this one; returns its id."""
+def kill(frequent_settings, make_run, killed_after):
+    """Train a run with a checkpoint after every step and kill it after ``step``; returns its id."""
 
     def kill(step, changes=CONFIG):
         run_id = make_run(**changes)
         with killed_after(step):
-            fine_tune(run_id, often, "cpu")
+            fine_tune(run_id, frequent_settings, "cpu")
         return run_id
 
     return kill
@@ -182,7 +182,7 @@ def kill(often, make_run, killed_after):
 
 @pytest.fixture
 def resume(settings, get_run):
-    """Do what is left of a run; returns its row."""
+    """Finish a run; returns its row."""
 
     def resume(run_id):
         fine_tune(run_id, settings, "cpu")
@@ -193,7 +193,7 @@ def resume(settings, get_run):
 
 @pytest.fixture
 def train(settings, make_run, get_run):
-    """Do a run to its good end; keywords change its configuration. Returns its row."""
+    """Train a run to its end; keywords change its configuration. Returns its row."""
 
     def train(**changes):
         fine_tune(run_id := make_run(**changes), settings, "cpu")
@@ -206,7 +206,7 @@ def train(settings, make_run, get_run):
 
 @pytest.fixture
 def uninterrupted(trained_once, train):
-    """A run with these settings that nobody stopped, trained once for a module."""
+    """Train a run without interruption, once per module."""
 
     def uninterrupted(config=CONFIG):
         if (key := str(config)) not in trained_once:
@@ -218,7 +218,7 @@ def uninterrupted(trained_once, train):
 
 @pytest.fixture
 def use_rows(sessions, dataset_id, store):
-    """Give the tiny data set the rows of a table, the first of them to train on."""
+    """Give the tiny data set the rows of a table; the first ``n_train`` train."""
 
     def use_rows(table, n_train=40):
         with sessions.begin() as session:
@@ -235,7 +235,7 @@ def use_rows(sessions, dataset_id, store):
 
 @pytest.fixture
 def copied(models_dir):
-    """Copy a tiny model under another name, to be spoilt."""
+    """Copy a tiny model under another name."""
     folders = []
 
     def copied(name, source="tiny-bert"):

@@ -21,7 +21,7 @@ def scores():
 
 
 def questions():
-    """Of 30 words each, so that windows of 32 tokens hold a part; no text has every tenth answer."""
+    """Return questions with contexts of 30 words, longer than a window; every tenth answer is missing."""
     draw = random.Random(2)
     rows = {"question": sentences(60), "context": [], "answers": []}
     for number in range(60):
@@ -34,7 +34,7 @@ def questions():
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_classes(train, model):
+def test_classification_trains_every_architecture(train, model):
     run = train(model=model, text_columns=["sentence", "sentence"], **STEPS)
     assert len(run.results.by_layer["isoscore_star"].values) == 2
     assert run.results.reference.pooling == {"tiny-gpt2": "last"}.get(model, run.results.sentences.pooling)
@@ -44,7 +44,7 @@ def test_classes(train, model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_numbers(train, use_rows, model):
+def test_regression_trains_every_architecture(train, use_rows, model):
     use_rows(scores())
     columns = {"text_columns": ["first", "second"], "label_column": "score", "label_names": []}
     run = train(model=model, task="regression", metric="spearman", **columns, **STEPS)
@@ -54,7 +54,7 @@ def test_numbers(train, use_rows, model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_spans(train, use_rows, model):
+def test_span_task_trains_every_architecture(train, use_rows, model):
     use_rows(questions())
     columns = {"text_columns": ["question", "context"], "label_column": "answers", "label_names": []}
     lengths = {"max_length": 32, "stride": 8}
@@ -67,7 +67,7 @@ def test_spans(train, use_rows, model):
     assert run.environment["max_length"] == 32
 
 
-def test_numbers_that_do_not_vary_have_no_performance_but_a_reason(train, use_rows):
+def test_constant_numbers_have_a_reason_instead_of_performance(train, use_rows):
     table = scores()
     use_rows(table.set_column(2, "score", pa.array([1.0] * 60)))
     columns = {"text_columns": ["first"], "label_column": "score", "label_names": []}
@@ -86,7 +86,7 @@ def test_labels_of_one_byte_are_classes(train, use_rows):
     assert run.steps[-1].task_loss == pytest.approx(0.69, abs=0.3)
 
 
-def test_a_model_learns_the_numbers_it_is_shown(train, use_rows):
+def test_regression_learns_its_numbers(train, use_rows):
     draw = random.Random(3)
     good = [draw.randrange(2) for _ in range(200)]
     texts = [f"the {draw.choice(WORDS[2:5])} was {'good' if is_good else 'bad'}" for is_good in good]

@@ -36,18 +36,18 @@ def timeline(sessions, get_run):
     return timeline
 
 
-def test_each_attempt_tells_from_which_step_to_which_it_went(often, make_run, attempt, timeline, killed_after):
+def test_attempt_records_its_first_and_last_step(frequent_settings, make_run, attempt, timeline, killed_after):
     run_id = make_run(**CONFIG)
     for step in (2, 5):
         with killed_after(step):
-            attempt(run_id, often)
-    attempt(run_id, often)
+            attempt(run_id, frequent_settings)
+    attempt(run_id, frequent_settings)
     rows = [(row.number, row.outcome, row.first_step, row.last_step) for row in timeline(run_id)]
     assert rows == [(1, "worker_lost", 0, 2), (2, "worker_lost", 2, 5), (3, "finished", 5, 10)]
     assert all(row.seconds > 0 for row in timeline(run_id))
 
 
-def test_one_log_goes_over_all_attempts(settings, make_run, get_run, attempt, sessions, monkeypatch):
+def test_log_covers_all_attempts(settings, make_run, get_run, attempt, sessions, monkeypatch):
     run_id = make_run(**CONFIG)
     with monkeypatch.context() as patch:
         stop_after(patch, sessions, run_id, 3, RunStatus.CANCELLED)
@@ -62,12 +62,12 @@ def test_one_log_goes_over_all_attempts(settings, make_run, get_run, attempt, se
     assert "training starts" in log[second:]
 
 
-def test_no_duration_depends_on_wall_clocks(
-    often, settings, make_run, get_run, attempt, timeline, killed_after, monkeypatch
+def test_duration_does_not_depend_on_wall_clock(
+    frequent_settings, settings, make_run, get_run, attempt, timeline, killed_after, monkeypatch
 ):
     run_id = make_run(**CONFIG)
     with killed_after(5):
-        attempt(run_id, often)
+        attempt(run_id, frequent_settings)
     before = get_run(run_id).seconds
     for module in ("job", "finish"):
         monkeypatch.setattr(f"workers.training.{module}.utcnow", lambda: utcnow() - timedelta(days=2))
@@ -78,7 +78,7 @@ def test_no_duration_depends_on_wall_clocks(
     assert run.seconds == pytest.approx(sum(row.seconds for row in timeline(run_id)))
 
 
-def test_work_that_came_to_nothing_is_no_duration(settings, make_run, get_run, attempt, timeline, killed_after):
+def test_lost_work_does_not_count_as_duration(settings, make_run, get_run, attempt, timeline, killed_after):
     run_id = make_run(**CONFIG)
     with killed_after(5):
         attempt(run_id, settings)  # no checkpoint
@@ -87,7 +87,7 @@ def test_work_that_came_to_nothing_is_no_duration(settings, make_run, get_run, a
     assert get_run(run_id).seconds == pytest.approx(last.seconds)
 
 
-def test_a_failed_attempt_has_the_sentence_of_its_failure(settings, make_run, get_run, attempt, timeline, monkeypatch):
+def test_failed_attempt_records_its_error(settings, make_run, get_run, attempt, timeline, monkeypatch):
     def fail(*_, **__):
         raise ArithmeticError("two")
 
@@ -103,13 +103,13 @@ TORCH = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), TORCH])
-def test_a_full_disk_is_no_failure_of_the_run(often, make_run, get_run, attempt, monkeypatch, error):
+def test_full_disk_does_not_fail_the_run(frequent_settings, make_run, get_run, attempt, monkeypatch, error):
     def fail(*_, **__):
         raise error
 
     monkeypatch.setattr("workers.training.folder.seal_files", fail)
     run_id = make_run(**CONFIG)
     with pytest.raises(type(error)):
-        attempt(run_id, often)
+        attempt(run_id, frequent_settings)
     assert get_run(run_id).status is RunStatus.RUNNING
-    assert not list((often.runs / run_id).glob("checkpoint-*"))
+    assert not list((frequent_settings.runs / run_id).glob("checkpoint-*"))

@@ -7,13 +7,13 @@ from tests.unit.workers.test_memory import config
 from workers.training import checkpoints as module
 from workers.training.checkpoints import History, split_selection_rows
 
-# Four steps an epoch of all 60 rows, and of the 54 that are left where six are held out.
+# Four steps an epoch, of all 60 rows or of the 54 that are not held out.
 BEST = {"checkpoint": "best", "epochs": 3, "learning_rate": 5e-3}
 
 
 @pytest.fixture
 def play_metrics(monkeypatch):
-    """Let the evaluations come to these values, in this order and again from the start after a call."""
+    """Make evaluations return these values, in order; each call starts over."""
 
     def play_metrics(*values):
         remaining = list(values)
@@ -28,10 +28,10 @@ def play_metrics(monkeypatch):
     return play_metrics
 
 
-def test_the_best_weights_are_evaluated_and_the_choice_is_told(settings, train, play_metrics):
+def test_best_weights_are_evaluated_and_recorded(settings, train, play_metrics):
     play_metrics(0.5, 0.9, 0.7)
     chosen = train(**BEST)
-    play_metrics(0.5, 0.4)  # stopped behind the second epoch, where the other's best weights are
+    play_metrics(0.5, 0.4)  # stops after epoch 2, which has the best weights of the other run
     stopped = train(**BEST | {"checkpoint": "last", "patience": 1})
     assert chosen.results.selection.dump() == {
         "split": "held_out", "n": 6, "metric": "accuracy", "best_step": 8, "best": 0.9,
@@ -42,7 +42,7 @@ def test_the_best_weights_are_evaluated_and_the_choice_is_told(settings, train, 
     assert list(settings.runs.iterdir()) == []
 
 
-def test_of_equals_the_first_is_the_best_and_where_the_metric_is_undefined_the_last_weights_stay(train, play_metrics):
+def test_first_of_equals_is_best_and_undefined_metric_keeps_last(train, play_metrics):
     play_metrics(None, None, 0.5, 0.5, 0.5, 0.5)
     selection = train(**BEST, evaluate_every=2).results.selection
     assert (selection.best_step, selection.history[:3]) == (6, [(2, None), (4, None), (6, 0.5)])
@@ -54,7 +54,7 @@ def test_of_equals_the_first_is_the_best_and_where_the_metric_is_undefined_the_l
     assert undefined.results.loss == plain.results.loss
 
 
-def test_a_run_stops_when_it_gets_no_better(train, play_metrics):
+def test_run_stops_early_without_improvement(train, play_metrics):
     play_metrics(0.5, 0.6, 0.6, 0.1)
     run = train(checkpoint="best", patience=2, evaluate_every=1, epochs=3)
     assert (run.results.selection.stopped_early, run.results.selection.best_step) == (True, 2)
@@ -62,7 +62,7 @@ def test_a_run_stops_when_it_gets_no_better(train, play_metrics):
     assert run.steps[-1].layers is not None
 
 
-def test_evaluating_changes_nothing_of_the_training(train):
+def test_evaluation_does_not_change_training(train):
     plain, watched = train(), train(selection="validation", patience=1000, evaluate_every=1)
     results = watched.results.dump()
     assert len(results.pop("selection")["history"]) == 8
@@ -71,14 +71,14 @@ def test_evaluating_changes_nothing_of_the_training(train):
 
 
 @pytest.mark.parametrize(("step", "probe_every"), [(3, 2), (4, None), (5, 1), (9, 2)])
-def test_a_run_killed_and_resumed_chooses_as_one_that_was_not(kill, resume, uninterrupted, step, probe_every):
+def test_resumed_run_chooses_like_uninterrupted_run(kill, resume, uninterrupted, step, probe_every):
     changes = BEST | {"evaluate_every": probe_every, "patience": 20}
     assert outcome(resume(kill(step, changes))) == outcome(uninterrupted(changes))
 
 
-def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came(settings, kill, resume, play_metrics, monkeypatch):
-    """Saved at step 1, better at step 2, killed at 3: from step 1 on the run goes other ways, and 1 is the best."""
-    monkeypatch.setattr("workers.training.checkpoints.PAUSE_PER_SAVING", 1e9)  # one checkpoint, the first
+def test_best_weights_of_checkpoint_survive_a_better_one(settings, kill, resume, play_metrics, monkeypatch):
+    """Saved at step 1, better at step 2, killed at 3: resumed from step 1 it differs, and step 1 is best."""
+    monkeypatch.setattr("workers.training.checkpoints.PAUSE_PER_SAVING", 1e9)  # only one checkpoint
     play_metrics(0.8, 0.9, 0.1)
     run_id = kill(2, {"checkpoint": "best", "evaluate_every": 1, "epochs": None, "max_steps": 4})
     best = {path.name for path in (settings.runs / run_id).glob("best-*")}
@@ -89,7 +89,7 @@ def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came(settings, kil
     assert selection.best_step == 1
 
 
-def test_a_tenth_is_held_out_the_same_in_every_run_and_one_row_cannot_be_divided():
+def test_held_out_tenth_is_the_same_in_every_run():
     columns = {"text": [str(number) for number in range(25)], "label": list(range(25))}
     remaining, held = split_selection_rows(columns, {"text": []}, config(seed=1))
     assert split_selection_rows(columns, {"text": []}, config(seed=2)) == (remaining, held)
@@ -102,8 +102,8 @@ def test_a_tenth_is_held_out_the_same_in_every_run_and_one_row_cannot_be_divided
 
 
 @pytest.mark.parametrize("options", [{}, {"task": "regression", "metric": "pearson", "label_names": []}])
-def test_a_model_that_diverges_is_never_the_best(train, monkeypatch, options):
-    """Of two classes NaN is the first of them, as if it had been predicted."""
+def test_diverged_model_is_never_the_best(train, monkeypatch, options):
+    """The argmax of NaN is class 0, as if it had been predicted."""
     evaluate = module.SelectionCallback.on_step_end
 
     def on_step_end(self, args, state, control, **_):
@@ -120,7 +120,7 @@ def test_a_model_that_diverges_is_never_the_best(train, monkeypatch, options):
     assert run.performance == chosen.best
 
 
-def test_a_history_knows_no_best_that_is_not_a_number():
+def test_nan_is_never_the_best_of_a_history():
     assert History([(1, float("nan")), (2, 0.5), (3, float("nan"))]).best() == (2, 0.5)
     history = History([(1, None), (2, None)])
     assert (history.best(), history.evaluations_since_best()) == (None, 2)

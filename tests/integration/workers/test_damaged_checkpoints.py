@@ -18,7 +18,7 @@ def truncate(path):
 
 def flip_a_bit(path):
     content = bytearray(path.read_bytes())
-    content[-5] ^= 1  # of the last weight: whoever reads it notices nothing
+    content[-5] ^= 1  # in the last weight: the file still loads
     path.write_bytes(content)
 
 
@@ -32,9 +32,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("damage", "file", "words"), DAMAGES, ids=[damage[1] for damage in DAMAGES])
-def test_a_run_resumes_before_a_damaged_checkpoint(
-    settings, kill, resume, uninterrupted, monkeypatch, damage, file, words
-):
+def test_run_resumes_before_damaged_checkpoint(settings, kill, resume, uninterrupted, monkeypatch, damage, file, words):
     run_id = kill(7)
     damage(settings.runs / run_id / "checkpoint-7" / file)
     trained = watch_steps(monkeypatch)
@@ -47,7 +45,7 @@ def test_a_run_resumes_before_a_damaged_checkpoint(
     assert note in run.log
 
 
-def test_a_run_starts_again_where_both_checkpoints_are_damaged(settings, kill, resume, uninterrupted, monkeypatch):
+def test_run_restarts_if_both_checkpoints_are_damaged(settings, kill, resume, uninterrupted, monkeypatch):
     run_id = kill(7)
     for step in (6, 7):
         truncate(settings.runs / run_id / f"checkpoint-{step}" / "model.safetensors")
@@ -58,13 +56,13 @@ def test_a_run_starts_again_where_both_checkpoints_are_damaged(settings, kill, r
     assert [note.rpartition(". ")[2] for note in run.notes] == ["Training started again from step 0."] * 2
 
 
-def test_a_failed_run_with_a_damaged_one_is_resumed(
-    settings, often, make_run, resume, uninterrupted, sessions, monkeypatch
+def test_failed_run_resumes_before_damaged_checkpoint(
+    settings, frequent_settings, make_run, resume, uninterrupted, sessions, monkeypatch
 ):
     run_id = make_run(**CONFIG)
     with monkeypatch.context() as patch:
         stop_after(patch, sessions, run_id, 4, RunStatus.FAILED)
-        fine_tune(run_id, often, "cpu")
+        fine_tune(run_id, frequent_settings, "cpu")
     truncate(settings.runs / run_id / "checkpoint-4" / "optimizer.pt")
     queue_again(sessions, run_id)
     trained = watch_steps(monkeypatch)
@@ -73,7 +71,7 @@ def test_a_failed_run_with_a_damaged_one_is_resumed(
     assert outcome(resumed) == outcome(uninterrupted())
 
 
-def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, resume, uninterrupted, monkeypatch):
+def test_checkpoint_with_damaged_best_weights_is_dropped(settings, kill, resume, uninterrupted, monkeypatch):
     run_id = kill(7, CHOOSING)
     best = list((settings.runs / run_id).glob("best-*.safetensors"))
     assert best
@@ -86,7 +84,7 @@ def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, 
     assert f"{best[0].name} has changed since it was saved" in run.notes[0]
 
 
-def test_best_weights_that_are_damaged_meanwhile_are_not_chosen(often, make_run, get_run, uninterrupted, monkeypatch):
+def test_damaged_best_weights_are_not_chosen(frequent_settings, make_run, get_run, uninterrupted, monkeypatch):
     choose, damaged = SelectionCallback.load_selected_weights, []
 
     def choose_damaged(self):
@@ -97,12 +95,12 @@ def test_best_weights_that_are_damaged_meanwhile_are_not_chosen(often, make_run,
         return choose(self)
 
     monkeypatch.setattr(SelectionCallback, "load_selected_weights", choose_damaged)
-    fine_tune(run_id := make_run(**CHOOSING), often, "cpu")
+    fine_tune(run_id := make_run(**CHOOSING), frequent_settings, "cpu")
     assert damaged
     assert outcome(get_run(run_id)) == outcome(uninterrupted(CHOOSING))
 
 
-def test_every_file_of_a_checkpoint_is_sealed(settings, kill):
+def test_every_checkpoint_file_has_a_checksum(settings, kill):
     run_id = kill(4)
     for checkpoint in (settings.runs / run_id).glob("checkpoint-*"):
         assert find_damage(checkpoint) is None
@@ -114,7 +112,7 @@ def test_every_file_of_a_checkpoint_is_sealed(settings, kill):
                 path.write_bytes(content)
 
 
-def test_the_last_two_checkpoints_are_kept_with_the_best_weights_that_each_needs(settings, kill):
+def test_last_two_checkpoints_are_kept_with_their_best_weights(settings, kill):
     run_id = kill(7, CHOOSING)
     folder = RunFolder(settings, run_id)
     assert [path.name for path in folder.checkpoints()] == ["checkpoint-7", "checkpoint-6"]

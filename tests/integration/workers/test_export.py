@@ -13,7 +13,7 @@ from workers.training.job import fine_tune
 
 
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-gpt2"])
-def test_the_downloaded_model_predicts_the_same(client, train, tmp_path, model):
+def test_downloaded_model_predicts_the_same(client, train, tmp_path, model):
     run = train(export=True, model=model, checkpoint="best", learning_rate=5e-3)
     run_id = run.id
     answer = client.get(f"/runs/{run_id}/model.zip")
@@ -48,7 +48,7 @@ def test_the_downloaded_model_predicts_the_same(client, train, tmp_path, model):
         assert clause in card
 
 
-def test_the_same_run_is_the_same_file_which_goes_with_the_last_of_its_experiments(client, settings, sessions, train):
+def test_equal_models_share_a_file_until_last_is_deleted(client, settings, sessions, train):
     first, second = train(export=True, epochs=1), train(export=True, epochs=1)
     sha256 = first.model_sha256
     assert second.model_sha256 == sha256
@@ -62,14 +62,14 @@ def test_the_same_run_is_the_same_file_which_goes_with_the_last_of_its_experimen
         assert session.scalars(select(Run)).all() == []
 
 
-def test_a_run_that_kept_none_says_so(client, make_run):
+def test_run_without_model_says_so(client, make_run):
     run_id = make_run()
     answer = client.get(f"/api/runs/{run_id}/model")
     assert answer.status_code == 409
     assert answer.json()["detail"].startswith("This run is queued and has kept no model: only a finished run of")
 
 
-def test_where_the_storage_refuses_nothing_is_recorded(settings, make_run, get_run, monkeypatch):
+def test_storage_error_records_no_model(settings, make_run, get_run, monkeypatch):
     run_id = make_run(export=True, epochs=None, max_steps=1)
     monkeypatch.setattr("app.storage.ledger.Ledger.store", lambda *_: (_ for _ in ()).throw(OSError("full")))
     fine_tune(run_id, settings, "cpu")
@@ -78,8 +78,8 @@ def test_where_the_storage_refuses_nothing_is_recorded(settings, make_run, get_r
     assert list(settings.runs.iterdir()) == []
 
 
-def test_a_card_has_reasons_and_no_markdown_of_names(client, settings, sessions, make_run, get_run, monkeypatch):
-    """The three rows drawn are of one class; a tokenizer with several chat templates keeps them in a folder."""
+def test_model_card_has_reasons_and_escapes_names(client, settings, sessions, make_run, get_run, monkeypatch):
+    """All three validation rows have one class; several chat templates are stored in a folder."""
     save = PreTrainedTokenizerFast.save_pretrained
 
     def save_pretrained(self, folder, **_):

@@ -12,7 +12,7 @@ from workers.training.job import fine_tune
 
 
 @pytest.mark.both_databases
-def test_a_sweep_writes_everything_that_its_page_shows(settings, train):
+def test_sweep_records_all_results(settings, train):
     runs = {lam: train(lam=lam, learning_rate=5e-3) for lam in (-1.0, 0.0, 1.0)}
     for lam, run in runs.items():
         assert run.phase is None
@@ -32,13 +32,13 @@ def test_a_sweep_writes_everything_that_its_page_shows(settings, train):
     assert list(settings.runs.iterdir()) == []
 
 
-def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_figure(train, sessions):
+def test_layers_are_measured_every_n_steps_and_last_are_stored(train, sessions):
     run = train(lam=0, probe_every=3)
     measures = {"isoscore_star", "isoscore_unbiased", "mean_cosine"}
     measures |= {f"anisotropy_{points}_{k}" for points in ("raw", "centred") for k in (1, 2, 3)}
-    looks = {step.step: step.layers for step in run.steps if step.layers is not None}
-    assert list(looks) == [0, 3, 6, 8]
-    for layers in looks.values():
+    layers_by_step = {step.step: step.layers for step in run.steps if step.layers is not None}
+    assert list(layers_by_step) == [0, 3, 6, 8]
+    for layers in layers_by_step.values():
         assert layers.keys() == measures
         assert all(value is not None for values in layers.values() for value in values)
     assert run.results.by_layer.keys() == measures | {"twonn", "persistent_entropy", "silhouette"}
@@ -49,8 +49,8 @@ def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_f
     assert all(value > 0 for value in activation["std"])
 
 
-def test_a_penalty_that_never_changes_is_told(train):
-    """One vector has no spread: whatever the model does, its cloud is as isotropic."""
+def test_constant_penalty_is_noted(train):
+    """A batch of one vector has no spread, whatever the model does."""
     options = {"points": "mean", "zeta": 0, "epochs": None, "max_steps": 4}
     (note,) = train(**options, batch_size=1).notes
     assert note.startswith("The penalty was 1 in all 4 rows that were logged, so it had no gradient and the run was")
@@ -59,7 +59,7 @@ def test_a_penalty_that_never_changes_is_told(train):
     assert train(**options, batch_size=8).notes == []
 
 
-def test_a_run_that_is_final_gone_or_another_workers_is_left_alone(settings, make_run, get_run, sessions):
+def test_final_deleted_or_foreign_run_is_left_alone(settings, make_run, get_run, sessions):
     final, foreign = make_run(), make_run()
     with sessions.begin() as session:
         session.get(Run, final).status = RunStatus.CANCELLED
@@ -74,7 +74,7 @@ def test_a_run_that_is_final_gone_or_another_workers_is_left_alone(settings, mak
 
 @pytest.fixture
 def begun(settings, make_run, get_run):
-    """A long run that trains in a thread, and the thread."""
+    """Start a long run in a thread; return its id and the thread."""
     run_id = make_run(epochs=None, max_steps=100_000)
     trainer = threading.Thread(target=fine_tune, args=(run_id, settings, "cpu"), daemon=True)
     trainer.start()
@@ -83,7 +83,7 @@ def begun(settings, make_run, get_run):
 
 
 @pytest.mark.parametrize("stop", ["cancel", "delete"])
-def test_a_run_that_is_no_longer_wanted_stops_soon(settings, begun, sessions, stop):
+def test_cancelled_or_deleted_run_stops_soon(settings, begun, sessions, stop):
     run_id, trainer = begun
     with sessions.begin() as session:
         if stop == "cancel":
@@ -99,7 +99,7 @@ def test_a_run_that_is_no_longer_wanted_stops_soon(settings, begun, sessions, st
 
 
 @pytest.mark.both_databases
-def test_a_trainer_whose_run_was_given_to_another_worker_writes_nothing_more(begun, get_run, sessions):
+def test_trainer_writes_nothing_after_losing_its_run(begun, get_run, sessions):
     run_id, trainer = begun
     with sessions.begin() as session:
         session.execute(delete(Step))
@@ -112,7 +112,7 @@ def test_a_trainer_whose_run_was_given_to_another_worker_writes_nothing_more(beg
     assert run.steps == []
 
 
-def test_a_run_taken_over_without_its_checkpoints_starts_afresh(settings, make_run, get_run, train, sessions):
+def test_run_without_its_checkpoints_starts_again(settings, make_run, get_run, train, sessions):
     lost = make_run(epochs=1)
     with sessions.begin() as session:
         run = session.get(Run, lost)
@@ -126,7 +126,7 @@ def test_a_run_taken_over_without_its_checkpoints_starts_afresh(settings, make_r
     assert outcomes[0] == outcomes[1]
 
 
-def test_two_trainers_never_work_on_one_folder(settings, make_run, get_run):
+def test_two_trainers_never_share_a_folder(settings, make_run, get_run):
     run_id = make_run(epochs=1)
     folder = settings.runs / run_id
     folder.mkdir()
@@ -141,14 +141,14 @@ def test_two_trainers_never_work_on_one_folder(settings, make_run, get_run):
     assert get_run(run_id).status is RunStatus.FINISHED
 
 
-def test_isoscore_star_can_be_shrunk_at_evaluation(train):
+def test_evaluation_zeta_shrinks_isoscore_star(train):
     plain, half, full = runs = [train(epochs=1, lam=0, evaluation_zeta=zeta) for zeta in (0, 0.5, 1)]
     assert len({run.isoscore_star for run in runs}) == 3
     assert [run.results.zeta for run in runs] == [0, 0.5, 1]
     assert plain.results.loss == half.results.loss == full.results.loss
 
 
-def test_fewer_rows_are_the_same_ones_in_every_run(train):
+def test_row_limits_draw_the_same_rows_in_every_run(train):
     first, second = (train(epochs=1, lam=0, train_rows=16, validation_rows=10) for _ in range(2))
     assert first.results == second.results
     assert (first.results.n_validation, first.steps[-1].step) == (10, 1)

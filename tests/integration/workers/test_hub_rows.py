@@ -46,28 +46,28 @@ def hub_run(tmp_path, monkeypatch, sessions, dataset_id, train):
     return hub_run
 
 
-def test_stsb(hub_run):
+def test_stsb_is_trained_from_hub(hub_run):
     changes = {"task": "regression", "metric": "pearson", "text_columns": ["sentence1", "sentence2"]}
     run, requested = hub_run("stsb", STSB, **changes)
     assert requested == ("nyu-mll/glue", "stsb")
     assert run.performance == run.results.metrics["pearson"]
 
 
-def test_sst5(hub_run):
+def test_sst5_is_trained_from_hub(hub_run):
     names = ["very negative", "negative", "neutral", "positive", "very positive"]
     run, requested = hub_run("sst5", SST5, text_columns=["text"], label_column="label_text", label_names=names)
     assert requested == ("SetFit/sst5", None)
     assert run.results.f1_average == "macro"
 
 
-def test_squad(hub_run):
+def test_squad_is_trained_from_hub(hub_run):
     changes = {"task": "span", "metric": "word_f1", "text_columns": ["question", "context"], "stride": 8}
     run, requested = hub_run("squad", SQUAD, label_column="answers", **changes)
     assert requested == ("rajpurkar/squad", "plain_text")
     assert (run.results.n_questions, run.results.n_train_left_out) == (20, 0)
 
 
-def test_the_labelled_test_split_of_mrpc_is_scored_by_the_names_of_its_classes(hub_run, sessions):
+def test_mrpc_test_split_is_scored_by_class_names(hub_run, sessions):
     names = ["not_equivalent", "equivalent"]
     rows = datasets.Dataset.from_dict(PAIRS | {"label": [1, 0] * 10}).cast_column(
         "label", datasets.ClassLabel(names=names)

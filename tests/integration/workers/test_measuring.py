@@ -66,7 +66,7 @@ def clean(x):
 
 @pytest.fixture
 def report(trained_once, measured, get_data, x):
-    """The row of such points, their measurements and curves, and the data of their figures, measured once."""
+    """Return the row of points x, its measurements, curves and figure data, measured once."""
     if "report" not in trained_once:
         row, scores, curves = measured(x)
         trained_once["report"] = row, scores, curves, get_data(row.id)
@@ -79,24 +79,24 @@ READERS = [
 ]
 
 
-@pytest.mark.parametrize("ending", ["of numbers", "of an error"])
+@pytest.mark.parametrize("ending", ["numbers", "an error"])
 @pytest.mark.parametrize(("job", "status", "reader"), READERS, ids=["inspecting", "measuring"])
 @pytest.mark.both_databases
-def test_what_is_found_of_a_former_choice_is_not_written(
+def test_results_of_a_former_selection_are_not_written(
     settings, sessions, make_embedding, get, x, monkeypatch, job, status, reader, ending
 ):
     embedding_id = make_embedding(x, status=status, selection={"vectors": "array"}, commit_when_inspected=True)
     chosen = {"vectors": "array", "transpose": True}
     read = getattr(measuring, reader)
 
-    def chosen_anew_meanwhile(*arguments, **options):
+    def select_and_read(*arguments, **options):
         with sessions.begin() as session:
             session.get(Embedding, embedding_id).selection = chosen
-        if ending == "of an error":
+        if ending == "an error":
             raise InvalidError("The former choice cannot be read.")
         return read(*arguments, **options)
 
-    monkeypatch.setattr(measuring, reader, chosen_anew_meanwhile)
+    monkeypatch.setattr(measuring, reader, select_and_read)
     assert job(embedding_id, settings, "cpu") == ()
     row, scores, curves = get(embedding_id)
     assert (row.status, row.error, row.selection) == (status, None, chosen)
@@ -104,7 +104,7 @@ def test_what_is_found_of_a_former_choice_is_not_written(
 
 
 class TestInspecting:
-    def test_a_file_becomes_a_draft_with_what_it_holds(self, settings, make_embedding, get, x):
+    def test_finished_or_deleted_row_is_left_alone(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x)
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
         row, _, _ = get(embedding_id)
@@ -112,7 +112,7 @@ class TestInspecting:
         assert row.inspection["n_nonfinite"] == 3
         assert row.selection == row.inspection["selection"]
 
-    def test_measuring_follows_where_it_was_asked_for(self, settings, make_embedding, get, x):
+    def test_inspected_file_becomes_a_draft(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, commit_when_inspected=True, attempts=1)
         job = inspect_embedding(embedding_id, settings, "cpu")
         assert job == (Job(job_kinds.MEASURE, embedding_id),)
@@ -121,7 +121,7 @@ class TestInspecting:
         measure_embedding(embedding_id, settings, "cpu")
         assert get(embedding_id)[0].status is EmbeddingStatus.READY
 
-    def test_a_choice_is_kept(self, settings, make_embedding, get, x):
+    def test_requested_measuring_follows_inspection(self, settings, make_embedding, get, x):
         first = make_embedding(clean(x))
         inspect_embedding(first, settings, "cpu")
         selection = {**get(first)[0].selection, "transpose": True}
@@ -130,7 +130,7 @@ class TestInspecting:
         row, _, _ = get(second)
         assert (row.n, row.d, row.selection["transpose"]) == (6, 597, True)
 
-    def test_a_file_that_is_not_what_it_claims_fails_with_a_sentence(self, settings, make_embedding, get, x):
+    def test_selection_is_kept(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x)
         (file,) = get(embedding_id)[0].files
         open_storage(settings).local_path(file.file_sha256).write_bytes(b"\x93NUMPY garbage")
@@ -142,7 +142,7 @@ class TestInspecting:
 @pytest.mark.parametrize(
     ("work", "status"), [(inspect_embedding, EmbeddingStatus.READY), (measure_embedding, EmbeddingStatus.DRAFT)]
 )
-def test_a_row_that_no_longer_waits_or_is_gone_is_left_alone(settings, make_embedding, get, x, work, status):
+def test_invalid_file_fails_with_a_sentence(settings, make_embedding, get, x, work, status):
     embedding_id = make_embedding(x, status=status)
     assert work(embedding_id, settings, "cpu") == work("gone", settings, "cpu") == ()
     row, measurements, _ = get(embedding_id)
@@ -150,7 +150,7 @@ def test_a_row_that_no_longer_waits_or_is_gone_is_left_alone(settings, make_embe
 
 
 class TestMeasuring:
-    def test_every_measure_of_the_catalogue_is_that_of_the_finite_rows(self, report, x):
+    def test_every_measure_uses_the_finite_rows(self, report, x):
         row, measurements, _, _ = report
         assert (row.status, row.n_left_out, row.error) == (EmbeddingStatus.READY, 3, None)
         assert set(measurements) == set(MEASURES)
@@ -176,7 +176,7 @@ class TestMeasuring:
         assert sum(measurements["cosine_histogram"].detail["counts"]) == len(cosines)
         assert measurements["isoscore"].value < measurements["isoscore_star"].value
 
-    def test_an_outlier_dimension_is_named(self, measured):
+    def test_outlier_dimension_is_named(self, measured):
         x = np.random.default_rng(0).normal(size=(500, 40))
         x[:, 7] *= 50
         outliers = measured(x)[1]["activation_profile"]
@@ -184,7 +184,7 @@ class TestMeasuring:
         assert outliers.detail["outliers"][0]["dimension"] == 7
         assert "variance_5x" in outliers.detail["outliers"][0]["rules"]
 
-    def test_curves_and_figures_have_lines_for_ever_more_rows_and_known_ends(self, report):
+    def test_curves_and_figures_grow_with_rows_to_known_ends(self, report):
         _, measurements, curves, data = report
         for curve in curves.values():
             assert curve.status is ResultStatus.READY
@@ -207,7 +207,7 @@ class TestMeasuring:
         assert data["projection"]["shares"] == pytest.approx(measurements["anisotropy_centred"].detail["values"][:3])
 
     @pytest.mark.both_databases
-    def test_measuring_again_replaces_what_was_there(self, settings, sessions, measured, get, get_data, x):
+    def test_measuring_again_replaces_results(self, settings, sessions, measured, get, get_data, x):
         row, first, _ = measured(x)
         data = get_data(row.id)
         with sessions.begin() as session:
@@ -222,7 +222,7 @@ class TestMeasuring:
         assert set(data) >= {"sample_size", "projection"}
 
     @pytest.mark.parametrize("x", [np.ones((1, 3)), np.ones((20, 3)), np.zeros((20, 3)), np.arange(20.0)[:, None]])
-    def test_what_has_no_value_has_a_reason(self, measured, get_data, x):
+    def test_undefined_measures_have_a_reason(self, measured, get_data, x):
         row, measurements, curves = measured(x)
         size = get_data(row.id)["sample_size"]
         assert (size["rows"], size["reason"]) == ([], measurements["isoscore"].reason)
@@ -234,27 +234,27 @@ class TestMeasuring:
         assert line["values"] == [None] * 101
         assert line["reason"]
 
-    def test_fewer_rows_than_dimensions(self, measured):
+    def test_fewer_rows_than_dimensions_are_measured(self, measured):
         x = np.random.default_rng(0).normal(size=(10, 30))
         _, measurements, curves = measured(x)
         assert measurements["isoscore"].value == pytest.approx(float(IsoScore.IsoScore(x)), abs=1e-7)
         assert [line["rows"] for line in curves["identity"].lines] == [10]
 
-    def test_more_columns_than_memory_holds(self, monkeypatch, measured, x):
+    def test_too_many_columns_fail(self, monkeypatch, measured, x):
         monkeypatch.setattr(rows, "MAX_DIMENSIONS", 5)
         row, measurements, _ = measured(x)
         assert row.status is EmbeddingStatus.FAILED
         assert "Expected at most 5 columns" in row.error
         assert measurements == {}
 
-    def test_a_sample_of_many_rows_is_drawn_without_replacement(self, monkeypatch, measured):
+    def test_large_sample_is_drawn_without_replacement(self, monkeypatch, measured):
         monkeypatch.setattr(cloud, "SAMPLE_ROWS", 100)
         x = np.random.default_rng(0).normal(size=(1000, 3))
         _, measurements, curves = measured(x)
         assert [line["rows"] for line in curves["identity"].lines] == [32, 64, 1000]
         assert measurements["cosine_histogram"].detail["rows"] == measurements["cosine_histogram"].n == 100
 
-    def test_a_file_that_is_gone(self, settings, sessions, measured, get, x):
+    def test_missing_file_fails_with_a_sentence(self, settings, sessions, measured, get, x):
         row, _, _ = measured(x)
         open_storage(settings).delete(row.files[0].file_sha256)
         with sessions.begin() as session:
@@ -276,7 +276,7 @@ class TestCurve:
 
         return curve
 
-    def test_it_goes_from_the_own_score_to_that_of_the_source_once(self, settings, measured, curve, x):
+    def test_curve_runs_from_own_score_to_that_of_source(self, settings, measured, curve, x):
         points, measurements, _ = measured(x)
         source, other_measurements, _ = measured(np.random.default_rng(1).normal(size=(300, 6)))
         row = curve(points, source)

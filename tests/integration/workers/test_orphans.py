@@ -33,20 +33,24 @@ def stored(ledger):
 
 
 @pytest.fixture
-def needed(sessions, stored):
+def referenced(sessions, stored):
     sha256 = stored(b"named", 3 * DAY)
     with sessions.begin() as session:
         session.add(StoredFile(sha256=sha256, size_bytes=5, created_at=utcnow() - timedelta(days=3)))
     return sha256
 
 
-def test_what_no_row_names_goes_after_a_day(ledger, stored, needed):
+def test_unreferenced_files_are_deleted_after_a_day(ledger, stored, referenced):
     old, fresh = stored(b"old", 2 * DAY), stored(b"fresh", DAY - 60)
     assert ledger.sweep() == 1
-    assert {key: ledger.storage.exists(key) for key in (old, fresh, needed)} == {old: False, fresh: True, needed: True}
+    assert {key: ledger.storage.exists(key) for key in (old, fresh, referenced)} == {
+        old: False,
+        fresh: True,
+        referenced: True,
+    }
 
 
-def test_files_older_than_every_row_are_those_of_another_database(ledger, stored, sessions):
+def test_files_older_than_every_row_are_kept(ledger, stored, sessions):
     old = stored(b"old", 2 * DAY)
     assert ledger.sweep() == 0
     with sessions.begin() as session:
@@ -57,22 +61,22 @@ def test_files_older_than_every_row_are_those_of_another_database(ledger, stored
 
 @pytest.fixture
 def queue():
-    class Away:
+    class UnreachableQueue:
         def delete_ended(self, days):
             raise OperationalError("delete", {}, ConnectionError("away"))
 
-    return Away()
+    return UnreachableQueue()
 
 
-def test_a_worker_sweeps_when_it_starts(ledger, queue, stored, needed, tmp_path):
+def test_worker_sweeps_when_it_starts(ledger, queue, stored, referenced, tmp_path):
     old = stored(b"old", 2 * DAY)
     with Janitor(ledger, queue, FileLocks(tmp_path)):
         wait_for(lambda: not ledger.storage.exists(old))
-    assert ledger.storage.exists(needed)
+    assert ledger.storage.exists(referenced)
 
 
 @pytest.mark.both_databases
-def test_of_two_workers_one_sweeps(ledger, queue, stored, needed, tmp_path):
+def test_only_one_worker_sweeps(ledger, queue, stored, referenced, tmp_path):
     locks = FileLocks(tmp_path)
     old = stored(b"old", 2 * DAY)
     with locks.held("janitor"), Janitor(ledger, queue, locks):

@@ -9,10 +9,10 @@ KINDS = [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUA
 
 
 @pytest.fixture
-def narrow(monkeypatch):
-    """Let no batch of more rows than that through, from a step on."""
+def limit_batches(monkeypatch):
+    """Raise an error for batches of more rows, from a step on; return the batch sizes."""
 
-    def narrow(rows, error, from_step=0):
+    def limit_batches(rows, error, from_step=0):
         loss = IsotropyTrainer.compute_loss
         sizes = []
 
@@ -25,12 +25,12 @@ def narrow(monkeypatch):
         monkeypatch.setattr(IsotropyTrainer, "compute_loss", compute_loss)
         return sizes
 
-    return narrow
+    return limit_batches
 
 
 @pytest.mark.parametrize("error", KINDS)
-def test_it_goes_on_with_half_the_rows_a_batch_and_says_so(train, narrow, error):
-    sizes = narrow(8, error)
+def test_batch_is_halved_and_noted(train, limit_batches, error):
+    sizes = limit_batches(8, error)
     run = train(epochs=1)
     assert run.notes == [
         "Memory ran out with 16 rows a batch. From step 1 on a batch has 8, and 2 batches make a step instead of 1: as "
@@ -44,18 +44,18 @@ def test_it_goes_on_with_half_the_rows_a_batch_and_says_so(train, narrow, error)
     assert "Traceback" in run.log
 
 
-def test_it_goes_on_from_the_last_checkpoint_with_the_rows_that_are_left(often, make_run, get_run, narrow):
-    sizes = narrow(8, KINDS[0], from_step=2)
+def test_training_continues_from_checkpoint_with_smaller_batch(frequent_settings, make_run, get_run, limit_batches):
+    sizes = limit_batches(8, KINDS[0], from_step=2)
     run_id = make_run(epochs=1, regularizer="none", lam=0)
-    fine_tune(run_id, often, "cpu")
+    fine_tune(run_id, frequent_settings, "cpu")
     run = get_run(run_id)
     assert sizes == [16, 16, 16, 8, 8, 8, 4]
     assert run.notes[0].startswith("Memory ran out with 16 rows a batch. From step 3 on a batch has 8")
     assert [step.step for step in run.steps] == [0, 1, 2, 3, 4]
 
 
-def test_a_second_time_it_fails_with_the_cause_and_the_log(settings, make_run, get_run, narrow):
-    sizes = narrow(4, KINDS[0])
+def test_second_out_of_memory_error_fails_the_run(settings, make_run, get_run, limit_batches):
+    sizes = limit_batches(4, KINDS[0])
     run_id = make_run(epochs=1)
     fine_tune(run_id, settings, "cpu")
     run = get_run(run_id)
@@ -67,10 +67,10 @@ def test_a_second_time_it_fails_with_the_cause_and_the_log(settings, make_run, g
     assert list(settings.runs.iterdir()) == []
 
 
-def test_a_run_that_is_killed_afterwards_keeps_the_smaller_batch(settings, sessions, train, get_run, narrow):
-    sizes = narrow(8, KINDS[0])
+def test_killed_run_keeps_smaller_batch(settings, sessions, train, get_run, limit_batches):
+    sizes = limit_batches(8, KINDS[0])
     run = train(epochs=1)
-    with sessions.begin() as session:  # as if the kill had come before its end
+    with sessions.begin() as session:  # as if it was killed before its end
         session.get(Run, run.id).status = RunStatus.RUNNING
     sizes.clear()
     fine_tune(run.id, settings, "cpu")

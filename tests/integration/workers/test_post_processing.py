@@ -81,10 +81,10 @@ def values(entries):
     return {slug: entry["value"] for slug, entry in entries.items()}
 
 
-def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows, settings, get, source):
+def test_trial_measures_held_out_rows_before_and_after(trial_of, rows, settings, get, source):
     points, positions = rows
     cloud = read_cloud(open_embedding(get(Embedding, source), settings), SAMPLE_SEED)
-    assert torch.equal(points, cloud.pair_rows), "the rows are those whose pairs the report looks at"
+    assert torch.equal(points, cloud.pair_rows), "the lab and the report share their rows"
     assert torch.equal(positions, cloud.rows)
     assert len(points) == 398
     trial = trial_of("soft_zca", eps=0.5)
@@ -107,13 +107,13 @@ def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows, set
     assert {slug for slug, score in results["after"].items() if score["detail"]} == set(FIGURE_SLUGS)
 
 
-def test_whitening_gives_the_rows_fitted_on_isoscore_1_and_others_less(trial_of):
+def test_whitening_gives_fitted_rows_isoscore_1_and_others_less(trial_of):
     results = trial_of("zca_whitening").results
     assert results["in_sample"]["isoscore"]["value"] == pytest.approx(1, abs=1e-6)
     assert results["before"]["isoscore"]["value"] < results["after"]["isoscore"]["value"] < 0.9999
 
 
-def test_the_fitted_map_is_kept_and_restored(trial_of, rows, settings):
+def test_fitted_map_is_stored_and_restored(trial_of, rows, settings):
     trial = trial_of("all_but_the_top", D=2)
     path = open_storage(settings).local_path(trial.state_sha256)
     expected = held_out(rows[0], lambda x: fit("all_but_the_top", x, D=2), 0.5, SAMPLE_SEED).fitted
@@ -122,7 +122,7 @@ def test_the_fitted_map_is_kept_and_restored(trial_of, rows, settings):
     assert_same_images(restored.apply(rows[0]).numpy(), expected.apply(rows[0]).numpy())
 
 
-def test_the_second_trial_takes_the_numbers_before_from_the_first(trial_of, sessions):
+def test_second_trial_reuses_numbers_before(trial_of, sessions):
     first = trial_of("centring")
     with sessions.begin() as session:
         row = session.get(PostProcessing, first.id)
@@ -134,7 +134,7 @@ def test_the_second_trial_takes_the_numbers_before_from_the_first(trial_of, sess
     assert second.results["after"]["isoscore"]["reason"] is None
 
 
-def test_unsuitable_parameters_or_other_vectors_fail_with_a_sentence(ask, trial_of, settings, sessions, source, get):
+def test_invalid_parameters_or_changed_vectors_fail_with_a_sentence(ask, trial_of, settings, sessions, source, get):
     trial = trial_of("cluster_based", clusters=200, D=1, seed=0)
     assert trial.status is ResultStatus.FAILED
     assert trial.error == "Expected 1 <= clusters <= n = 199, got 200: there are n points to share out."
@@ -147,16 +147,16 @@ def test_unsuitable_parameters_or_other_vectors_fail_with_a_sentence(ask, trial_
     assert get(PostProcessing, trial_id).error == "Other vectors of this embedding were selected meanwhile. Try again."
 
 
-def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessions, monkeypatch, caplog):
+def test_deleted_trial_leaves_no_map(ask, settings, sessions, monkeypatch, caplog):
     trial_id = ask("centring")
 
-    def gone_meanwhile(*arguments):
+    def delete_trial_first(*arguments):
         with sessions.begin() as session:
             session.delete(session.get(PostProcessing, trial_id))
         return results_of(*arguments)
 
     results_of = postprocess.results_of
-    monkeypatch.setattr(postprocess, "results_of", gone_meanwhile)
+    monkeypatch.setattr(postprocess, "results_of", delete_trial_first)
     before = set(settings.files.iterdir())
     assert post_process(trial_id, settings, "cpu") == ()
     assert set(settings.files.iterdir()) == before
@@ -167,8 +167,8 @@ def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessi
 
 
 @pytest.fixture
-def asked_for(sessions, source):
-    def asked_for(trial_id):
+def add_embedding(sessions, source):
+    def add_embedding(trial_id):
         embedding = Embedding(
             name="derived", filename="derived.npy", format="npy", origin=EmbeddingOrigin.POSTPROCESSED,
             status=EmbeddingStatus.MAKING, source_id=source, made_by_id=trial_id,
@@ -177,17 +177,17 @@ def asked_for(sessions, source):
             session.add(embedding)
         return embedding.id
 
-    return asked_for
+    return add_embedding
 
 
-def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, asked_for, settings, get, x):
+def test_embedding_is_made_of_all_rows_by_the_tried_map(trial_of, add_embedding, settings, get, x):
     trial = trial_of("soft_zca", eps=0.5)
-    made_id = asked_for(trial.id)
+    made_id = add_embedding(trial.id)
     assert make(made_id, settings, "cpu") == (Job(job_kinds.INSPECT, made_id),)
     row = get(Embedding, made_id)
     assert (row.status, row.commit_when_inspected, row.attempts) == (EmbeddingStatus.INSPECTING, True, 0)
     (file,) = row.files
-    make(again := asked_for(trial.id), settings, "cpu")
+    make(again := add_embedding(trial.id), settings, "cpu")
     assert get(Embedding, again).files[0].file_sha256 == file.file_sha256, "as after a kill"
     assert make(made_id, settings, "cpu") == ()
     storage = open_storage(settings)
@@ -202,7 +202,7 @@ def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, a
     assert (row.status, row.n, row.d, row.n_left_out) == (EmbeddingStatus.READY, 400, 6, 2)
 
 
-def test_making_by_a_wrong_map_or_of_nothing_fails(trial_of, asked_for, settings, get, sessions, source):
+def test_changed_or_deleted_source_fails(trial_of, add_embedding, settings, get, sessions, source):
     trial = trial_of("centring")
 
     def error_of(made_id):
@@ -211,7 +211,7 @@ def test_making_by_a_wrong_map_or_of_nothing_fails(trial_of, asked_for, settings
         assert row.status is EmbeddingStatus.FAILED
         return row.error
 
-    first, second, third = (asked_for(trial.id) for _ in range(3))
+    first, second, third = (add_embedding(trial.id) for _ in range(3))
     with sessions.begin() as session:
         session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
     assert error_of(first) == "Other vectors were chosen of x meanwhile; try the method on them first."
@@ -226,27 +226,27 @@ def test_making_by_a_wrong_map_or_of_nothing_fails(trial_of, asked_for, settings
     assert error_of(third) == "What this was to be made of was deleted; try a method on another embedding."
 
 
-def test_an_embedding_deleted_while_it_is_made_leaves_no_file(trial_of, asked_for, settings, sessions, monkeypatch):
-    made_id = asked_for(trial_of("centring").id)
+def test_embedding_deleted_while_made_leaves_no_file(trial_of, add_embedding, settings, sessions, monkeypatch):
+    made_id = add_embedding(trial_of("centring").id)
 
-    def deleted_meanwhile(*arguments):
+    def delete_embedding_first(*arguments):
         with sessions.begin() as session:
             session.delete(session.get(Embedding, made_id))
         return files.npy_file(*arguments)
 
-    monkeypatch.setattr(postprocess, "npy_file", deleted_meanwhile)
+    monkeypatch.setattr(postprocess, "npy_file", delete_embedding_first)
     before = set(settings.files.iterdir())
     assert make(made_id, settings, "cpu") == ()
     assert set(settings.files.iterdir()) == before
 
 
-def test_an_error_after_the_first_file_leaves_none(trial_of, asked_for, settings, get, sessions, source, monkeypatch):
-    made_id = asked_for(trial_of("centring").id)
+def test_error_after_first_file_leaves_none(trial_of, add_embedding, settings, get, sessions, source, monkeypatch):
+    made_id = add_embedding(trial_of("centring").id)
 
-    def cannot_be_written(*arguments):
+    def fail_to_write(*arguments):
         raise RuntimeError("It cannot be written")
 
-    monkeypatch.setattr(postprocess, "files_of", cannot_be_written)
+    monkeypatch.setattr(postprocess, "files_of", fail_to_write)
     before = set(settings.files.iterdir())
     assert make(made_id, settings, "cpu") == ()
     row = get(Embedding, made_id)
@@ -265,13 +265,13 @@ def test_equal_rows_are_held_out_together():
 
 
 @pytest.mark.both_databases
-def test_the_oldest_trials_go_where_maps_take_too_much_room(trial_of, asked_for, get, monkeypatch, settings):
+def test_oldest_trials_are_deleted_when_maps_exceed_limit(trial_of, add_embedding, get, monkeypatch, settings):
     first, second = trial_of("centring"), trial_of("standardisation")
     sizes = [open_storage(settings).local_path(trial.state_sha256).stat().st_size for trial in (first, second)]
-    asked_for(first.id)
+    add_embedding(first.id)
     monkeypatch.setattr(postprocess, "MAX_MAPS_BYTES", max(sizes) // 2)
     third = trial_of("soft_zca", eps=0.5)
-    # The first is what an embedding is being made by.
+    # An embedding is being made by the first.
     assert [get(PostProcessing, trial.id) is None for trial in (first, second, third)] == [False, True, False]
     files = {path.name for path in settings.files.iterdir()}
     assert [trial.state_sha256 in files for trial in (first, second, third)] == [True, False, True]

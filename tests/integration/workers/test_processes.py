@@ -17,7 +17,7 @@ from tests.waiting import wait_for
 from workers.process import LIBRARY_MISSING, JobProcesses, _terminate
 
 
-def test_a_process_does_a_job_of_every_kind_twice_at_once_and_none_after_all_are_killed(settings, sessions):
+def test_process_runs_every_kind_of_job_until_killed(settings, sessions):
     migrate(settings.queue)
     processes = JobProcesses(settings, "cpu")
     curve = Job(job_kinds.CURVE, "no such row")
@@ -31,23 +31,23 @@ def test_a_process_does_a_job_of_every_kind_twice_at_once_and_none_after_all_are
     assert asyncio.run(processes.run(curve)) == -signal.SIGKILL
 
 
-def test_job_whose_library_is_missing_says_so_by_its_exit_code(settings):
+def test_job_with_missing_library_has_its_exit_code(settings):
     kind = dataclasses.replace(job_kinds.CURVE, work="a_module_that_is_missing:work")
     assert asyncio.run(JobProcesses(settings, "cpu").run(Job(kind, "row"))) == LIBRARY_MISSING
 
 
-def test_code_of_jobs_that_cannot_be_imported_is_logged_and_ends_no_fork_server(tmp_path):
+def test_import_error_of_jobs_is_logged_and_does_not_end_server(tmp_path):
     (tmp_path / "transformers.py").write_text("raise AttributeError('of an old library')")
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}"}
     command = [sys.executable, "-c", "import workers.preload"]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
-    assert "Jobs will fail: a library is missing or too old." in ended.stderr
-    assert "of an old library" in ended.stderr
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    assert "Jobs will fail: a library is missing or too old." in process.stderr
+    assert "of an old library" in process.stderr
 
 
 @pytest.mark.parametrize("cancels", [1, 2])
-def test_a_cancelled_job_leaves_no_process_and_no_task(settings, cancels):
-    """As the engine does at its end: it cancels a step and the workflow around it, which cancels the step again."""
+def test_cancelled_job_leaves_no_process_and_no_task(settings, cancels):
+    """The engine cancels a step and then its workflow, which cancels the step again."""
     process = get_context("spawn").Process(target=sleep_through_sigterm)
     process.start()
     wait_for(process.is_alive)

@@ -1,4 +1,4 @@
-"""A run in several processes takes the steps of one with the same rows a step, and none of them outlives another."""
+"""A run in several processes takes the same steps as one process, and its processes end together."""
 
 import io
 import json
@@ -25,8 +25,8 @@ from workers.training import ddp_launch
 from workers.training.job import fine_tune
 from workers.training.search import MIN_RUNS
 
-# Of 48 rows each step has 16, in one process or in two: accelerate gives the batches of one order, which the seed
-# draws, to the processes in turn. Texts are of different lengths, so no two processes see equally many tokens.
+# A step has 16 of 48 rows, in one process or two: accelerate deals the batches of one seeded order to the processes.
+# Texts have different lengths, so processes see different numbers of tokens.
 OPTIONS = {
     "model": "no-dropout", "train_rows": 48, "epochs": None, "max_steps": 5, "export": True, "lam": 1.0,
     "learning_rate": 1e-3,
@@ -38,8 +38,8 @@ ENTROPY = {
 }  # fmt: skip
 
 
-A_STEP = tolerance(100, torch.float32)
-"""More than a loss of these tiny models goes through in a step, and what Adam makes of it in five."""
+STEP_TOLERANCE = tolerance(100, torch.float32)
+"""More than the rounding of a step of these tiny models, and what five steps of Adam make of it."""
 
 
 @pytest.fixture
@@ -51,12 +51,12 @@ def no_dropout(copied):
 
 @pytest.mark.usefixtures("no_dropout")
 @pytest.mark.parametrize(
-    # Bars are differences of float32 numbers that are much alike, and Adam makes the least gradients large.
+    # Bars are differences of nearly equal float32 numbers, and Adam enlarges the smallest gradients.
     ("options", "rel"),
-    [(ISTAR, A_STEP), (ACCUMULATED, A_STEP), (ENTROPY, 1e-4)],
+    [(ISTAR, STEP_TOLERANCE), (ACCUMULATED, STEP_TOLERANCE), (ENTROPY, 1e-4)],
     ids=["istar", "accumulated", "entropy"],
 )
-def test_two_processes_take_the_steps_of_one_and_store_what_it_would(settings, sessions, train, options, rel):
+def test_two_processes_train_like_one(settings, sessions, train, options, rel):
     accumulation = options.get("accumulation", 1)
     single = train(**OPTIONS | options, batch_size=16 // accumulation)
     parallel = train(**OPTIONS | options, batch_size=8 // accumulation, processes=2)
@@ -74,7 +74,7 @@ def test_two_processes_take_the_steps_of_one_and_store_what_it_would(settings, s
     if options is ENTROPY:
         return
     weights, expected = (weights_of(run, settings) for run in (parallel, single))
-    # Attention does not depend on the keys' bias: its gradient is rounding, which Adam makes as large as any other.
+    # Attention ignores the bias of keys: its gradient is rounding error, which Adam enlarges.
     for name in [name for name in weights if not name.endswith("key.bias")]:
         weight = weights[name]
         assert torch.linalg.norm(weight - expected[name]) <= rel * max(1, torch.linalg.norm(expected[name])), name
@@ -91,9 +91,9 @@ CONFIG = {"epochs": None, "max_steps": 100, "processes": 2, "batch_size": 8, "ev
 
 @pytest.fixture
 def training(settings, make_run, forked):
-    often = settings.model_copy(update={"checkpoint_seconds": 0.1})
+    frequent_settings = settings.model_copy(update={"checkpoint_seconds": 0.1})
     run_id = make_run(**CONFIG)
-    job = forked.Process(target=fine_tune, args=(run_id, often, "cpu"))
+    job = forked.Process(target=fine_tune, args=(run_id, frequent_settings, "cpu"))
     job.start()
     wait_for(lambda: list((settings.runs / run_id).glob(f"checkpoint-*/{COMPLETE_MARKER}")), seconds=120)
     children = psutil.Process(job.pid).children(recursive=True)
@@ -111,7 +111,7 @@ def expected(uninterrupted):
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_killed_process_ends_the_others_and_the_run_is_resumed(settings, get_run, resume, expected, training, rank):
+def test_killed_process_ends_the_others_and_run_resumes(settings, get_run, resume, expected, training, rank):
     job, run_id, ranks = training
     ranks[rank].kill()
     job.join(timeout=30)
@@ -129,14 +129,14 @@ def test_a_killed_process_ends_the_others_and_the_run_is_resumed(settings, get_r
     assert list(settings.runs.iterdir()) == []
 
 
-def test_the_processes_of_a_killed_job_end_too(training):
+def test_processes_of_killed_job_end(training):
     job, _, ranks = training
     job.kill()
     gone, alive = psutil.wait_procs(ranks, timeout=20)
     assert (len(gone), alive) == (2, [])
 
 
-def test_a_run_of_a_search_that_is_given_up_ends_in_all_its_processes(settings, make_run, get_run, sessions):
+def test_pruned_run_ends_in_all_processes(settings, make_run, get_run, sessions):
     run_id = make_run(**CONFIG | {"max_steps": 40, "evaluate_every": 4})
     better = {"status": RunStatus.FINISHED, "lam": 1.0, "zeta": 0.2, "seed": 0, "performance": 2.0}
     history = {"metrics": {}, "selection": {"history": [[step, 2.0] for step in range(4, 41, 4)]}}
@@ -160,7 +160,7 @@ def test_a_run_of_a_search_that_is_given_up_ends_in_all_its_processes(settings, 
     assert list(settings.runs.iterdir()) == []
 
 
-def test_what_a_process_refuses_is_the_sentence_of_the_run(settings, make_run, get_run):
+def test_error_in_a_process_becomes_error_of_run(settings, make_run, get_run):
     run_id = make_run(processes=2, label_names=["1", "2"])
     fine_tune(run_id, settings, "cpu")
     run = get_run(run_id)
@@ -168,7 +168,7 @@ def test_what_a_process_refuses_is_the_sentence_of_the_run(settings, make_run, g
     assert "has the label '0' in column 'label'; expected one of 1, 2." in run.error
 
 
-def test_memory_that_runs_out_in_a_process_halves_the_batch_of_all(settings, make_run, get_run, monkeypatch):
+def test_out_of_memory_in_a_process_halves_batch_of_all(settings, make_run, get_run, monkeypatch):
     monkeypatch.setattr(ddp_launch, "_run_rank", out_of_memory)
     run_id = make_run(processes=2)
     fine_tune(run_id, settings, "cpu")
@@ -183,7 +183,7 @@ def out_of_memory(rank, order, run_id, slot, settings, device, meeting, answer):
     answer.send((ddp_launch.End[end], Failure("lost its neighbor", cause, None)))
 
 
-def test_on_gpus_each_process_needs_one_of_its_own(monkeypatch):
+def test_each_process_needs_a_separate_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     assert ddp_launch.devices_of(config(processes=3), "cuda:2") == ["cuda:2", "cuda:3", "cuda:0"]
     with pytest.raises(InvalidError, match=r"^Expected at most 4 processes, as each needs a device.*got 5\."):

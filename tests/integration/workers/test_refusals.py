@@ -43,12 +43,12 @@ HUB = [
 
 
 @pytest.mark.parametrize(("name", "error", "sentence"), HUB, ids=[case[0] for case in HUB])
-def test_a_name_that_no_models_directory_and_no_hub_has(make_run, error_of, monkeypatch, name, error, sentence):
+def test_unknown_model_is_refused(make_run, error_of, monkeypatch, name, error, sentence):
     monkeypatch.setattr(models, "snapshot_download", raising(error))
     assert sentence.format(name) in error_of(make_run(model=name))
 
 
-def test_bundled_weights_that_are_not_the_published_ones_are_not_loaded(settings, tmp_path, monkeypatch):
+def test_altered_bundled_weights_are_not_loaded(settings, tmp_path, monkeypatch):
     assert models.find_source(BUNDLED_MODEL, settings).folder == bundled_folder()
     (tmp_path / "model.safetensors").write_bytes(b"altered")
     monkeypatch.setattr(models, "bundled_folder", lambda: tmp_path)
@@ -83,23 +83,23 @@ def enlarge_vocabulary(folder):
     path.write_text(path.read_text().replace('"vocab_size": 18', '"vocab_size": 19'))
 
 
-SPOILS = {
+DAMAGES = {
     "has no weights as safetensors": pickle_weights,
-    "The model 'spoilt' has no tokenizer: expected one of": drop_tokenizer,
-    "The model 'spoilt' has no tokenizer that can be loaded":
+    "The model 'broken' has no tokenizer: expected one of": drop_tokenizer,
+    "The model 'broken' has no tokenizer that can be loaded":
         lambda folder: (folder / "tokenizer_config.json").write_text("[]"),
-    "The tokenizer of 'spoilt' has no token to pad with": drop_padding,
+    "The tokenizer of 'broken' has no token to pad with": drop_padding,
     "cannot be loaded for classification: The checkpoint":
         lambda folder: (folder / "config.json").write_text('{"model_type": "strange"}'),
-    "The files of 'spoilt' lack 1 of its weights, such as bert.encoder.layer.1.output.dense.weight": drop_weights,
-    "The files of 'spoilt' lack 1 of its weights, such as bert.embeddings.word_embeddings.weight": enlarge_vocabulary,
+    "The files of 'broken' lack 1 of its weights, such as bert.encoder.layer.1.output.dense.weight": drop_weights,
+    "The files of 'broken' lack 1 of its weights, such as bert.embeddings.word_embeddings.weight": enlarge_vocabulary,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("sentence", "spoil"), SPOILS.items())
-def test_a_spoilt_model_is_refused_and_pickled_weights_are_never_loaded(make_run, error_of, copied, sentence, spoil):
-    spoil(copied("spoilt"))
-    assert sentence in error_of(make_run(model="spoilt"))
+@pytest.mark.parametrize(("sentence", "damage"), DAMAGES.items())
+def test_broken_model_is_refused_and_pickles_are_not_loaded(make_run, error_of, copied, sentence, damage):
+    damage(copied("broken"))
+    assert sentence in error_of(make_run(model="broken"))
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ NAN = {"none": NO_LOSS, "istar": NO_POINTS, "istar_unbiased": NO_POINTS, "cosreg
 
 
 @pytest.mark.parametrize(("regularizer", "sentence"), NAN.items())
-def test_a_loss_that_is_not_a_number(make_run, error_of, not_a_number, regularizer, sentence):
+def test_nan_loss_is_refused(make_run, error_of, not_a_number, regularizer, sentence):
     assert sentence in error_of(make_run(model=not_a_number, regularizer=regularizer, zeta=0))
 
 
@@ -129,17 +129,17 @@ ABSENT = [
 
 
 @pytest.mark.parametrize(("changes", "sentence"), ABSENT)
-def test_a_layer_a_column_or_a_label_that_is_not_there(make_run, error_of, changes, sentence):
+def test_missing_layer_column_or_label_is_refused(make_run, error_of, changes, sentence):
     assert sentence in error_of(make_run(**changes))
 
 
-def test_a_file_that_is_gone(settings, sessions, dataset_id, make_run, error_of):
+def test_missing_file_is_refused(settings, sessions, dataset_id, make_run, error_of):
     with sessions() as session:
         open_storage(settings).delete(session.get(Dataset, dataset_id).train_sha256)
     assert error_of(make_run()).endswith(" of 'tiny' is gone from the storage; upload it again.")
 
 
-def test_what_nobody_foresaw_is_a_line_in_the_row_and_a_traceback_in_its_log(make_run, error_of, get_run, monkeypatch):
+def test_unexpected_error_is_logged_with_traceback(make_run, error_of, get_run, monkeypatch):
     monkeypatch.setattr(trainer, "set_seed", raising(ArithmeticError("two\nlines")))
     run_id = make_run()
     assert error_of(run_id) == "ArithmeticError: two lines"
@@ -151,12 +151,12 @@ def test_what_nobody_foresaw_is_a_line_in_the_row_and_a_traceback_in_its_log(mak
 @pytest.mark.parametrize(
     "error", [MemoryError(), torch.OutOfMemoryError("CUDA"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 )
-def test_memory_that_was_not_enough(make_run, error_of, monkeypatch, error):
+def test_out_of_memory_is_reported(make_run, error_of, monkeypatch, error):
     monkeypatch.setattr(trainer, "set_seed", raising(error))
     assert "There was not enough memory. Take fewer rows" in error_of(make_run())
 
 
-def test_glue_is_away_lacks_a_column_or_calls_labels_by_their_names(
+def test_hub_dataset_may_be_away_lack_columns_or_name_its_labels(
     sessions, dataset_id, make_run, train, error_of, monkeypatch
 ):
     names = ["negative", "positive"]

@@ -16,7 +16,7 @@ from workers.training.job import fine_tune
 
 
 @pytest.mark.parametrize("step", [1, 4])
-def test_a_killed_run_ends_like_one_that_was_not(settings, kill, get_run, resume, uninterrupted, monkeypatch, step):
+def test_killed_run_ends_like_uninterrupted_run(settings, kill, get_run, resume, uninterrupted, monkeypatch, step):
     killed = kill(step)
     assert get_run(killed).status is RunStatus.RUNNING
     checkpoints = {path.name for path in (settings.runs / killed).glob("checkpoint-*")}
@@ -27,7 +27,7 @@ def test_a_killed_run_ends_like_one_that_was_not(settings, kill, get_run, resume
     assert outcome(resumed) == outcome(uninterrupted())
 
 
-# Five batches an epoch, which are three steps: two of two batches, one of one.
+# Five batches an epoch make three steps: two of two batches, one of one.
 ACCUMULATED = {"batch_size": 12, "accumulation": 2}
 OPTIONS = {
     "albert, refresh every few steps": {"model": "tiny-albert", "shrinkage_refresh": "steps", "shrinkage_every": 2,
@@ -45,20 +45,22 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", mark_long(OPTIONS, lambda name: "gpt2" in name))
-def test_a_run_killed_again_and_again_ends_like_one_that_was_not(often, make_run, resume, train, killed_after, name):
+def test_repeatedly_killed_run_ends_like_uninterrupted_run(
+    frequent_settings, make_run, resume, train, killed_after, name
+):
     changes = CONFIG | ACCUMULATED | OPTIONS[name]
     killed = make_run(**changes)
     start = 0
-    for step in (1, 3, 7):  # in the middle of an epoch, at its end, in the middle
+    for step in (1, 3, 7):  # mid-epoch, end of epoch, mid-epoch
         with killed_after(step) as trained:
-            fine_tune(killed, often, "cpu")
+            fine_tune(killed, frequent_settings, "cpu")
         assert trained == list(range(start + 1, step + 2))
         start = step
     assert outcome(resume(killed)) == outcome(train(**changes))
 
 
-def test_a_checkpoint_before_the_first_row_counts(settings, kill, get_run, killed_after):
-    killed = kill(2, CONFIG | {"max_steps": 400})  # a row every four steps
+def test_checkpoint_before_first_logged_row_is_used(settings, kill, get_run, killed_after):
+    killed = kill(2, CONFIG | {"max_steps": 400})  # logs every four steps
     assert [step.step for step in get_run(killed).steps] == [0]
 
     with killed_after(4) as trained:
@@ -67,11 +69,9 @@ def test_a_checkpoint_before_the_first_row_counts(settings, kill, get_run, kille
     assert [step.step for step in get_run(killed).steps] == [0, 4]
 
 
-def test_a_checkpoint_ahead_of_what_another_machine_logged_does_not_count(
-    kill, resume, uninterrupted, sessions, monkeypatch
-):
+def test_checkpoint_ahead_of_logged_steps_is_not_used(kill, resume, uninterrupted, sessions, monkeypatch):
     killed = kill(7)
-    with sessions.begin() as session:  # the other machine began afresh and got to step 3
+    with sessions.begin() as session:  # the other machine started again and got to step 3
         session.execute(delete(Step).where(Step.run_id == killed, Step.step > 3))
     trained = watch_steps(monkeypatch)
     resumed = resume(killed)
@@ -80,11 +80,9 @@ def test_a_checkpoint_ahead_of_what_another_machine_logged_does_not_count(
 
 
 @pytest.mark.both_databases
-def test_a_run_whose_process_is_killed_goes_on_by_itself(
-    settings, often, make_run, get_run, resume, uninterrupted, forked
-):
+def test_run_of_killed_process_resumes(settings, frequent_settings, make_run, get_run, resume, uninterrupted, forked):
     killed = make_run(**CONFIG)
-    process = forked.Process(target=fine_tune, args=(killed, often, "cpu"))
+    process = forked.Process(target=fine_tune, args=(killed, frequent_settings, "cpu"))
     process.start()
     while not list((settings.runs / killed).glob(f"checkpoint-*/{COMPLETE_MARKER}")):
         assert process.is_alive()
@@ -96,15 +94,15 @@ def test_a_run_whose_process_is_killed_goes_on_by_itself(
     assert outcome(resume(killed)) == outcome(uninterrupted())
 
 
-def test_a_checkpoint_says_that_the_run_got_somewhere(often, make_run, get_run, sessions):
+def test_checkpoint_resets_attempts(frequent_settings, make_run, get_run, sessions):
     run_id = make_run(**CONFIG | {"max_steps": 2})
     with sessions.begin() as session:
         session.get(Run, run_id).attempts = 3
-    fine_tune(run_id, often, "cpu")
+    fine_tune(run_id, frequent_settings, "cpu")
     assert get_run(run_id).attempts == 0
 
 
-def test_only_a_checkpoint_with_its_marker_counts_and_replaces_all_but_the_one_before(settings):
+def test_only_marked_checkpoints_count_and_last_two_are_kept(settings):
     folder = RunFolder(settings, "run")
     with folder.locked():
         assert folder.find_sound_checkpoint() == (None, [])
@@ -123,7 +121,7 @@ def test_only_a_checkpoint_with_its_marker_counts_and_replaces_all_but_the_one_b
     assert not folder.path.exists()
 
 
-def test_folders_that_a_kill_left_behind_are_swept_away(settings, sessions, make_run):
+def test_folders_left_by_a_kill_are_removed(settings, sessions, make_run):
     unfinished, cancelled, held = make_run(), make_run(), make_run()
     with sessions.begin() as session:
         for run_id in (cancelled, held):
@@ -135,23 +133,23 @@ def test_folders_that_a_kill_left_behind_are_swept_away(settings, sessions, make
     assert {path.name for path in settings.runs.iterdir()} == {unfinished, held}
 
 
-def test_a_folder_that_is_removed_before_its_lock_is_had_is_made_again(settings, monkeypatch):
+def test_folder_removed_before_locking_is_created_again(settings, monkeypatch):
     folder, flock, removed = RunFolder(settings, "run"), fcntl.flock, []
 
-    def removing(handle, how):
+    def lock_and_remove(handle, how):
         flock(handle, how)
         if not removed:
             removed.append(folder.path.stat().st_ino)
             folder.remove()
 
-    monkeypatch.setattr("workers.training.folder.fcntl.flock", removing)
+    monkeypatch.setattr("workers.training.folder.fcntl.flock", lock_and_remove)
     with folder.locked():
         assert removed
         assert folder.path.is_dir()
         (folder.path / "log.txt").touch()
 
 
-def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(settings, sessions):
+def test_concurrent_sweeps_do_not_disturb_each_other(settings, sessions):
     for number in range(200):
         (settings.runs / f"left-{number}").mkdir()
     with ThreadPoolExecutor(4) as workers:
@@ -161,12 +159,12 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
 
 
 @pytest.mark.parametrize("state", [RunStatus.PAUSED, RunStatus.CANCELLED])
-def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
-    settings, often, make_run, get_run, resume, uninterrupted, sessions, monkeypatch, state
+def test_stopped_run_resumes_from_last_checkpoint(
+    settings, frequent_settings, make_run, get_run, resume, uninterrupted, sessions, monkeypatch, state
 ):
     stopped = make_run(**CONFIG)
     stop_after(monkeypatch, sessions, stopped, 4, state)
-    fine_tune(stopped, often, "cpu")
+    fine_tune(stopped, frequent_settings, "cpu")
     monkeypatch.undo()
     assert get_run(stopped).status is state
     assert {path.name for path in (settings.runs / stopped).glob("checkpoint-*")} == {"checkpoint-3", "checkpoint-4"}
@@ -174,7 +172,7 @@ def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
 
     trained = watch_steps(monkeypatch)
     resume(stopped)
-    assert trained == [], "nobody has said that it is to go on"
+    assert trained == [], "the run is still stopped"
     queue_again(sessions, stopped)
     with sessions.begin() as session:
         run = session.get_one(Run, stopped)
@@ -183,14 +181,12 @@ def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     assert trained == list(range(5, 11))
     assert run.finished_at - run.started_at > timedelta(hours=1)
     assert 3600 < run.rested_seconds < 3600 + 600
-    assert 0 < run.seconds < 600, "of work"
+    assert 0 < run.seconds < 600, "working time only"
     assert outcome(run) == outcome(uninterrupted())
     assert not (settings.runs / stopped).exists()
 
 
-def test_a_stopped_run_without_a_checkpoint_begins_anew(
-    settings, make_run, resume, uninterrupted, sessions, monkeypatch
-):
+def test_stopped_run_without_checkpoint_starts_again(settings, make_run, resume, uninterrupted, sessions, monkeypatch):
     stopped = make_run(**CONFIG)
     stop_after(monkeypatch, sessions, stopped, 4, RunStatus.PAUSED)
     resume(stopped)
@@ -200,7 +196,7 @@ def test_a_stopped_run_without_a_checkpoint_begins_anew(
     assert outcome(resume(stopped)) == outcome(uninterrupted())
 
 
-def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settings, sessions, make_run, monkeypatch):
+def test_checkpoints_of_recently_stopped_runs_are_kept(settings, sessions, make_run, monkeypatch):
     monkeypatch.setattr("workers.training.folder.MAX_UNUSED_FOLDERS", 2)
     now = utcnow()
     hours = {"newest": 1, "newer": 2, "one too many": 3, "old": 24 * 4}

@@ -18,16 +18,16 @@ def add_test(sessions, dataset_id, store):
     return add_test
 
 
-def scores(sessions):
+def read_scores(sessions):
     with sessions() as session:
         return {score.run_id: score for score in session.scalars(select(SealedScore))}
 
 
-def test_a_run_scores_the_test_rows_and_tells_nobody(settings, sessions, add_test, make_run, get_run, train, caplog):
+def test_run_scores_test_rows_without_revealing_scores(settings, sessions, add_test, make_run, get_run, train, caplog):
     caplog.set_level("DEBUG")
     add_test(make_table(30, 3))
     run = train()
-    sealed = scores(sessions)[run.id]
+    sealed = read_scores(sessions)[run.id]
     assert sealed.n == 30
     assert sealed.metrics.keys() == run.results.metrics.keys()
     assert 0 <= sealed.metrics["accuracy"] <= 1
@@ -44,7 +44,7 @@ def test_a_run_scores_the_test_rows_and_tells_nobody(settings, sessions, add_tes
     plain = get_run(validation_only)
     assert plain.results == run.results
     assert [(row.task_loss, row.penalty) for row in plain.steps] == [(row.task_loss, row.penalty) for row in run.steps]
-    assert validation_only not in scores(sessions)
+    assert validation_only not in read_scores(sessions)
     public = " ".join(str(getattr(run, column.key)) for column in Run.__table__.columns)
     public += " ".join(str(step.layers) for step in run.steps) + caplog.text
     for value in sealed.metrics.values():
@@ -52,7 +52,7 @@ def test_a_run_scores_the_test_rows_and_tells_nobody(settings, sessions, add_tes
             assert repr(value) not in public
 
 
-def test_a_score_is_written_with_results_or_not_at_all(settings, sessions, add_test, make_run, get_run, monkeypatch):
+def test_score_is_written_with_results_or_not_at_all(settings, sessions, add_test, make_run, get_run, monkeypatch):
     def write(self, session, run_id):
         raise RuntimeError("away")
 
@@ -61,15 +61,13 @@ def test_a_score_is_written_with_results_or_not_at_all(settings, sessions, add_t
     run_id = make_run()
     fine_tune(run_id, settings, "cpu")
     assert (get_run(run_id).status, get_run(run_id).results) == (RunStatus.FAILED, None)
-    assert scores(sessions) == {}
+    assert read_scores(sessions) == {}
 
 
 @pytest.mark.parametrize(
     ("labels", "sentence"), [((-1, -1), "no labels"), ((1, 7), "test.tsv: Row 2 has the label '7'")]
 )
-def test_rows_that_cannot_be_scored_fail_a_run_before_it_trains(
-    settings, add_test, make_run, get_run, labels, sentence
-):
+def test_unscorable_rows_fail_run_before_training(settings, add_test, make_run, get_run, labels, sentence):
     add_test("sentence\tlabel\nthe film is good\t{}\nthe plot is dull\t{}\n".format(*labels).encode())
     run_id = make_run()
     fine_tune(run_id, settings, "cpu")
@@ -79,7 +77,7 @@ def test_rows_that_cannot_be_scored_fail_a_run_before_it_trains(
     assert run.steps == []
 
 
-def test_rows_have_a_name_of_their_own():
+def test_rows_hash_ignores_order_and_column_names():
     columns = {"a": ["x", "y"], "b": ["p", "q"], "label": ["1", "0"]}
     name = rows_sha256(columns, ["a", "b"], "label")
     turned = {"other": ["y", "x"], "b": ["q", "p"], "score": [0, 1.0]}

@@ -27,7 +27,7 @@ def stored(sessions):
 
 @pytest.fixture
 def finished(train, stored):
-    """Do a run; its row and its stored predictions."""
+    """Train a run; return its row and its stored predictions."""
 
     def finished(**changes):
         run = train(**changes)
@@ -42,10 +42,10 @@ def texts(n, words=8):
 
 
 @pytest.mark.parametrize("rows", [None, 17])
-def test_metrics_of_classes_and_of_the_best_constant_are_those_of_the_stored_rows(finished, rows):
+def test_class_metrics_and_best_constant_match_stored_rows(finished, rows):
     run, predictions = finished(metric="f1", validation_rows=rows, **STEPS)
     assert len(predictions) == run.results.n_validation == (rows or 40)
-    # Whatever subset was drawn, rows are told by their place in the file.
+    # Rows have their positions in the file, whichever subset was drawn.
     labels = [int(line.rpartition(b"\t")[2]) for line in make_table(40, 2).splitlines()[1:]]
     assert predictions.reference.tolist() == [labels[row] for row in predictions.rows]
     assert run.results.metrics == pytest.approx(
@@ -66,15 +66,15 @@ def test_metrics_of_classes_and_of_the_best_constant_are_those_of_the_stored_row
     assert run.results.trivial.predictor.startswith("always “1”, ")
 
 
-def test_correlations_are_those_of_the_stored_rows(finished, use_rows):
+def test_correlations_match_stored_rows(finished, use_rows):
     draw = random.Random(1)
     scores = [round(draw.uniform(0, 5), 1) for _ in range(60)]
     rows = use_rows(pa.table({"sentence": texts(60), "label": scores}))
     run, predictions = finished(task="regression", metric="spearman", label_names=[], **STEPS)
     assert predictions.rows.tolist() == list(range(20))
     assert predictions.reference == pytest.approx([row["label"] for row in rows])
-    of_rows = {"pearson": pearsonr, "spearman": spearmanr}
-    expected = {name: fn(predictions.reference, predictions.predicted).statistic for name, fn in of_rows.items()}
+    correlations = {"pearson": pearsonr, "spearman": spearmanr}
+    expected = {name: fn(predictions.reference, predictions.predicted).statistic for name, fn in correlations.items()}
     assert run.results.metrics == pytest.approx(expected, rel=1e-12)
     match = re.fullmatch("always (.*), the mean of the training rows", run.results.trivial.predictor)
     assert float(match[1]) == pytest.approx(sum(scores[:-20]) / 40, abs=1e-3)
@@ -82,7 +82,7 @@ def test_correlations_are_those_of_the_stored_rows(finished, use_rows):
     assert "correlates with nothing" in run.results.trivial.reasons["spearman"]
 
 
-def test_scores_of_answers_are_those_of_the_stored_rows_in_windows_too(finished, use_rows):
+def test_span_scores_match_stored_rows_also_in_windows(finished, use_rows):
     contexts, questions = texts(60, words=40), texts(60)
     answers = [{"text": [" ".join(text.split()[9:11])], "answer_start": [len(" ".join(text.split()[:9])) + 1]}
                for text in contexts]  # fmt: skip
@@ -94,39 +94,39 @@ def test_scores_of_answers_are_those_of_the_stored_rows_in_windows_too(finished,
     assert run.results.n_windows > run.results.n_questions == len(predictions) == 9
     references = [json.loads(rows[row]["answers"])["text"] for row in predictions.rows]
     for stored, score in ((predictions.exact_match, exact_match), (predictions.f1, word_f1)):
-        again = [score(*pair) for pair in zip(predictions.predicted, references, strict=True)]
-        assert stored.tolist() == again
+        expected = [score(*pair) for pair in zip(predictions.predicted, references, strict=True)]
+        assert stored.tolist() == expected
     assert run.results.metrics == pytest.approx(
         {"exact_match": predictions.exact_match.mean(), "word_f1": predictions.f1.mean()}
     )
     assert all(text in rows[row]["context"] for text, row in zip(predictions.predicted, predictions.rows, strict=True))
-    # An empty answer is right where articles are all of the reference.
+    # An empty answer is right if the reference holds only articles.
     empty = sum(exact_match("", texts_) for texts_ in references) / 9
     assert run.results.trivial.metrics == pytest.approx({"exact_match": empty, "word_f1": empty})
 
 
-def test_a_training_that_diverges_is_told(finished):
-    """A learning rate of 1 with a lambda of a million: it ends as any other, where depends on the processor."""
+def test_diverged_training_is_noted(finished):
+    """A learning rate of 1 and a lambda of a million. The final loss depends on the CPU."""
     run, _ = finished(learning_rate=1, lam=1e6, epochs=3)
     assert run.results.divergence.loss > 2 * run.results.divergence.start
     assert divergence_note(run).startswith("Training diverged: its task loss ended at ")
     assert divergence_note(run) in run.notes
 
 
-def test_a_training_that_moves_no_weight_learned_nothing(finished):
+def test_training_that_moves_no_weight_learned_nothing(finished):
     run, predictions = finished(learning_rate=1e-9, lam=0, epochs=1)
     assert predictions.constant is not None
     assert no_learning_note(run) == f"Every validation row was predicted as “{predictions.constant}”."
 
 
-def test_a_training_that_learns_is_left_in_peace(finished):
+def test_learning_run_is_not_called_collapsed(finished):
     run, predictions = finished(lam=0, epochs=12, learning_rate=1e-2)
     assert run.performance > 0.9
     assert (divergence_note(run), no_learning_note(run), run.notes) == (None, None, [])
     assert (run.results.divergence, run.results.constant_prediction, predictions.constant) == (None, None, None)
 
 
-def test_a_run_that_was_killed_stores_what_one_that_was_not_does(finished, kill, resume, stored):
+def test_killed_run_stores_the_same_predictions(finished, kill, resume, stored):
     options = {"epochs": None, "max_steps": 4, "lam": 0}
     _, uninterrupted = finished(**options)
     assert stored(resume(kill(2, options)).id).pack() == uninterrupted.pack()

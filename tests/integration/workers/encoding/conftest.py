@@ -55,11 +55,11 @@ def error_of(settings, get_encoding, layers_of):
 
 
 @pytest.fixture
-def saved(copied):
-    def saved(name, model):
+def save_model(copied):
+    def save_model(name, model):
         folder = copied(name)
         (folder / "model.safetensors").unlink()
         model.save_pretrained(folder)
         return folder
 
-    return saved
+    return save_model

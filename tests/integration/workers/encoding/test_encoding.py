@@ -21,7 +21,7 @@ from app.db.models import (
 from app.storage import open_storage
 from app.storage.storage import FolderStorage
 from isoscope.core.errors import UnavailableError
-from tests.encodings import FULL, TEXTS, assert_vectors, one_at_a_time, read
+from tests.encodings import FULL, TEXTS, assert_vectors, encode_individually, read
 from tests.waiting import wait_for
 from workers import files, models
 from workers.embeddings import encoder, encoding
@@ -30,10 +30,12 @@ from workers.embeddings.measure import inspect_embedding, measure_embedding
 
 
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-distilbert", "tiny-gpt2"])
-def test_every_vector_is_that_of_its_text_alone(settings, sessions, models_dir, make_encoding, layers_of, model):
+def test_vector_does_not_depend_on_other_texts_in_batch(
+    settings, sessions, models_dir, make_encoding, layers_of, model
+):
     encoding_id = make_encoding(model=model, batch_size=2)
     jobs = encode_texts(encoding_id, settings, "cpu")
-    expected = one_at_a_time(models_dir / model, [(TEXTS[i],) for i in FULL])
+    expected = encode_individually(models_dir / model, [(TEXTS[i],) for i in FULL])
     layers = assert_vectors(settings, layers_of(encoding_id), expected)
     assert set(layers) == set(expected) == {(layer, pooling) for layer in (0, 1, 2) for pooling in Pooling}
     assert set(jobs) == {Job(job_kinds.INSPECT, layer_embedding.id) for layer_embedding in layers.values()}
@@ -48,24 +50,24 @@ def test_every_vector_is_that_of_its_text_alone(settings, sessions, models_dir, 
         assert set(session.scalars(select(StoredFile.sha256))) == {path.name for path in settings.files.iterdir()}
 
 
-def test_pairs_and_long_texts_are_read_as_the_model_reads_them(settings, models_dir, make_encoding, layers_of):
+def test_pairs_and_long_texts_are_truncated_like_the_model(settings, models_dir, make_encoding, layers_of):
     texts = [("the film", "a good plot " * 9), ("very dull " * 30, "so bad"), ("good", "bad")]
     content = "a\tb\n" + "".join(f"{a}\t{b}\n" for a, b in texts)
     encoding_id = make_encoding(content, text_columns=["a", "b"], max_length=20, layers=[2])
     encode_texts(encoding_id, settings, "cpu")
-    expected = one_at_a_time(models_dir / "tiny-bert", texts, max_length=20)
+    expected = encode_individually(models_dir / "tiny-bert", texts, max_length=20)
     assert len(assert_vectors(settings, layers_of(encoding_id), expected)) == 3
 
 
 @pytest.mark.parametrize("source", ["tiny-bert", "tiny-gpt2"])
-def test_a_tokenizer_that_pads_on_the_left_makes_no_difference(settings, copied, make_encoding, layers_of, source):
+def test_left_padding_gives_the_same_vectors(settings, copied, make_encoding, layers_of, source):
     folder = copied("left", source)
     provenance = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps(provenance | {"padding_side": "left"}))
     assert AutoTokenizer.from_pretrained(folder).padding_side == "left"
     encoding_id = make_encoding(model="left")
     encode_texts(encoding_id, settings, "cpu")
-    expected = one_at_a_time(folder, [(TEXTS[i],) for i in FULL])
+    expected = encode_individually(folder, [(TEXTS[i],) for i in FULL])
     assert_vectors(settings, layers_of(encoding_id), expected)
 
 
@@ -96,7 +98,7 @@ def test_layers_are_measured_with_names_and_labels(settings, sessions, make_enco
         assert (silhouette.n, silhouette.value is not None) == (5, True)
 
 
-def test_an_encoding_that_is_final_or_gone_is_left_alone(settings, sessions, make_encoding, get_encoding, layers_of):
+def test_final_or_deleted_encoding_is_left_alone(settings, sessions, make_encoding, get_encoding, layers_of):
     encoding_id = make_encoding()
     with sessions.begin() as session:
         session.get(Encoding, encoding_id).status = EncodingStatus.CANCELLED
@@ -106,8 +108,8 @@ def test_an_encoding_that_is_final_or_gone_is_left_alone(settings, sessions, mak
 
 
 @pytest.fixture
-def slowly(monkeypatch):
-    """Have every batch wait until it is let go."""
+def batch_gate(monkeypatch):
+    """Make every batch wait for a semaphore."""
     go = threading.Semaphore(1)
     real = models.pool
 
@@ -120,14 +122,14 @@ def slowly(monkeypatch):
     return go
 
 
-@pytest.mark.parametrize("stop", ["cancel", "delete", "begin again"])
-def test_an_encoding_that_is_no_longer_wanted_stops_and_leaves_no_file(
-    settings, sessions, make_encoding, get_encoding, layers_of, slowly, stop, monkeypatch
+@pytest.mark.parametrize("stop", ["cancel", "delete", "restart"])
+def test_cancelled_or_replaced_encoding_stops_and_leaves_no_file(
+    settings, sessions, make_encoding, get_encoding, layers_of, batch_gate, stop, monkeypatch
 ):
     monkeypatch.setattr("workers.job_rows.SECONDS_BETWEEN_WRITES", 0)
     encoding_id = make_encoding(batch_size=1)
     before = set(settings.files.iterdir())
-    slowly.acquire()
+    batch_gate.acquire()
     worker = threading.Thread(target=encode_texts, args=(encoding_id, settings, "cpu"), daemon=True)
     worker.start()
     wait_for(lambda: get_encoding(encoding_id).environment is not None)
@@ -139,16 +141,18 @@ def test_an_encoding_that_is_no_longer_wanted_stops_and_leaves_no_file(
             session.execute(update(Encoding).where(mine).values(status=EncodingStatus.CANCELLED))
         else:
             session.execute(update(Encoding).where(mine).values(status=EncodingStatus.QUEUED, started_at=None))
-    slowly.release()
+    batch_gate.release()
     worker.join(timeout=30)
     assert not worker.is_alive()
     assert layers_of(encoding_id) == {}
     assert set(settings.files.iterdir()) == before
-    states = {"cancel": EncodingStatus.CANCELLED, "delete": None, "begin again": EncodingStatus.QUEUED}
+    states = {"cancel": EncodingStatus.CANCELLED, "delete": None, "restart": EncodingStatus.QUEUED}
     assert getattr(get_encoding(encoding_id), "status", None) is states[stop]
 
 
-def test_cancelled_at_last_nothing_is_left(settings, sessions, make_encoding, get_encoding, layers_of, monkeypatch):
+def test_encoding_cancelled_at_the_end_leaves_nothing(
+    settings, sessions, make_encoding, get_encoding, layers_of, monkeypatch
+):
     encoding_id = make_encoding()
     before = set(settings.files.iterdir())
     calls = []
@@ -169,17 +173,17 @@ def test_cancelled_at_last_nothing_is_left(settings, sessions, make_encoding, ge
         assert session.scalar(select(func.count()).select_from(EmbeddingFile)) == 0
 
 
-def test_a_storage_away_for_a_moment_costs_no_encoding(settings, make_encoding, get_encoding, layers_of, monkeypatch):
+def test_short_storage_outage_does_not_fail_encoding(settings, make_encoding, get_encoding, layers_of, monkeypatch):
     monkeypatch.setattr(files, "RETRY_PAUSES_SECONDS", (0,))
     write, written = FolderStorage.write, []
 
-    def away_at_the_fourth(self, *arguments):
+    def fail_at_fourth_write(self, *arguments):
         written.append(arguments)
         if len(written) == 4:
             raise UnavailableError("The storage of files cannot be reached at the moment.")
         return write(self, *arguments)
 
-    monkeypatch.setattr(FolderStorage, "write", away_at_the_fourth)
+    monkeypatch.setattr(FolderStorage, "write", fail_at_fourth_write)
     encode_texts(encoding_id := make_encoding(), settings, "cpu")
     assert get_encoding(encoding_id).status is EncodingStatus.FINISHED
     assert len(layers_of(encoding_id)) == 9
