@@ -22,11 +22,11 @@ def sent(monkeypatch):
     messages = []
     monkeypatch.setattr(notices, "send", lambda _, message: messages.append(message))
 
-    class AtOnce:
+    class ImmediateThread:
         def __init__(self, target, args, **_):
             self.start = lambda: target(*args)
 
-    monkeypatch.setattr(notices, "Thread", AtOnce)
+    monkeypatch.setattr(notices, "Thread", ImmediateThread)
     return messages
 
 
@@ -34,7 +34,7 @@ URL = SecretStr("https://chat.example/hook")
 
 
 @pytest.mark.both_databases
-def test_an_end_is_told_once_and_again_after_a_retry(context, sent):
+def test_experiment_end_is_announced_once_and_again_after_retry(context, sent):
     failed = run_row(status=RunStatus.FAILED, error="x")
     sweep = add_experiment(context, failed, run_row(seed=1), name="sweep")
     announce_ended_experiments(context.sessions, URL)
@@ -54,7 +54,7 @@ def test_an_end_is_told_once_and_again_after_a_retry(context, sent):
     assert sent[1]["experiment"]["status"] == "finished"
 
 
-def test_nothing_is_told_too_early_or_of_elsewhere_and_a_retry_keeps_the_message(context, sent, monkeypatch):
+def test_only_ended_local_experiments_are_announced(context, sent, monkeypatch):
     add_experiment(context, run_row(status=RunStatus.QUEUED), run_row(seed=1), name="at work")
     add_experiment(context, run_row(), name="imported", origin="imported")
     announce_ended_experiments(context.sessions, URL)
@@ -66,12 +66,12 @@ def test_nothing_is_told_too_early_or_of_elsewhere_and_a_retry_keeps_the_message
     failed = run_row(status=RunStatus.FAILED, error="x")
     sweep = add_experiment(context, failed, name="sweep")
 
-    def retried_before_the_mark():
+    def retry_before_mark():
         retry_run(context, failed.id)
         return utcnow()
 
     with monkeypatch.context() as patch:
-        patch.setattr(notices, "utcnow", retried_before_the_mark)
+        patch.setattr(notices, "utcnow", retry_before_mark)
         announce_ended_experiments(context.sessions, URL)
     assert sent == []
     with context.sessions.begin() as session:
@@ -80,15 +80,15 @@ def test_nothing_is_told_too_early_or_of_elsewhere_and_a_retry_keeps_the_message
     assert [message["experiment"]["status"] for message in sent] == ["finished"]
 
 
-def test_a_message_arrives_and_no_log_of_whatever_library_tells_the_address(server, caplog):
+def test_webhook_gets_message_and_logs_hide_its_url(server, caplog):
     caplog.set_level(logging.DEBUG)
     send(hook(server), {"text": "hello"})
     assert [body for _, body, _ in server.requests] == [{"text": "hello"}]
     assert not [record for record in caplog.records if "/hook" in record.getMessage()]
 
 
-def test_a_redirect_is_not_followed_and_no_failure_tells_the_secret(server, caplog):
-    server.headers["Location"] = f"{server.url}/elsewhere"
+def test_redirect_is_not_followed_and_failure_hides_secret(server, caplog):
+    server.headers["Location"] = f"{server.url}/other"
     server.answer = lambda *_: (302, {})
     with caplog.at_level(logging.WARNING):
         send(hook(server), {"text": "hello"})
@@ -98,7 +98,7 @@ def test_a_redirect_is_not_followed_and_no_failure_tells_the_secret(server, capl
     assert [record.getMessage() for record in caplog.records if record.name == "workers.notices"] == expected
 
 
-def test_an_address_that_is_none_of_the_web_is_refused_at_start_without_being_shown(tmp_path):
+def test_invalid_webhook_url_is_refused_without_being_shown(tmp_path):
     for url in ["ftp://host/x", "host/x", "https:///x", "file:///etc/passwd"]:
         with pytest.raises(ValidationError) as refused:
             Settings(data_dir=tmp_path, webhook_url=url)

@@ -1,4 +1,4 @@
-"""The API as its own description has it, under requests that a generator makes of that description."""
+"""Requests generated from the OpenAPI document get the documented answers."""
 
 import subprocess
 import sys
@@ -12,26 +12,26 @@ from tests.serving import served
 from tests.uploads.good import GOOD
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
-OF_A_SCRIPT = {
+SCRIPT_RUN = {
     "experiment": "mine", "dataset": "words", "model": "mine", "task": "classification", "metric": "accuracy",
     "seed": 0,
 }  # fmt: skip
-# A part of a form is bytes, whatever type they were meant to be of; an import looks at them later.
+# Form parts are bytes of any type; an import checks them later.
 ANY_FILE = """
 [[operations]]
 include-name = "POST /api/experiments/import"
 [operations.checks.negative_data_rejection]
 enabled = false
 """
-# A file of random bytes is rightly refused, and no schema can say which bytes are a good one. Where a path has several
-# routes, Starlette's Allow names the methods of the first.
-LEFT_OUT = "positive_data_acceptance,allow_header_conformance"
+# Random bytes are rightly refused: no schema describes valid files. If a path has several routes, Starlette's Allow
+# lists the methods of the first.
+EXCLUDED_CHECKS = "positive_data_acceptance,allow_header_conformance"
 EXAMPLES = 2
 
 
 @pytest.fixture
 def ids(client, context, work):
-    """What the paths may name: measured and unmeasured embeddings, texts, data sets, experiments and runs."""
+    """Ids for the paths: measured and unmeasured embeddings, texts, data sets, experiments and runs."""
     uploaded = [
         client.post(f"/api/embeddings{query}", files={"file": ("x.npy", GOOD["x.npy"])}).json()["id"]
         for query in ["?commit=auto"] * 2 + [""] * 4
@@ -43,19 +43,19 @@ def ids(client, context, work):
     sweep = {"model": "all-MiniLM-L6-v2", "dataset_id": datasets[0], "text_columns": ["sentence"]}
     sweep |= {"label_column": "label", "lambdas": [1]}
     experiments = [client.post("/api/experiments", json=sweep).json()]
-    tried = [
+    trial_ids = [
         client.post(f"/api/embeddings/{embedding_id}/postprocessings", json={"method": "centring"}).json()["id"]
         for embedding_id in embeddings[:2]
     ]
-    judged = [
+    task_ids = [
         client.post(f"/api/embeddings/{row}/tasks", data={"kind": "compression"}).json()["id"] for row in uploaded[:2]
     ]
     texts = [client.post("/api/encodings", files={"file": ("t.tsv", ROWS)}).json()["id"] for _ in range(6)]
     work()
     experiments += [client.post("/api/experiments", json=sweep).json() for _ in range(2)]  # their runs wait
-    logged = client.post("/api/runs", json=OF_A_SCRIPT).json()
+    logged = client.post("/api/runs", json=SCRIPT_RUN).json()
     return {
-        "embedding_id": embeddings, "encoding_id": texts, "postprocessing_id": tried, "task_id": judged,
+        "embedding_id": embeddings, "encoding_id": texts, "postprocessing_id": trial_ids, "task_id": task_ids,
         "dataset_id": datasets,
         "experiment_id": [*(experiment["id"] for experiment in experiments), logged["experiment_id"]],
         "run_id": [*(run["id"] for experiment in experiments for run in experiment["runs"]), logged["id"]],
@@ -71,24 +71,24 @@ def dictionaries(ids):
         yield f'"{parameter}" = {{ dictionary = "{name}", probability = 0.8 }}\n'
 
 
-def test_no_two_records_of_the_api_share_a_name(settings):
-    """FastAPI would call both by the paths of their modules, and so would every client that is generated."""
+def test_api_records_have_unique_names(settings):
+    """FastAPI names duplicates by their module paths, and so do generated clients."""
     names = create_app(settings).openapi()["components"]["schemas"]
     assert [name for name in names if name.startswith(("app__", "isoscope__", "isotropy__"))] == []
 
 
-# The stricter of the two: it refuses characters, numbers and casts that SQLite takes.
+# PostgreSQL is stricter: it refuses characters, numbers and casts that SQLite accepts.
 @pytest.mark.parametrize("database", ["postgresql" if is_here() else "sqlite"], indirect=True)
-# Coverage tries each limit of the schema in turn: 7,000 requests.
+# Coverage tries each limit of the schema: 7,000 requests.
 @pytest.mark.long
 @pytest.mark.parametrize("phases", ["fuzzing,stateful", "coverage"])
-def test_whatever_is_asked_is_answered_as_documented_and_never_by_a_failure(settings, ids, tmp_path, phases):
+def test_answers_match_openapi_document(settings, ids, tmp_path, phases):
     config = tmp_path / "schemathesis.toml"
     config.write_text("".join(dictionaries(ids)) + ANY_FILE, encoding="utf-8")
     with served(settings) as address:
         command = [
             *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
-            *("run", f"{address}/api/openapi.json", "--exclude-checks", LEFT_OUT),
+            *("run", f"{address}/api/openapi.json", "--exclude-checks", EXCLUDED_CHECKS),
             *("--phases", phases, "--max-examples", str(EXAMPLES)),
             *("--seed", "1", "--generation-database", "none"),
         ]

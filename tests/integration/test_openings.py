@@ -17,7 +17,7 @@ def open_by(client, experiment_id, choose, **details):
     return client.post(address(experiment_id), json={"choose": choose, **details})
 
 
-def test_scores_and_predictions_are_sealed_until_a_choice_is_frozen(client, context):
+def test_scores_and_predictions_stay_sealed_until_choice(client, context):
     experiment_id = add_sealed(context)
     sealed = client.get(address(experiment_id)).json()
     assert (sealed["state"], sealed["n"], sealed["scored_runs"], sealed["opened_on_rows"]) == ("sealed", 500, 6, 0)
@@ -38,7 +38,7 @@ def test_scores_and_predictions_are_sealed_until_a_choice_is_frozen(client, cont
         refused = client.get(path, params=query)
         assert (refused.status_code, refused.json()["field"]) == (409, "split")
         assert "sealed" in refused.json()["detail"]
-    assert client.get(path).status_code == 404, "of validation rows none are stored here"
+    assert client.get(path).status_code == 404, "no validation predictions are stored"
     open_by(client, experiment_id, "lambda = 1")
     rows = client.get(path, params={"split": "test"}).json()
     expected = [(0, True), (1, True), (2, True), (3, False)]
@@ -46,7 +46,7 @@ def test_scores_and_predictions_are_sealed_until_a_choice_is_frozen(client, cont
     assert client.get(path, params={"split": "test", "format": "csv"}).text.startswith("row,reference,predicted")
 
 
-def test_the_chosen_setting_comes_with_its_interval_difference_or_reason(client, context):
+def test_chosen_setting_has_interval_difference_or_reason(client, context):
     scores = [0.80, 0.82, 0.81, 0.85, 0.86, 0.87]
     experiment_id = add_sealed(context, scores=scores)
     chosen = open_by(client, experiment_id, "λ = 1").json()["chosen"]
@@ -75,7 +75,7 @@ def test_the_chosen_setting_comes_with_its_interval_difference_or_reason(client,
     assert "No test row has the label" in client.get(f"/experiments/{experiment_id}?tab=result").text
 
 
-def test_a_run_is_chosen_in_several_ways_and_a_choice_changed_afterwards_is_marked(client, context):
+def test_choice_can_be_run_or_setting_and_changes_are_marked(client, context):
     experiment_id = add_sealed(context)
     first = open_by(client, experiment_id, "lambda = 0").json()["chosen"]
     again = open_by(client, experiment_id, "lambda = 0")
@@ -102,7 +102,7 @@ def test_a_run_is_chosen_in_several_ways_and_a_choice_changed_afterwards_is_mark
 
 
 @pytest.mark.both_databases
-def test_openings_on_the_same_rows_are_counted_in_any_experiment_and_outlive_it(client, context):
+def test_openings_on_same_rows_are_counted_across_experiments(client, context):
     first, second, third = add_sealed(context), add_sealed(context), add_sealed(context, rows="b" * 64)
     open_by(client, first, "lambda = 1")
     open_by(client, first, "lambda = 0")
@@ -114,7 +114,7 @@ def test_openings_on_the_same_rows_are_counted_in_any_experiment_and_outlive_it(
     assert open_by(client, third, "lambda = 1").json()["openings"][0]["opened_before"] == 0
 
 
-def test_what_cannot_be_opened_says_why(client, context):
+def test_refused_opening_says_why(client, context):
     plain = add_experiment(context, run_row(0.0), run_row(1.0))
     assert client.get(address(plain)).json()["state"] == "none"
     assert "no test split" in open_by(client, plain, "lambda = 1").json()["detail"]
@@ -133,7 +133,7 @@ def test_what_cannot_be_opened_says_why(client, context):
     assert open_by(client, add_sealed(context), "").json()["field"] == "choose"
 
 
-def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context):
+def test_page_confirms_opening_and_works_as_plain_form(client, context):
     experiment_id = add_sealed(context)
     page = client.get(f"/experiments/{experiment_id}?tab=result").text
     assert "6 runs are scored on 500 test rows" in page
@@ -158,7 +158,7 @@ TABLE = "sentence\tlabel\tpart\n" + "".join(
 )
 
 
-def test_rows_are_uploaded_with_a_test_split_in_each_way(typed, tmp_path, isoscope):
+def test_upload_takes_test_split_from_file_column_or_fraction(typed, tmp_path, isoscope):
     rows = tmp_path / "rows.tsv"
     rows.write_text(TABLE)
     code, out, err = typed("upload-dataset", rows, rows, "--test", rows, "--name", "Three files")
@@ -178,9 +178,9 @@ def test_rows_are_uploaded_with_a_test_split_in_each_way(typed, tmp_path, isosco
     assert (code, "No validation file" in err) == (1, True)
 
 
-def test_a_choice_is_frozen_by_command(typed, context, isoscope):
+def test_choice_is_frozen_by_command(typed, context, isoscope):
     experiment_id = add_sealed(context, name="Sealed", scores=[0.80, 0.82, 0.81, 0.85, 0.86, 0.87])
-    # Not after a digit: a time of day may end so.
+    # Not after a digit: timestamps may end like this.
     assert re.search(r"(?<!\d)0\.8[257]", typed("runs", "--json")[1]) is None
     add_predictions(context, experiment_id)
     run = run_ids(context, experiment_id)[0]

@@ -17,7 +17,7 @@ OTHER_UID = 65534
 ASK = f"""
 import os, sys, httpx2
 client = httpx2.Client(base_url=sys.argv[1], headers=dict(zip(sys.argv[3::2], sys.argv[4::2])), timeout=20)
-client.get("/api/health")  # all that is imported late, which the other user may not read
+client.get("/api/health")  # late imports, which the other user may not read
 client.close()
 os.setuid({OTHER_UID})
 print(httpx2.request("GET", sys.argv[1] + sys.argv[2], headers=dict(zip(sys.argv[3::2], sys.argv[4::2]))).text)
@@ -31,7 +31,7 @@ def ask_as_other_user(address, path, *headers):
 
 
 @as_root
-def test_other_user_needs_a_token_and_the_own_user_none(context, address):
+def test_other_user_needs_token(context, address):
     assert httpx2.get(f"{address}/api/space").status_code == 200
     for headers in ([], ["X-Forwarded-For", "10.0.0.1"], ["Authorization", "Bearer wrong"], ["Cookie", "session=x"]):
         assert "another user of this machine sent this request" in ask_as_other_user(address, "/api/space", *headers)
@@ -45,7 +45,7 @@ def test_other_user_needs_a_token_and_the_own_user_none(context, address):
 
 @as_root
 @pytest.mark.slow
-def test_other_user_can_read_no_file(migrated, cloud):
+def test_other_user_cannot_read_files(migrated, cloud):
     migrated.root.chmod(0o755)
     with served(migrated) as address:
         response = httpx2.post(f"{address}/api/embeddings", files={"file": ("cloud.npy", npy(cloud))})
@@ -59,7 +59,7 @@ def test_other_user_can_read_no_file(migrated, cloud):
     assert "PermissionError" in answer.stderr
 
 
-def test_connection_that_its_process_has_closed_is_nobodys():
+def test_closed_connection_has_no_owner():
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = socket.create_connection(server.getsockname())
         address = client.getsockname()
@@ -71,14 +71,14 @@ def test_connection_that_its_process_has_closed_is_nobodys():
     assert peer_uid(("testclient", 1), ("testserver", 80)) is None
 
 
-def test_folder_that_everybody_shares_keeps_its_mode(settings):
+def test_shared_folder_keeps_its_mode(settings):
     settings.root.mkdir(parents=True)
     settings.root.chmod(0o1777)
     settings.create_folders()
     assert stat.S_IMODE(settings.root.stat().st_mode) == 0o1777
 
 
-def test_doctor_warns_where_other_users_cannot_be_told_apart(settings, monkeypatch):
+def test_doctor_warns_if_users_cannot_be_told_apart(settings, monkeypatch):
     assert [level for level, *_ in check_access(settings) if level == "warning"] == []
     monkeypatch.setattr("app.operations.doctor.peer_uid", lambda client, server: None)
     (warning,) = [result for result in check_access(settings) if result[0] == "warning"]

@@ -19,7 +19,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "own_loop.md"
 RUN = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
 
 
-def script(text, address, folder):
+def run_script(text, address, folder):
     environment = os.environ | {"ISOSCOPE_URL": address, "PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.run(
         [sys.executable, "-c", text], env=environment, cwd=folder, capture_output=True, text=True, timeout=200,
@@ -27,26 +27,26 @@ def script(text, address, folder):
     )  # fmt: skip
 
 
-def example(number):
+def find_example(number):
     return re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)[number]
 
 
-def run_at(address, line):
+def fetch_run(address, line):
     return httpx2.get(f"{address}/api/runs/{line.strip().rsplit('/', 1)[-1]}").raise_for_status().json()
 
 
 @pytest.mark.long
-def test_the_plain_loop_of_the_document_is_a_finished_run(settings, context, tmp_path):
+def test_plain_loop_of_document_finishes_run(settings, context, tmp_path):
     with served(settings) as address:
-        ran = script(example(0), address, tmp_path)
-        assert (ran.returncode, ran.stderr) == (0, "")
-        run = run_at(address, ran.stdout)
+        process = run_script(find_example(0), address, tmp_path)
+        assert (process.returncode, process.stderr) == (0, "")
+        run = fetch_run(address, process.stdout)
         page = httpx2.get(f"{address}/experiments/{run['experiment_id']}")
         predictions = httpx2.get(f"{address}/api/runs/{run['id']}/predictions").json()
     assert (run["status"], run["lam"], run["regularizer"]) == ("finished", -1.0, "istar")
     assert [step["step"] for step in run["steps"]] == list(range(1, 21))
     assert all(-1 <= step["penalty"] <= 0 for step in run["steps"])
-    assert run["isoscore_star"] == pytest.approx(1 + run["steps"][-1]["penalty"], abs=0.1)  # of other rows
+    assert run["isoscore_star"] == pytest.approx(1 + run["steps"][-1]["penalty"], abs=0.1)  # measured on other rows
     assert run["results"]["n_validation"] == 32
     assert [row["row"] for row in predictions] == list(range(32))
     right = [row["reference"] == row["predicted"] for row in predictions]
@@ -56,19 +56,19 @@ def test_the_plain_loop_of_the_document_is_a_finished_run(settings, context, tmp
     assert page.status_code == 200
 
 
-def test_the_trainer_of_the_document_streams_its_layers_and_ends_with_its_evaluation(settings, context, tmp_path):
+def test_trainer_of_document_logs_layers_and_evaluation(settings, context, tmp_path):
     with answering(create_app(settings)) as address:
-        ran = script(example(1), address, tmp_path)
-        assert ran.returncode == 0, ran.stderr
-        run = run_at(address, ran.stdout.splitlines()[-1])
+        process = run_script(find_example(1), address, tmp_path)
+        assert process.returncode == 0, process.stderr
+        run = fetch_run(address, process.stdout.splitlines()[-1])
         page = httpx2.get(f"{address}/runs/{run['id']}")
     assert (run["status"], run["seed"]) == ("finished", 7)
     expected = {"max_steps": 20, "batch_size": 8, "precision": "fp32"}
     assert {name: run["config"][name] for name in ("max_steps", "batch_size", "precision")} == expected
-    looks = {step["step"]: step["layers"] for step in run["steps"] if step["layers"]}
-    assert list(looks) == [0, 5, 10, 15, 20]
-    assert len(looks[20]["isoscore_star"]) == 2
-    assert run["results"]["by_layer"]["isoscore_star"]["values"] == looks[20]["isoscore_star"]
+    layers_by_step = {step["step"]: step["layers"] for step in run["steps"] if step["layers"]}
+    assert list(layers_by_step) == [0, 5, 10, 15, 20]
+    assert len(layers_by_step[20]["isoscore_star"]) == 2
+    assert run["results"]["by_layer"]["isoscore_star"]["values"] == layers_by_step[20]["isoscore_star"]
     assert run["results"]["by_layer_n"]["isoscore_star"] == 32 * 8
     assert [step["step"] for step in run["steps"] if step["task_loss"] is not None] == [5, 10, 15, 20]
     assert 0 < run["isoscore_star"] < 1
@@ -77,19 +77,19 @@ def test_the_trainer_of_the_document_streams_its_layers_and_ends_with_its_evalua
     assert page.status_code == 200
 
 
-def test_a_script_that_raises_or_just_ends_has_failed_and_says_why(settings, context, tmp_path):
+def test_raising_or_silent_script_fails_its_run(settings, context, tmp_path):
     begin = f"import isoscope\nrun = isoscope.log_run('e', **{RUN!r})\nprint(run.url, flush=True)\n"
     begin += "run.step(1, task_loss=2)\n"
     with answering(create_app(settings)) as address:
-        ended = script(begin, address, tmp_path)
-        raised = script(begin + "with run:\n    raise KeyError('no such row')\n", address, tmp_path)
-        runs = [run_at(address, ran.stdout) for ran in (ended, raised)]
+        ended = run_script(begin, address, tmp_path)
+        raised = run_script(begin + "with run:\n    raise KeyError('no such row')\n", address, tmp_path)
+        runs = [fetch_run(address, process.stdout) for process in (ended, raised)]
     assert [run["status"] for run in runs] == ["failed", "failed"]
     assert [run["error"] for run in runs] == [ENDED_SILENTLY, "KeyError: 'no such row'"]
     assert [run["steps"][0]["task_loss"] for run in runs] == [2, 2]
 
 
-def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, context, capsys):
+def test_steps_wait_for_late_server(settings, context, capsys):
     port = free_port()
     run = log_run("later", **RUN, url=f"http://127.0.0.1:{port}")
     begun = time.monotonic()
@@ -105,7 +105,7 @@ def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, con
     assert reported["steps"][3]["task_loss"] is None
 
 
-def test_what_the_server_refuses_is_said_and_a_cancelled_run_is_left_in_peace(settings, context, capsys):
+def test_server_refusal_is_printed_and_cancelled_run_stops_logging(settings, context, capsys):
     with answering(create_app(settings)) as address:
         run = log_run("refused", **RUN, url=address)
         run.step(1, layers={"beauty": [1.0]})
@@ -134,7 +134,7 @@ def test_what_the_server_refuses_is_said_and_a_cancelled_run_is_left_in_peace(se
     )
 
 
-def test_a_request_that_fails_is_made_again_before_the_next_and_brings_the_token(server, capsys):
+def test_failed_request_is_repeated_in_order_with_token(server, capsys):
     server.answer = lambda *_: (503 if len(server.requests) % 2 else 200, {})
     run = log_run("moody", **RUN, url=server.url, token="a secret of the user")
     run.step(1, task_loss=1)

@@ -17,7 +17,7 @@ def upload(client, content, filename="cloud.npy", **data):
     return client.post("/embeddings", files={"file": (filename, content)}, data=data)
 
 
-def test_an_upload_is_previewed_then_measured_then_reported(client, cloud, work):
+def test_upload_is_previewed_measured_and_reported(client, cloud, work):
     answer = upload(client, npy(cloud), name="A cloud")
     assert answer.status_code == 303
     page = answer.headers["location"]
@@ -41,7 +41,7 @@ def test_an_upload_is_previewed_then_measured_then_reported(client, cloud, work)
     assert client.get(f"{page}?zeta=2", headers={"accept": "text/html"}).status_code == 422
 
 
-def test_all_measures_stand_by_group_with_error_sample_and_list(client, context, cloud, work):
+def test_all_measures_are_grouped_with_error_sample_and_values(client, context, cloud, work):
     page = upload(client, npy(cloud)).headers["location"]
     work()
     client.post(f"{page}/commit")
@@ -94,7 +94,7 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     assert "mean_share,good,0.25,,,,,399," in lines
 
 
-def test_a_draft_has_no_measurements_and_refuses_what_cannot_be_measured(client, cloud, work):
+def test_draft_has_no_measurements_and_refuses_unknown_labels(client, cloud, work):
     page = upload(client, npy(cloud)).headers["location"]
     assert 'hx-trigger="every 2s"' in client.get(page).text
     work()
@@ -110,7 +110,7 @@ def test_a_draft_has_no_measurements_and_refuses_what_cannot_be_measured(client,
     assert (answer.status_code, "nothing called" in answer.text) == (422, True)
 
 
-def test_file_without_a_finite_row_cannot_be_measured(client, cloud, work):
+def test_file_without_finite_rows_cannot_be_measured(client, cloud, work):
     files = {"file": ("empty.npy", npy(cloud * np.nan))}
     embedding_id = client.post("/api/embeddings?commit=auto", files=files).json()["id"]
     work()
@@ -121,7 +121,7 @@ def test_file_without_a_finite_row_cannot_be_measured(client, cloud, work):
     assert work() == 0
 
 
-def test_a_curve_against_another_upload_is_computed_on_demand(client, cloud, work):
+def test_curve_against_another_upload_is_computed_on_demand(client, cloud, work):
     pages = [upload(client, npy(matrix)).headers["location"] for matrix in (cloud, cloud[:200] * 3)]
     work()
     for page in pages:
@@ -136,7 +136,7 @@ def test_a_curve_against_another_upload_is_computed_on_demand(client, cloud, wor
     assert 'id="figure-zeta"' in client.get(response.headers["location"]).text
 
 
-def test_another_array_can_be_chosen_and_what_the_draft_s_form_says_is_measured(client, cloud, work):
+def test_other_array_can_be_chosen_and_draft_form_is_applied(client, cloud, work):
     file = io.BytesIO()
     np.savez(file, first=cloud, second=cloud[:50])
     page = upload(client, file.getvalue(), "two.npz").headers["location"]
@@ -161,7 +161,7 @@ def test_another_array_can_be_chosen_and_what_the_draft_s_form_says_is_measured(
     assert "3 rows are fewer than 30 dimensions" in client.get(f"{page}?tab=details").text
 
 
-def test_empty_pages_say_what_to_do_and_refused_uploads_come_back(client):
+def test_empty_pages_explain_and_refused_uploads_keep_values(client):
     for path in ["/embeddings", "/datasets", "/trash", "/compare", "/experiments", "/experiments/new", "/queue"]:
         answer = client.get(path)
         assert (answer.status_code, 'class="empty"' in answer.text) == (200, True)
@@ -190,7 +190,7 @@ def test_empty_pages_say_what_to_do_and_refused_uploads_come_back(client):
 LINE = {"shape": "line", "spread": 0, "shift": 0, "n": 512}
 
 
-def test_the_url_says_where_the_sliders_stand_and_the_nearest_position_is_taken(client):
+def test_playground_url_sets_sliders_to_nearest_position(client):
     page = " ".join(client.get("/playground").text.split())
     assert "The mean cosine is 0.99 because the cloud lies away from the origin" in page
     assert 'id="shift" name="shift" min="0.0" max="7.0" step="1.0" value="7.0"' in page
@@ -209,7 +209,7 @@ def test_the_url_says_where_the_sliders_stand_and_the_nearest_position_is_taken(
     assert "cloud.json?shape=line&amp;spread=0&amp;shift=0&amp;n=512&amp;view=flat" in page
 
 
-def test_what_is_no_position_or_no_shape_is_refused(client):
+def test_invalid_playground_position_is_refused(client):
     for wrong in [{"n": "many"}, {"spread": "nan"}, {"view": "upside down"}]:
         assert client.get("/playground", params=LINE | wrong).status_code == 422
     query = {"shape": "torus", "n": 8}
@@ -222,7 +222,7 @@ def test_what_is_no_position_or_no_shape_is_refused(client):
     assert (answer.json()["detail"], answer.json()["field"]) == (sentence, "shift")
 
 
-def test_figures_come_as_json_and_csv_and_the_api_has_the_numbers_at_each_position_of_the_grid(client):
+def test_playground_serves_figures_and_measures_of_grid(client):
     kinds = {
         view: client.get("/playground/figures/cloud.json", params=LINE | {"view": view}) for view in ("space", "flat")
     }

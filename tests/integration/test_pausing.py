@@ -39,25 +39,25 @@ def states_of(context, ids):
         return [session.get_one(Run, run_id).status.value for run_id in ids]
 
 
-def waiting(context, *ids):
+def are_waiting(context, *ids):
     return {job.row_id for job in list_waiting_jobs(context.sessions)} == set(ids)
 
 
-def jobs(*ids):
+def job_ids(*ids):
     return {f"finetune-{run_id}" for run_id in ids}
 
 
-def test_a_queued_run_is_put_aside_and_queued_again(client, context, add):
+def test_queued_run_is_paused_and_resumed(client, context, add):
     _, ids = add("queued", "queued")
     context.queue.enqueue(Job(job_kinds.FINETUNE, ids[0]))  # a worker is about to take it
     assert client.post(f"/api/runs/{ids[0]}/pause").json()["status"] == "paused"
     assert context.queue.list_active() == set()
-    assert waiting(context, ids[1])
+    assert are_waiting(context, ids[1])
     assert client.post(f"/api/runs/{ids[0]}/resume").json()["status"] == "queued"
-    assert waiting(context, *ids)
+    assert are_waiting(context, *ids)
 
 
-def test_a_running_run_is_taken_from_its_worker(client, context, add):
+def test_pause_takes_running_run_from_its_worker(client, context, add):
     _, (run_id,) = add("queued")
     began, ended = [], []
 
@@ -82,8 +82,8 @@ def test_a_running_run_is_taken_from_its_worker(client, context, add):
 
 
 @pytest.mark.both_databases
-def test_pause_and_resume_at_once_start_it_again(client, context, add):
-    """Before the engine has told the worker: then the trainer sees it in its row, as this one does."""
+def test_immediate_resume_starts_run_again(client, context, add):
+    """The trainer reads its status in its row before the engine tells the worker."""
     _, (run_id,) = add("queued")
     began = []
 
@@ -104,12 +104,12 @@ def test_pause_and_resume_at_once_start_it_again(client, context, add):
         client.post(f"/api/runs/{run_id}/pause")
         client.post(f"/api/runs/{run_id}/resume")
         wait_for(lambda: len(began) == 2, 30)
-        assert context.queue.list_active() == jobs(run_id)
+        assert context.queue.list_active() == job_ids(run_id)
         client.post(f"/api/runs/{run_id}/pause")
     assert began == [run_id] * 2
 
 
-def test_a_run_of_a_machine_that_is_lost_is_put_aside_and_goes_on_at_another(client, context, add):
+def test_run_of_lost_machine_is_paused_and_resumed_on_another(client, context, add):
     _, (run_id,) = add("queued")
     began = []
 
@@ -122,11 +122,11 @@ def test_a_run_of_a_machine_that_is_lost_is_put_aside_and_goes_on_at_another(cli
 
     with taking(context, "lost/cpu", execute):
         wait_for(lambda: began)
-    assert context.queue.list_worker_slots() == {"lost/cpu"}, "which ends nothing, and is never heard of again"
+    assert context.queue.list_worker_slots() == {"lost/cpu"}, "a lost worker releases nothing"
     paused = client.post(f"/api/runs/{run_id}/pause").json()
     assert (paused["status"], paused["worker"]) == ("paused", None)
     assert (context.queue.list_worker_slots(), context.queue.list_active()) == (set(), set())
-    with pytest.raises(RunStoppedError):  # and where it is heard of again after all
+    with pytest.raises(RunStoppedError):  # if it comes back after all
         Progress(context.sessions, run_id, "lost/cpu").enter(Phase.TRAINING, total=10)
     again = client.post(f"/api/runs/{run_id}/pause")
     assert again.json()["detail"] == "Only a queued or running run can be paused; this one is paused."
@@ -141,7 +141,7 @@ def test_a_run_of_a_machine_that_is_lost_is_put_aside_and_goes_on_at_another(cli
 
 
 @pytest.mark.both_databases
-def test_a_pause_that_the_engine_missed_is_told_to_it_later(context, add):
+def test_missed_pause_is_sent_to_engine_later(context, add):
     _, (run_id,) = add("queued")
     context.queue.enqueue(Job(job_kinds.FINETUNE, run_id))
     with context.sessions.begin() as session:
@@ -150,28 +150,28 @@ def test_a_pause_that_the_engine_missed_is_told_to_it_later(context, add):
     assert context.queue.list_active() == set()
 
 
-def test_an_experiment_is_paused_and_resumed_but_for_what_has_ended(client, context, add):
+def test_pausing_experiment_leaves_ended_runs(client, context, add):
     experiment_id, ids = add("queued", "running", "finished", "failed", "paused")
     assert client.post(f"/api/experiments/{experiment_id}/pause").json()["status"] == "paused"
     assert states_of(context, ids) == ["paused", "paused", "finished", "failed", "paused"]
     assert client.post(f"/api/experiments/{experiment_id}/resume").json()["status"] == "running"
     assert states_of(context, ids) == ["queued", "queued", "finished", "failed", "queued"]
-    assert waiting(context, ids[0], ids[1], ids[4])
+    assert are_waiting(context, ids[0], ids[1], ids[4])
 
 
 @pytest.mark.both_databases
-def test_all_is_paused_and_resumed(client, context, add):
+def test_all_runs_are_paused_and_resumed(client, context, add):
     _, first = add("queued", "running")
     _, second = add("queued", "cancelled")
     assert client.post("/api/queue/pause").json() == {"runs": 3}
     assert states_of(context, first + second) == ["paused", "paused", "paused", "cancelled"]
-    assert waiting(context)
+    assert are_waiting(context)
     assert client.post("/api/queue/resume").json() == {"runs": 3}
     assert states_of(context, first + second) == ["queued", "queued", "queued", "cancelled"]
     assert client.post("/api/queue/resume").json() == {"runs": 0}
 
 
-def test_a_paused_run_can_be_cancelled_and_what_is_in_another_state_or_of_elsewhere_is_left_alone(client, context, add):
+def test_paused_run_can_be_cancelled_and_invalid_states_refuse(client, context, add):
     _, (run_id,) = add("paused")
     assert client.post(f"/api/runs/{run_id}/cancel").json()["status"] == "cancelled"
     assert states_of(context, [run_id]) == ["cancelled"]
@@ -196,7 +196,7 @@ def test_a_paused_run_can_be_cancelled_and_what_is_in_another_state_or_of_elsewh
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_what_ended_badly_is_queued_as_if_it_had_just_come(client, context, add, status):
+def test_retried_run_is_queued_as_new(client, context, add, status):
     _, (run_id,) = add(status)
     with context.sessions.begin() as session:
         run = session.get_one(Run, run_id)
@@ -207,10 +207,10 @@ def test_what_ended_badly_is_queued_as_if_it_had_just_come(client, context, add,
     assert [again[name] for name in ("status", "error", "cause", "error_field", "worker")] == expected
     with context.sessions() as session:
         assert session.get_one(Run, run_id).attempts == 0
-    assert waiting(context, run_id)
+    assert are_waiting(context, run_id)
 
 
-def test_the_time_that_a_run_took_stands_still_while_it_rests(client, context, add):
+def test_run_time_stands_still_while_paused(client, context, add):
     _, (run_id, waiting) = add("running", "queued")
     with context.sessions.begin() as session:
         session.get_one(Run, run_id).started_at = utcnow() - timedelta(seconds=90)
@@ -234,7 +234,7 @@ def fail(context, run_id, cause=FailureCause.UNSPECIFIED, step=None):
         pause_waiting_runs(session, run)
 
 
-def test_first_run_that_fails_early_holds_the_others(context, add):
+def test_first_early_failure_holds_other_runs(context, add):
     cases = [
         (["running", "queued", "queued"], FailureCause.UNSPECIFIED, None, ["paused", "paused"],
          "failed before its first"),
@@ -255,9 +255,9 @@ def test_first_run_that_fails_early_holds_the_others(context, add):
         assert (held is None) if reason is None else (reason in held and held.endswith("It broke."))
 
 
-def test_held_runs_are_run_anyway_and_held_no_second_time(client, context, add):
+def test_held_runs_resume_and_are_not_held_again(client, context, add):
     experiment_id, ids = add("queued", "queued", "queued")
-    fine_tune(ids[0], context.settings, "cpu")  # whose data set has no files here
+    fine_tune(ids[0], context.settings, "cpu")  # its data set has no files
     assert states_of(context, ids) == ["failed", "paused", "paused"]
     held = client.get(f"/api/experiments/{experiment_id}").json()["held"]
     assert held.startswith("The first run failed before its first step, so the others wait. ")
@@ -266,7 +266,7 @@ def test_held_runs_are_run_anyway_and_held_no_second_time(client, context, add):
     assert "Resume all" not in page
     client.post(f"/runs/{ids[0]}/retry")
     with context.sessions() as session:
-        assert session.get_one(Experiment, experiment_id).held == held, "to retry the first run is not to run the rest"
+        assert session.get_one(Experiment, experiment_id).held == held, "a retry does not resume the others"
     fail(context, ids[0])
     client.post(f"/experiments/{experiment_id}/resume")
     assert client.get(f"/api/experiments/{experiment_id}").json()["held"] is None

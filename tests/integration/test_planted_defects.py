@@ -23,9 +23,9 @@ from tests.planted import (
 
 DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
 SEED = 20_261_123
-# A part of the rows may be named mixed clouds or unrelated rows: which of them depends on how far apart it lies.
+# A part of the rows may be called either of these, depending on its distance.
 PARTS = frozenset({"mixed_clouds", "unrelated_rows"})
-AGREEMENT = 0.9  # Rows named and planted, over rows named or planted, where parts of a cloud overlap
+AGREEMENT = 0.9  # Jaccard index of the rows named and planted, where parts of a cloud overlap
 
 pytestmark = pytest.mark.skipif(
     DATA is None or bundled_folder() is None, reason="ISOSCOPE_BENCH_DATA is unset, or no encoder is installed"
@@ -72,7 +72,7 @@ def matches(finding, defect):
     return (finding.rows, finding.row_count) == (defect.rows[:LISTED], len(defect.rows))
 
 
-def test_planted_defects_are_named_first_with_their_rows_or_dimensions(step):
+def test_planted_defect_is_the_first_finding(step):
     defects = list(planted(bases(SEED)))
     assert len(defects) == 24
     missed = [
@@ -83,7 +83,7 @@ def test_planted_defects_are_named_first_with_their_rows_or_dimensions(step):
     assert len(missed) <= 1 // step, missed
 
 
-def test_rows_and_dimensions_that_came_in_wrong_are_named(step):
+def test_wrong_rows_and_dimensions_are_found(step):
     defects = list(planted_rows_and_dimensions(bases(SEED)))
     assert len(defects) == 40
     missed = [
@@ -94,7 +94,7 @@ def test_rows_and_dimensions_that_came_in_wrong_are_named(step):
     assert len(missed) <= 3 // step, missed
 
 
-def test_no_healthy_cloud_has_a_warning(step):
+def test_healthy_clouds_have_no_warning(step):
     warned = []
     clouds = [*healthy(bases(SEED + 1)), *healthy_of_other_kinds(bases(SEED + 1))]
     assert len(clouds) == 64

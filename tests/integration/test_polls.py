@@ -19,12 +19,12 @@ def rename(client, path, name, *, by_script=False):
         assert client.post(f"{path}/description", data={"name": name}, headers=HTMX).status_code == 303
 
 
-def test_polls_within_their_time_get_one_answer_and_the_next_one_is_new(client, path, monkeypatch):
+def test_polls_share_an_answer_until_it_expires(client, path, monkeypatch):
     monkeypatch.setattr("app.web.polls.SHARED_SECONDS", 60.0)
     first = client.get(path, headers=HTMX)
     rename(client, path, "by a script", by_script=True)
     assert client.get(path, headers=HTMX).content == first.content
-    assert "by a script" in client.get(path).text, "whoever opens the page gets a new one"
+    assert "by a script" in client.get(path).text, "opening the page renders it anew"
     monkeypatch.setattr("app.web.polls.SHARED_SECONDS", 0.1)
     client.get(f"{path}?tab=runs", headers=HTMX)
     rename(client, path, "again", by_script=True)
@@ -32,7 +32,7 @@ def test_polls_within_their_time_get_one_answer_and_the_next_one_is_new(client, 
     assert "again" in client.get(f"{path}?tab=runs", headers=HTMX).text
 
 
-def test_polls_of_other_addresses_and_clients_are_not_mixed_and_the_next_has_a_change(client, path, monkeypatch):
+def test_polls_do_not_mix_addresses_or_encodings_and_see_changes(client, path, monkeypatch):
     monkeypatch.setattr("app.web.polls.SHARED_SECONDS", 60.0)
     page, plain, runs = (
         client.get(path, headers=HTMX),
@@ -48,7 +48,7 @@ def test_polls_of_other_addresses_and_clients_are_not_mixed_and_the_next_has_a_c
     assert "on the page" in client.get(path, headers=HTMX).text
 
 
-def test_pages_and_answers_are_for_nobody_else_and_static_files_for_all(client, path):
+def test_pages_are_private_and_static_files_public(client, path):
     for address in (path, f"/api{path}", "/nowhere"):
         assert client.get(address).headers["cache-control"] == "private, no-cache"
     assert client.get("/static/app.css").headers["cache-control"] == "public"

@@ -44,12 +44,12 @@ def log(client, run, **columns):
     return client.post(f"/api/runs/{run}/predictions", json=columns)
 
 
-def stored(context, run, split=Split.VALIDATION):
+def read_stored(context, run, split=Split.VALIDATION):
     with context.sessions() as session:
         return read_predictions(session, [run], split).get(run)
 
 
-def test_what_a_script_logs_by_row_is_read_back_in_order_as_json_and_csv(client, begin, context):
+def test_logged_predictions_are_read_back_as_json_and_csv(client, begin, context):
     for task, (metric, columns) in TASKS.items():
         run = begin(experiment=task, task=task, metric=metric)
         assert log(client, run, **ROWS, **columns).status_code == 200
@@ -69,11 +69,11 @@ def test_what_a_script_logs_by_row_is_read_back_in_order_as_json_and_csv(client,
 
 
 @pytest.mark.both_databases
-def test_rows_told_again_replace_what_was_told_and_are_read_by_run_and_split(client, begin, context):
+def test_logged_rows_are_replaced_and_read_by_run_and_split(client, begin, context):
     run = begin()
     log(client, run, rows=[0, 1], reference=[1, 1], predicted=[0, 0])
     log(client, run, rows=[3, 1], reference=[0, 1], predicted=[0, 1])
-    predictions_by_run = stored(context, run)
+    predictions_by_run = read_stored(context, run)
     assert (predictions_by_run.rows.tolist(), predictions_by_run.predicted.tolist()) == ([0, 1, 3], [0, 1, 0])
     add_experiment(context, *(run_row(seed=seed, id=f"{seed:032x}") for seed in range(3)))
     first, second, third = (f"{seed:032x}" for seed in range(3))
@@ -82,7 +82,7 @@ def test_rows_told_again_replace_what_was_told_and_are_read_by_run_and_split(cli
         write_predictions(session, first, Split.TEST, predictions([1]))
         write_predictions(session, second, Split.VALIDATION, predictions([0, 0]))
     with context.sessions.begin() as session:
-        write_predictions(session, first, Split.VALIDATION, predictions([1, 1, 1, 1]))  # in place of the others
+        write_predictions(session, first, Split.VALIDATION, predictions([1, 1, 1, 1]))  # replaces the first
     with context.sessions() as session:
         predictions_by_run = read_predictions(session, [first, second, third], Split.VALIDATION)
         expected = {first: [1, 1, 1, 1], second: [0, 0]}
@@ -96,7 +96,7 @@ def test_rows_told_again_replace_what_was_told_and_are_read_by_run_and_split(cli
         assert {stored_rows.run_id for stored_rows in session.query(RunPredictions)} == {run, second}
 
 
-def test_what_cannot_be_is_refused_with_a_sentence(client, begin, context):
+def test_invalid_predictions_are_refused(client, begin, context):
     cases = [
         ({"rows": [0, 0], "reference": [0, 1], "predicted": [0, 1]}, "twice"),
         ({"rows": [0, 1], "reference": [0], "predicted": [0, 1]}, "as many as rows"),
@@ -114,7 +114,7 @@ def test_what_cannot_be_is_refused_with_a_sentence(client, begin, context):
         answer = log(client, run, **columns)
         assert answer.status_code == 422
         assert keyword in answer.text
-        assert stored(context, run) is None
+        assert read_stored(context, run) is None
     answer = log(client, begin(experiment="span", task="span", metric="word_f1"), rows=[0], predicted=["a"])
     assert (answer.status_code, "exact_match" in answer.json()["detail"]) == (422, True)
     run = begin()
@@ -131,7 +131,7 @@ def test_what_cannot_be_is_refused_with_a_sentence(client, begin, context):
     assert log(client, "1" * 32, rows=[0], reference=[0], predicted=[0]).status_code == 404
 
 
-def test_the_end_of_a_scripts_run_compares_it_with_the_best_constant_and_tells_divergence(client, begin, context):
+def test_finished_script_run_reports_best_constant_and_divergence(client, begin, context):
     run = begin()
     log(client, run, rows=[0, 1, 2, 3], reference=[5, 5, 5, 9], predicted=[5, 5, 5, 5])
     client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.75}})
@@ -164,14 +164,14 @@ def test_the_end_of_a_scripts_run_compares_it_with_the_best_constant_and_tells_d
 
 @pytest.fixture
 def archived(client, context):
-    """An experiment of which one run has predictions in several lines of its export; its id and the run's."""
+    """Ids of an experiment and of its run whose predictions fill several lines of the export."""
     experiment = add_archived(context)
     with context.sessions.begin() as session:
         run = session.query(Run).filter_by(experiment_id=experiment, status=RunStatus.FINISHED).first()
         draw = np.random.default_rng(0)
         predictions = Predictions(np.arange(12_000) * 2, *draw.integers(0, 2, (2, 12_000)))
         write_predictions(session, run.id, Split.VALIDATION, predictions)
-        write_predictions(session, run.id, Split.TEST, predictions)  # sealed: stays where it is
+        write_predictions(session, run.id, Split.TEST, predictions)  # sealed: not exported
         run.results = run.results.dump() | {
             "trivial": {"predictor": "always “0”", "metrics": {"accuracy": 0.5, "f1": None}, "reasons": {"f1": "why"}},
             "constant_prediction": "“0”", "divergence": {"loss": None, "start": 0.7},
@@ -180,13 +180,13 @@ def archived(client, context):
     return experiment, run.id
 
 
-def test_predictions_travel_with_an_exported_experiment(client, context, archived):
+def test_archive_holds_predictions(client, context, archived):
     experiment, run = archived
     files = members(exported(client, experiment))
     lines = [json.loads(line) for line in files["predictions.jsonl"].splitlines()]
     expected = [(run, "validation", 5000), (run, "validation", 5000), (run, "validation", 2000)]
     assert [(line["run"], line["split"], len(line["rows"])) for line in lines] == expected
-    before, results = stored(context, run).pack(), client.get(f"/api/runs/{run}").json()["results"]
+    before, results = read_stored(context, run).pack(), client.get(f"/api/runs/{run}").json()["results"]
     with context.sessions.begin() as session:
         session.execute(Run.__table__.delete())
         session.execute(Run.experiment.property.mapper.class_.__table__.delete())
@@ -201,26 +201,26 @@ def test_predictions_travel_with_an_exported_experiment(client, context, archive
     with context.sessions.begin() as session:
         session.execute(Run.__table__.delete())
         session.execute(Run.experiment.property.mapper.class_.__table__.delete())
-    assert sent(client, packed(files)).is_success, "nor need an archive have predictions"
+    assert sent(client, packed(files)).is_success, "predictions are optional"
 
 
-def line_of(run="0" * 32, **changes):
-    usual = {"run": run, "split": "validation", "rows": [0], "reference": [0], "predicted": [1]}
-    return {name: value for name, value in (usual | changes).items() if value is not ...}
+def make_line(run="0" * 32, **changes):
+    defaults = {"run": run, "split": "validation", "rows": [0], "reference": [0], "predicted": [1]}
+    return {name: value for name, value in (defaults | changes).items() if value is not ...}
 
 
 REFUSED = [
-    ([line_of("f" * 32)], "a run that is not in runs.jsonl"),
-    ([line_of(), line_of(split="validation", rows=[0])], "ascending"), ([line_of(split="test")], "split"),
-    ([line_of(rows=[0, 1])], "one length"), ([line_of(predicted=["a"])], "numbers, got text"),
-    ([line_of(predicted=[0.5])], "fractions"), ([line_of(reference=None)], "reference"),
-    ([line_of(predicted=[])], "one length"), ([line_of(rows=[-1])], "at least 0"), ([line_of(data="x")], "data"),
-    ([line_of(predicted=[None])], "predicted"),
-    ([line_of(rows=list(range(5001)), reference=[0] * 5001, predicted=[0] * 5001)], "5000"),
+    ([make_line("f" * 32)], "a run that is not in runs.jsonl"),
+    ([make_line(), make_line(split="validation", rows=[0])], "ascending"), ([make_line(split="test")], "split"),
+    ([make_line(rows=[0, 1])], "one length"), ([make_line(predicted=["a"])], "numbers, got text"),
+    ([make_line(predicted=[0.5])], "fractions"), ([make_line(reference=None)], "reference"),
+    ([make_line(predicted=[])], "one length"), ([make_line(rows=[-1])], "at least 0"), ([make_line(data="x")], "data"),
+    ([make_line(predicted=[None])], "predicted"),
+    ([make_line(rows=list(range(5001)), reference=[0] * 5001, predicted=[0] * 5001)], "5000"),
 ]  # fmt: skip
 
 
-def test_archived_predictions_that_cannot_be_or_stand_apart_are_refused(client, archived, tmp_path, context):
+def test_invalid_archived_predictions_are_refused(client, archived, tmp_path, context):
     experiment, run = archived
     files, path = members(exported(client, experiment)), tmp_path / "refused.zip"
     for lines, keyword in REFUSED:
@@ -235,21 +235,21 @@ def test_archived_predictions_that_cannot_be_or_stand_apart_are_refused(client, 
     with context.sessions() as session:
         other_id = session.query(Run.id).filter(Run.experiment_id == experiment, Run.id != run).first()[0]
     files = members(exported(client, experiment))
-    records = [line_of(run), line_of(other_id), line_of(run, rows=[1])]
+    records = [make_line(run), make_line(other_id), make_line(run, rows=[1])]
     files["predictions.jsonl"] = "".join(f"{json.dumps(line)}\n" for line in records).encode()
     answer = sent(client, packed(files))
     assert (answer.status, "twice" in answer.detail) == ("failed", True)
 
 
 @pytest.mark.both_databases
-def test_steps_and_predictions_go_with_the_experiment(client, context, archived):
+def test_steps_and_predictions_are_deleted_with_experiment(client, context, archived):
     client.post(f"/api/experiments/{archived[0]}/cancel")
     assert client.delete(f"/api/experiments/{archived[0]}").is_success
     with context.sessions() as session:
         assert (session.query(RunPredictions).count(), session.query(Step).count()) == (0, 0)
 
 
-def test_the_client_and_the_command_read_and_write_them(context, tmp_path, monkeypatch, capsys):
+def test_client_and_command_download_predictions(context, tmp_path, monkeypatch, capsys):
     add_experiment(context, run_row(id="0" * 32, config={"label_names": ["no", "yes"]}))
     with context.sessions.begin() as session:
         rows = Predictions(np.arange(600), np.arange(600) % 2, np.ones(600, dtype=np.int64))

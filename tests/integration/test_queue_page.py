@@ -31,7 +31,7 @@ def running(worker):
             "phase_total": 300, "started_at": now - timedelta(minutes=5)}  # fmt: skip
 
 
-def beat(context, slot, seconds_ago, jobs=()):
+def add_worker(context, slot, seconds_ago, jobs=()):
     now = utcnow() - timedelta(seconds=seconds_ago)
     with context.sessions.begin() as session:
         session.add(Worker(slot=slot, device="cpu", pid=1, started_at=now, heartbeat_at=now, memory_bytes=8_000_000_000,
@@ -42,10 +42,10 @@ def words(page):
     return " ".join(re.sub(r"<[^>]+>", " ", page).split())
 
 
-def test_a_worker_tells_what_it_works_on_how_far_and_with_what_memory(client, context, add):
+def test_worker_shows_jobs_progress_and_memory(client, context, add):
     _, (run_id,) = add(running("here/cpu"), name="sweep")
     since = utcnow().isoformat()
-    beat(context, "here/cpu", 5, [
+    add_worker(context, "here/cpu", 5, [
         {"id": f"finetune-{run_id}", "since": since, "memory_bytes": 1_200_000_000, "peak_bytes": 1_500_000_000},
         {"id": "measure-x", "since": since, "memory_bytes": None, "peak_bytes": None},
     ])  # fmt: skip
@@ -63,15 +63,15 @@ def test_a_worker_tells_what_it_works_on_how_far_and_with_what_memory(client, co
 
 
 @pytest.mark.parametrize(("seconds", "lost"), [(50, False), (70, True)])
-def test_a_run_whose_worker_has_not_beaten_for_a_minute_is_shown_as_lost(client, context, add, seconds, lost):
+def test_run_is_lost_after_a_minute_without_heartbeat(client, context, add, seconds, lost):
     add(running("here/cpu"))
-    beat(context, "here/cpu", seconds)
+    add_worker(context, "here/cpu", seconds)
     assert ("worker lost" in client.get("/queue").text) is lost
 
 
-def test_header_says_what_runs_and_how_long_it_takes(client, context, add):
+def test_header_shows_running_waiting_and_time_left(client, context, add):
     assert "no worker" in words(client.get("/queue/status").text)
-    beat(context, "here/cpu", 5)
+    add_worker(context, "here/cpu", 5)
     assert "idle" in words(client.get("/queue/status").text)
     add(QUEUED, QUEUED, name="unknown time")
     assert words(client.get("/queue/status").text).strip() == "2 waiting"
@@ -91,7 +91,7 @@ def test_header_says_what_runs_and_how_long_it_takes(client, context, add):
     assert words(client.get("/queue/status").text).strip() == "6 waiting · 40 min"
 
 
-def test_what_waits_is_listed_in_its_turn_and_a_run_whose_worker_is_unknown_all_the_same(client, add):
+def test_waiting_runs_are_listed_by_priority(client, add):
     add(running("gone/cpu"), name="sweep")
     assert "Without a worker I-STAR, λ = 1, seed 0 of sweep: worker lost" in words(client.get("/queue").text)
     _, ids = add(*[QUEUED] * 52, QUEUED | {"priority": 20})
@@ -106,7 +106,7 @@ def test_what_waits_is_listed_in_its_turn_and_a_run_whose_worker_is_unknown_all_
 
 
 @pytest.mark.both_databases
-def test_experiments_are_counted_and_moved_paused_and_cancelled_as_a_whole(client, add):
+def test_experiments_are_counted_and_moved(client, add):
     first_id, _ = add(QUEUED, running("here/cpu"), PAUSED, name="first")
     second_id, _ = add(QUEUED, {"status": RunStatus.FINISHED}, name="second")
     rows = client.get("/api/queue").json()["experiments"]
@@ -121,7 +121,7 @@ def test_experiments_are_counted_and_moved_paused_and_cancelled_as_a_whole(clien
     assert [experiment["name"] for experiment in client.get("/api/queue").json()["experiments"]] == ["second", "first"]
 
 
-def test_what_cannot_be_taken_back_is_in_a_menu_and_buttons_lead_back_to_their_page(client, add):
+def test_destructive_buttons_are_in_menus_and_buttons_lead_back(client, add):
     experiment_id, (run_id,) = add(QUEUED, name="sweep")
     page = client.get("/queue").text
     menus = re.findall(r'<details class="menu" name="menu">.*?</details>', page, re.DOTALL)
@@ -143,7 +143,7 @@ def test_what_cannot_be_taken_back_is_in_a_menu_and_buttons_lead_back_to_their_p
     assert client.post(f"/runs/{run_id}/retry").headers["location"] == f"/runs/{run_id}"
 
 
-def test_the_page_asks_as_many_queries_of_many_runs_as_of_few(client, context, add):
+def test_number_of_queries_does_not_grow_with_runs(client, context, add):
     def queries():
         statements = []
         bind = context.sessions.kw["bind"]
@@ -153,14 +153,14 @@ def test_the_page_asks_as_many_queries_of_many_runs_as_of_few(client, context, a
         return len(statements)
 
     add(QUEUED, running("here/cpu"))
-    beat(context, "here/cpu", 1)
+    add_worker(context, "here/cpu", 1)
     few_queries = queries()
     for _ in range(5):
         add(*[QUEUED] * 40, running("here/cpu"), PAUSED)
     assert queries() == few_queries
 
 
-def test_a_beat_tells_the_machine_s_memory_and_the_jobs(context):
+def test_heartbeat_records_memory_and_jobs(context):
     job = RunningJob(id="measure-x", since=utcnow(), memory_bytes=1, peak_bytes=2)
     with Heartbeat(context.sessions, "here/cpu", "cpu", lambda: [job]), context.sessions() as session:
         row = session.get_one(Worker, "here/cpu")

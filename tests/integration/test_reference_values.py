@@ -1,4 +1,4 @@
-"""Reference values beside measures: those stored are what the script finds, and reports show them with n and d."""
+"""Stored reference values match their script, and reports show them with n and d."""
 
 import pytest
 
@@ -11,12 +11,12 @@ from tests.factories import add_embedding
 MEASURE = "isoscore_unbiased"
 
 
-def require_alike(stored, computed):
-    """Moments agree to rounding; what searches neighbors may do it in bfloat16, and a few of them then differ."""
+def check_values(stored, computed):
+    """Moments agree to rounding. Neighbors may be searched in bfloat16, so a few of them differ."""
     assert (stored.n, stored.d) == computed.points.shape
-    again = values_of(computed.points)
-    assert again.keys() == stored.values.keys()
-    for slug, (value, _, n) in again.items():
+    new_values = values_of(computed.points)
+    assert new_values.keys() == stored.values.keys()
+    for slug, (value, _, n) in new_values.items():
         close = 1e-3 if MEASURES[slug].group in ("spread", "directions") else 0.03
         expected = stored.values[slug]
         assert n == expected.n, slug
@@ -24,19 +24,19 @@ def require_alike(stored, computed):
 
 
 @pytest.mark.parametrize("index", range(3))
-def test_generated_clouds_score_what_is_stored(index):
+def test_generated_clouds_match_stored_values(index):
     computed = list(generate_clouds())[index]
     stored = references()[index]
     assert (stored.name, stored.about) == (computed.name, computed.about)
-    require_alike(stored, computed)
+    check_values(stored, computed)
 
 
 @pytest.mark.long
-def test_a_layer_of_the_bundled_encoder_scores_what_is_stored():
+def test_encoder_layer_matches_stored_values():
     if bundled_folder() is None:
         pytest.skip("the bundled encoder is not installed")
     (computed,) = encode_layers((6,))
-    require_alike(references()[-1], computed)
+    check_values(references()[-1], computed)
     assert [cloud.name for cloud in references()[3:]] == [f"all-MiniLM-L6-v2, layer {layer}" for layer in range(7)]
 
 

@@ -1,4 +1,4 @@
-"""Requests that are refused before their body has come: nobody reads on."""
+"""Requests refused before their body has arrived: the rest is not read."""
 
 import socket
 from urllib.parse import urlsplit
@@ -30,13 +30,13 @@ def answer_until_end(port, request, length, sent=b""):
     ("request_line", "status"),
     [("POST /api/embeddings", 401), ("POST /embeddings", 303), ("POST /login", 413), ("POST /api/health", 405)],
 )
-def test_answer_to_a_body_that_is_still_coming_ends_the_connection(port, request_line, status):
+def test_early_refusal_closes_connection(port, request_line, status):
     answer = answer_until_end(port, request_line, 900_000)
     assert answer.startswith(f"http/1.1 {status} ".encode())
     assert b"connection: close" in answer
 
 
-def test_login_takes_four_kilobytes_and_keeps_the_connection(port):
+def test_login_takes_four_kilobytes_and_keeps_connection(port):
     body = f"token={TOKEN}&next=/{'a' * 3000}".encode()
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         head = "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"

@@ -9,7 +9,7 @@ from isoscope.files.yaml_document import read_yaml
 from tests.once import make_once
 
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
-NEEDED = {"model": "all-MiniLM-L6-v2", "text_columns": ["sentence"], "label_column": "label"}
+REQUIRED = {"model": "all-MiniLM-L6-v2", "text_columns": ["sentence"], "label_column": "label"}
 
 
 @pytest.fixture
@@ -24,20 +24,20 @@ def dataset(client, context, trained_once):
 @pytest.fixture
 def launch(client, dataset):
     def launch(**change):
-        answer = client.post("/api/experiments", json={"dataset_id": dataset, **NEEDED, **change})
+        answer = client.post("/api/experiments", json={"dataset_id": dataset, **REQUIRED, **change})
         assert answer.status_code == 201, answer.text
         return answer.json()["id"]
 
     return launch
 
 
-def runs_of(context, experiment):
+def read_runs(context, experiment):
     with context.sessions() as session:
-        of_it = select(Run.config).where(Run.experiment_id == experiment).order_by(Run.position)
-        return session.scalars(of_it).all(), session.get(Experiment, experiment).grid
+        configs = select(Run.config).where(Run.experiment_id == experiment).order_by(Run.position)
+        return session.scalars(configs).all(), session.get(Experiment, experiment).grid
 
 
-def test_the_request_of_an_experiment_means_the_same_runs_and_where_none_does_that_is_said(client, context, launch):
+def test_request_of_experiment_relaunches_same_runs(client, context, launch):
     cases = [
         {}, {"regularizers": []}, {"regularizers": ["istar"], "lambdas": [0]},
         {"regularizers": ["cosreg"], "zetas": [0.4, 0.2], "lambdas": [3, 3, -1, 0]},
@@ -55,7 +55,7 @@ def test_the_request_of_an_experiment_means_the_same_runs_and_where_none_does_th
         second = client.post("/api/experiments", json=request.json()).json()["id"]
         yaml = client.get(f"/experiments/{first}/request.yaml")
         third = client.post("/api/experiments", json=read_yaml(yaml.text)).json()["id"]
-        assert runs_of(context, first) == runs_of(context, second) == runs_of(context, third)
+        assert read_runs(context, first) == read_runs(context, second) == read_runs(context, third)
         assert yaml.headers["content-disposition"].startswith("attachment; filename=")
     experiment = launch()
     run = client.get(f"/api/experiments/{experiment}").json()["runs"][0]["id"]
@@ -78,7 +78,7 @@ def fill(client, text, **upload):
     return client.get(address) if address.startswith("/experiments/new/yaml") else answer
 
 
-def test_a_file_fills_in_the_form_also_for_another_data_set_and_says_so(client, dataset):
+def test_yaml_fills_form_even_for_unknown_dataset(client, dataset):
     text = (
         f"dataset_id: {dataset}\nmodel: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\n"
         "regularizers: []\nfixed_regularizers: {cosreg: 0.123456789}\nexport: true\nepochs: null\nmax_steps: 7\n"
@@ -94,23 +94,23 @@ def test_a_file_fills_in_the_form_also_for_another_data_set_and_says_so(client, 
     form_page = client.get(answer.headers["location"]).text
     assert "2 runs" in form_page
     for line, description in [("dataset_id: 0b5f\n", "a data set that is not here (0b5f)"), ("", "no data set")]:
-        for text, back in (
-            (line + ELSEWHERE, 'id="dataset_id-error">{}'),
-            (f"{line}{ELSEWHERE}search: {{}}\n", "<p>{}"),
+        for text, message in (
+            (line + SWEEP_YAML, 'id="dataset_id-error">{}'),
+            (f"{line}{SWEEP_YAML}search: {{}}\n", "<p>{}"),
         ):
             form_page = fill(client, text)
             assert form_page.status_code == 200
-            assert back.format(f"The file names {description}; train is chosen instead.") in form_page.text
+            assert message.format(f"The file names {description}; train is chosen instead.") in form_page.text
             assert f'value="{dataset}"' in form_page.text
             assert 'value="41, 42"' in form_page.text
             assert "Not ready" not in form_page.text
             assert "seeds: [41, 42]" in form_page.text
-        wrong = fill(client, f"{line}{ELSEWHERE}batch_size: 0\n")
+        wrong = fill(client, f"{line}{SWEEP_YAML}batch_size: 0\n")
         assert (wrong.status_code, "got 0." in wrong.text) == (422, True)
         assert f"The file names {description}; train is chosen instead." in wrong.text
 
 
-def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(client, dataset):
+def test_yaml_errors_are_shown_at_their_field(client, dataset):
     cases = [
         ("lambdas: [much]", "lambdas", "Expected lambdas.0 as a number, got &#39;much&#39;."),
         ("batch_size: 0", "batch_size", "Expected batch_size of at least 1, got 0."),
@@ -150,4 +150,4 @@ def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(
     assert "Expected a file of text in UTF-8, got other bytes in x.npy." in refused.text
 
 
-ELSEWHERE = "model: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\nseeds: [41, 42]\n"
+SWEEP_YAML = "model: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\nseeds: [41, 42]\n"

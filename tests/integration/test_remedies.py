@@ -59,7 +59,7 @@ def page_of(client, address):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", client.get(address).text)).split())
 
 
-def test_labels_have_remedies_tried_and_the_decision_heads_the_report(client, tried, x):
+def test_decision_on_labeled_embedding_heads_report(client, tried, x):
     embedding_id, task = tried(x)
     assert task["status"] == "finished", task["error"]
     conclusion = task["results"]["conclusion"]
@@ -87,7 +87,7 @@ def test_labels_have_remedies_tried_and_the_decision_heads_the_report(client, tr
         (0.0, 0.0, 0.0, "no clear gain, 0.000 k-NN accuracy (0.000 to 0.000)."),
     ],
 )
-def test_a_trial_is_worse_only_if_its_interval_is(tried, x, difference, low, high, sentence):
+def test_trial_is_worse_only_if_its_interval_is(tried, x, difference, low, high, sentence):
     _, task = tried(x)
     for variant in task["results"]["variants"]:
         variant["report"] |= {"difference": difference, "difference_low": low, "difference_high": high}
@@ -96,7 +96,7 @@ def test_a_trial_is_worse_only_if_its_interval_is(tried, x, difference, low, hig
     assert describe_trial(results, "flow") == describe_trial(None, "centring") == ""
 
 
-def test_check_decide_api_and_page_say_the_same_of_a_labeled_file(client, tried, x, tmp_path, capsys):
+def test_check_decide_api_and_page_agree(client, tried, x, tmp_path, capsys):
     embedding_id, task = tried(x)
     (listed,) = client.get(f"/api/embeddings/{embedding_id}/tasks").json()
     conclusion = listed["conclusion"]
@@ -110,7 +110,7 @@ def test_check_decide_api_and_page_say_the_same_of_a_labeled_file(client, tried,
     assert capsys.readouterr().out.splitlines()[-1] == conclusion
 
 
-def test_a_waiting_decision_updates_itself(client, settings, add, x):
+def test_waiting_decision_updates_itself(client, settings, add, x):
     embedding_id = add(x)
     measure_embedding(embedding_id, settings, "cpu")
     page = client.get(f"/embeddings/{embedding_id}").text
@@ -118,12 +118,12 @@ def test_a_waiting_decision_updates_itself(client, settings, add, x):
     assert 'hx-select="#decision"' in page
 
 
-def test_a_categorical_column_is_ground_truth_though_nobody_chose_it(tried, x):
+def test_categorical_column_is_ground_truth_by_default(tried, x):
     _, task = tried(x, labels=None)
     assert task["config"]["labels"] == "side"
 
 
-def test_too_few_rows_are_not_judged_and_the_report_has_a_finding_or_nothing_to_mend(client, settings, add, x):
+def test_too_few_rows_are_not_evaluated(client, settings, add, x):
     embedding_id = add(x[:60])
     assert measure_embedding(embedding_id, settings, "cpu") == ()
     isotropic = add(np.random.default_rng(0).normal(size=(90, 4)).astype(np.float32), "even")
@@ -134,13 +134,13 @@ def test_too_few_rows_are_not_judged_and_the_report_has_a_finding_or_nothing_to_
     )
 
 
-def test_layers_are_judged_together(client, tried, x):
+def test_layers_share_a_task_family(client, tried, x):
     ids, tasks = zip(*(tried(x, layer=layer) for layer in (0, 1)), strict=True)
     members = client.get(f"/api/tasks/{tasks[0]['id']}/family").json()["members"]
     assert [member["embedding_id"] for member in members] == list(ids)
 
 
-def test_large_embeddings_are_sampled_and_the_page_says_so(client, tried, x, monkeypatch):
+def test_large_embedding_is_sampled(client, tried, x, monkeypatch):
     monkeypatch.setattr("isoscope.remedies.rows_within_seconds", lambda d: 200)
     embedding_id, task = tried(x)
     assert task["results"]["n"] == 200
@@ -150,7 +150,7 @@ def test_large_embeddings_are_sampled_and_the_page_says_so(client, tried, x, mon
     assert "Judge every method on all rows" in page
 
 
-def test_task_tab_ranks_remedies_that_open_the_lab_and_the_lab_opens_on_the_chosen_one(client, tried, x):
+def test_task_tab_ranks_remedies_and_links_to_lab(client, tried, x):
     embedding_id, task = tried(x)
     page = client.get(f"/embeddings/{embedding_id}/tasks").text
     assert page.index('id="remedies"') < page.index("Judge by other ground truth")

@@ -22,7 +22,7 @@ def act(client, action, *ids, **fields):
     return client.post("/runs/actions", data={"run": list(ids), "action": action} | fields, follow_redirects=False)
 
 
-def test_selected_runs_are_cancelled_and_retried_and_redirects_stay_on_this_server(client, runs, context):
+def test_runs_are_cancelled_and_retried_with_local_redirects(client, runs, context):
     for query in ["", "q=lam", "experiment=/evil.example", "experiment=a/../b"]:
         for action in ("cancel", "retry"):
             location = act(client, action, runs[1][0], query=query).headers["location"]
@@ -105,7 +105,7 @@ def test_needed_run_is_not_deleted(client, context, runs):
         assert session.get(Experiment, experiment_id) is not None
 
 
-def test_table_of_runs_has_checkboxes_and_the_api_lists_done_and_refused_runs(client, runs, context):
+def test_runs_table_has_checkboxes_and_api_lists_refused_runs(client, runs, context):
     experiment_id, ids = runs
     for path in (f"/experiments/{experiment_id}?tab=runs", "/compare/runs/list"):
         page = client.get(path).text

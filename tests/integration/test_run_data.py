@@ -7,7 +7,7 @@ from tests.factories import add_experiment, run_row
 
 
 @pytest.fixture
-def written(context):
+def write_runs(context):
     def write(*logged):
         runs = [
             run_row(0.0, seed, steps=[Step(step=step, **values) for step, values in steps.items()])
@@ -18,12 +18,12 @@ def written(context):
     return write
 
 
-def test_few_values_are_read_completely_and_unequal_steps_alike(context, written, monkeypatch):
-    experiment, (run,) = written({0: {}, 10: {"task_loss": 0.5, "penalty": -0.25}, 20: {"task_loss": 0.25}})
+def test_few_values_are_read_completely(context, write_runs, monkeypatch):
+    experiment, (run,) = write_runs({0: {}, 10: {"task_loss": 0.5, "penalty": -0.25}, 20: {"task_loss": 0.25}})
     logged = list_logged(context, experiment, "task_loss")
     assert (logged.by_run, logged.total) == ({run: [(10, 0.5), (20, 0.25)]}, 2)
     assert list_logged(context, experiment, "penalty").by_run == {run: [(10, -0.25)]}
-    experiment, _ = written()
+    experiment, _ = write_runs()
     assert (
         list_logged(context, experiment, "task_loss").by_run,
         list_layer_measurements(context, experiment, []).total,
@@ -32,7 +32,7 @@ def test_few_values_are_read_completely_and_unequal_steps_alike(context, written
     steps_by_stride = {
         seed: {step: {"task_loss": float(step)} for step in range(seed, 101, seed)} for seed in (2, 3, 7)
     }
-    experiment, runs = written(*steps_by_stride.values())
+    experiment, runs = write_runs(*steps_by_stride.values())
     logged = list_logged(context, experiment, "task_loss")
     monkeypatch.setattr(run_data, "MAX_NAMED_STEPS", 0)
     assert list_logged(context, experiment, "task_loss") == logged
@@ -40,11 +40,11 @@ def test_few_values_are_read_completely_and_unequal_steps_alike(context, written
 
 
 @pytest.mark.both_databases
-def test_many_values_are_read_at_equal_distances(context, written, monkeypatch):
+def test_many_values_are_read_at_equal_strides(context, write_runs, monkeypatch):
     monkeypatch.setattr(run_data, "MAX_VALUES", 20)
     long = {step: {"task_loss": float(step)} for step in range(1, 101)}
     sparse = {step: {"task_loss": float(step)} for step in (3, 9, 51, 52)} | {10: {"penalty": 1.0}}
-    experiment, (first, second) = written(long, sparse)
+    experiment, (first, second) = write_runs(long, sparse)
     logged = list_logged(context, experiment, "task_loss")
     assert (logged.total, sum(map(len, logged.by_run.values())), logged.stride) == (104, 12, 10)
     assert logged.by_run[first] == [(step, float(step)) for step in range(10, 101, 10)]
@@ -52,12 +52,12 @@ def test_many_values_are_read_at_equal_distances(context, written, monkeypatch):
 
 
 @pytest.mark.both_databases
-def test_layers_are_sampled_like_values(context, written, monkeypatch):
+def test_layers_are_sampled_like_values(context, write_runs, monkeypatch):
     steps = {step: {"layers": {"mean_cosine": [0.5, step / 100]}} if step % 4 == 0 else {} for step in range(101)}
-    experiment, (run,) = written(steps)
-    all_looks = list_layer_measurements(context, experiment, ["mean_cosine"])
-    assert (all_looks.total, all_looks.stride) == (26, 1)
-    assert all_looks.by_run[run][1] == (4, {"mean_cosine": [0.5, 0.04]})
+    experiment, (run,) = write_runs(steps)
+    all_layers = list_layer_measurements(context, experiment, ["mean_cosine"])
+    assert (all_layers.total, all_layers.stride) == (26, 1)
+    assert all_layers.by_run[run][1] == (4, {"mean_cosine": [0.5, 0.04]})
     monkeypatch.setattr(run_data, "MAX_VALUES", 10)
     sampled = list_layer_measurements(context, experiment, ["mean_cosine", "unheard_of"])
     assert (sampled.total, sum(map(len, sampled.by_run.values()))) == (26, 11)

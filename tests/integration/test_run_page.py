@@ -29,7 +29,7 @@ def add(context):
     return add
 
 
-def test_a_run_has_tabs_for_what_it_has_with_failures_notes_hashes_and_logs(client, add):
+def test_tabs_show_failures_notes_hashes_and_logs(client, add):
     waiting, _ = add()
     assert tabs_of(client, waiting) == ["training", "settings"]
     finished, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS, log="Ended.")
@@ -66,7 +66,7 @@ def tabs_of(client, run_id):
     return re.findall(rf'href="/runs/{run_id}\?tab=(\w+)"', page)
 
 
-def test_on_which_rows_weights_are_chosen_is_told_of_a_run_and_of_an_experiment(client, add):
+def test_weight_choice_is_described_for_run_and_experiment(client, add):
     cases = [
         ({"checkpoint": "best"}, {},
          "These are the weights of step 8, the best of 3 evaluations: accuracy 0.900. Evaluated on a tenth of the "
@@ -102,7 +102,7 @@ def row(name, *cells):
     return f'<th scope="row">{name}</th>' + "".join(f'<td class="n">{cell}</td>' for cell in cells)
 
 
-def test_protocols_points_and_what_a_task_counts_are_told_in_words(client, add):
+def test_protocols_counts_and_f1_are_described(client, add):
     reference = {"zeta": 0.75, "pooling": "last", "n": 40, "layers": [0.1, None], "layer_reasons": [None, "Why."]}
     by_layer = {"isoscore_star": {"values": [0.3, 0.4], "reasons": [None, None]}}
     results = {name: value for name, value in RESULTS.items() if name != "layers"}
@@ -139,7 +139,7 @@ def test_protocols_points_and_what_a_task_counts_are_told_in_words(client, add):
         assert [fact for fact in facts if fact not in page] == []
 
 
-def test_the_configuration_is_in_words_with_what_its_baseline_has_instead(client, add, context):
+def test_configuration_is_compared_to_its_baseline(client, add, context):
     run_id, _ = add()
     assert "<mark>" not in every_tab(client, f"/runs/{run_id}").text
     run_id, experiment_id = add({"batch_size": 8, "learning_rate": 2e-5, "train_rows": 8})
@@ -183,7 +183,7 @@ def test_the_configuration_is_in_words_with_what_its_baseline_has_instead(client
     assert "Highlighted values" in every_tab(client, f"/runs/{run_id}").text
 
 
-def test_each_state_has_its_buttons_and_to_cancel_a_whole_experiment_asks_first(client, add, context):
+def test_each_state_has_its_buttons_and_cancel_all_is_confirmed(client, add, context):
     cases = [
         ("queued", ["pause", "cancel"]), ("running", ["pause", "cancel"]), ("paused", ["resume", "cancel"]),
         ("failed", ["retry"]), ("cancelled", ["retry"]), ("finished", []), ("streaming", ["cancel"]), ("pruned", []),
@@ -216,7 +216,7 @@ def test_each_state_has_its_buttons_and_to_cancel_a_whole_experiment_asks_first(
         assert '<button class="link bad"' in form
 
 
-def test_why_runs_failed_stands_beside_how_many_did_with_a_link_to_the_first_of_each(client, context, add):
+def test_failure_reasons_are_counted_with_links(client, context, add):
     run_id, experiment_id = add(status=RunStatus.FAILED, error="Out of memory.")
     experiment_url = f"/experiments/{experiment_id}"
 

@@ -19,8 +19,8 @@ from tests.factories import add_experiment, run_row
 from tests.queries import queries_of
 
 LAST_DAY_OF_2025 = datetime(2025, 12, 31, 23, 59, tzinfo=UTC)
-LISTED = 9
-"""Queries of a list: a page of it with its experiments, how many there are, what is summed or compared."""
+LIST_QUERIES = 9
+"""Queries of a list: a page with its experiments, the total, the sums and the comparisons."""
 
 
 MATCHES = {
@@ -37,12 +37,12 @@ MATCHES = {
     "launched<2026-01-01": "abc", "launched<=2025-12-31": "abc", "date<9999-12-31": "defgabc",
     "seed:99999999999999999999": "", "'": "", "/": "",
 }  # fmt: skip
-"""The runs of the fixture below by what is searched for, in the order of the list."""
+"""The runs of the fixture ``runs`` that a query finds, in list order."""
 
 
 @pytest.fixture
 def runs(context):
-    """Seven runs of two experiments, told apart by the host name of their worker."""
+    """Seven runs of two experiments, each with its own worker."""
     add_experiment(
         context, run_row(0.0, 0, worker="a", performance=0.25, isoscore_star=0.125),
         run_row(-1.0, 1, worker="b", performance=0.75, config={"batch_size": 32, "patience": 3}),
@@ -74,7 +74,7 @@ def words(answer):
 @pytest.mark.usefixtures("runs")
 class TestSearch:
     @pytest.mark.both_databases
-    def test_all_conditions_hold_of_what_is_found_which_is_sorted_by_every_field_without_value_last(self, context):
+    def test_matches_satisfy_all_conditions_and_are_sorted(self, context):
         assert {q: search(context, q) for q in MATCHES} == MATCHES
         orders = {
             "-perf": "bdeafgc", "iso": "adfbceg", "-lam": "ecfgdab", "task": "abcdefg", "-batch_size": "bdefgac",
@@ -84,10 +84,10 @@ class TestSearch:
         typed = {TextField: "x", TagsField: "x", NumberField: "1", FlagField: "yes", DayField: "2026-01-01"}
         for name, kind in FIELDS.items():
             value = next(iter(kind.names)) if isinstance(kind, ChoiceField) else typed[type(kind)]
-            of_it, not_of_it = (search(context, f"{sign}{name}={value}", name) for sign in ("", "-"))
-            assert sorted(of_it + not_of_it) == sorted("abcdefg"), name
+            matching, remaining = (search(context, f"{sign}{name}={value}", name) for sign in ("", "-"))
+            assert sorted(matching + remaining) == sorted("abcdefg"), name
 
-    def test_experiments_are_searched_by_id_and_of_more_than_most_the_newest_are_taken_with_the_total(self, context):
+    def test_experiment_id_is_searched_and_limit_keeps_newest(self, context):
         experiment_id = find_matching_runs(context, "seed:3").runs[0].experiment_id
         assert (search(context, f"experiment:{experiment_id}"), search(context, experiment_id)) == ("defg", "defg")
         newest = find_matching_runs(context, "", limit=5)
@@ -105,7 +105,7 @@ class TestSearch:
         HealthCheck.function_scoped_fixture, HealthCheck.differing_executors,
     ])  # fmt: skip
     @pytest.mark.both_databases
-    def test_whatever_is_typed_is_found_or_refused(self, context, q):
+    def test_any_query_is_answered_or_refused(self, context, q):
         try:
             assert find_matching_runs(context, q).total <= 7
         except InvalidError as error:
@@ -117,7 +117,7 @@ class TestSearch:
 
 @pytest.mark.usefixtures("runs")
 class TestApi:
-    def test_runs_come_with_their_experiment_and_the_total_and_what_cannot_be_read_names_its_field(self, client):
+    def test_runs_include_experiment_and_errors_name_their_field(self, client):
         answer = client.get("/api/runs", params={"q": "iso>0.2", "sort": "-lam", "limit": 2, "offset": 1})
         assert answer.headers["x-total-count"] == "4"
         keys = ("experiment", "dataset", "model", "metric", "lam", "regularizer", "status", "setting")
@@ -137,7 +137,7 @@ class TestApi:
         assert (answer.status_code, answer.json()["field"]) == (422, "sort")
 
     @pytest.mark.both_databases
-    def test_experiments_are_told_in_sums(self, client):
+    def test_experiments_are_summarized(self, client):
         answer = client.get("/api/experiments?limit=1&offset=1")
         assert answer.headers["x-total-count"] == "2"
         (row,) = answer.json()
@@ -147,7 +147,7 @@ class TestApi:
 
 
 class TestTable:
-    def test_cells_are_named_where_the_table_is_stacked_and_it_updates_while_runs_go_on(self, client, context):
+    def test_cells_are_labeled_and_table_updates_while_runs_continue(self, client, context):
         path = f"/experiments/{add_experiment(context, run_row(seed=0), run_row(seed=1))}/runs"
         row = client.get(path).text.split('<table class="stacked">')[1].split("</tr>")[1]
         assert re.findall('data-label="(.*?)"', row) == ["Seed", "Accuracy", "IsoScore★", "Time"]
@@ -160,7 +160,7 @@ class TestTable:
         assert "every 2s" not in words(client.get(f"{path}?q=seed:0"))
 
     @pytest.mark.both_databases
-    def test_the_database_tells_the_same_differences_as_what_groups_the_runs(self, context):
+    def test_database_and_run_table_find_same_differences(self, context):
         def fields(**config):
             grid = {name: [False, True] for name in config if name != "points"}
             rows = [run_row(0.5, config=config | dict.fromkeys(grid, value)) for value in (False, True)]
@@ -180,7 +180,7 @@ class TestTable:
         assert read_columns(context, "seed:1", experiment_id=experiment).varying == []
         assert read_columns(context, "seed:0", experiment_id=experiment).varying == ["shrinkage_points"]
 
-    def test_only_what_varies_has_a_column_and_the_rest_is_said_once(self, client, context):
+    def test_only_varying_fields_have_columns(self, client, context):
         body = {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
         for seed, shared_settings in enumerate(({}, {"batch_size": 8}, {"batch_size": 8})):
             assert client.post("/api/runs", json=body | {"seed": seed, "settings": shared_settings}).status_code == 201
@@ -207,7 +207,7 @@ class TestTable:
         assert "batch size 8" in table("batch_size:8")[1]
         assert (table("batch_size:8 seed:1")[0], table("lam:0")) == (["λ"], (["λ", "Batch size", "Seed"], "4 runs."))
 
-    def test_several_pages_are_sorted_searched_and_led_through_and_shown_again_after_a_cancel(self, client, context):
+    def test_pages_are_sorted_searched_and_kept_after_cancel(self, client, context):
         experiment = add_experiment(context, *(run_row(1.0, seed) for seed in range(60)))
         path = f"/experiments/{experiment}/runs"
         first = words(client.get(f"{path}?sort=-seed&q=seed>=5"))
@@ -228,13 +228,13 @@ class TestTable:
             answer = client.post(f"/runs/{waiting.id}/cancel", data=fields)
             assert answer.headers["location"] == f"{page}?q=lam%3E0&sort=-iso&page=2"
 
-    def test_the_address_bar_says_what_is_shown_and_the_box_what_cannot_be_read(self, client, context):
+    def test_address_bar_follows_search_and_box_shows_errors(self, client, context):
         page = f"/experiments/{add_experiment(context, run_row())}"
         at = {"hx-current-url": f"http://localhost{page}?view=lambda&q=old&page=3"}
         answer = client.get(f"{page}/runs?q=lam>0&sort=-iso", headers=at)
         assert answer.headers["hx-replace-url"] == f"{page}?view=lambda&q=lam%3E0&sort=-iso"
-        elsewhere = client.get(f"{page}/runs?q=lam>0", headers={"hx-current-url": "http://localhost/queue"})
-        assert "hx-replace-url" not in elsewhere.headers
+        other_page = client.get(f"{page}/runs?q=lam>0", headers={"hx-current-url": "http://localhost/queue"})
+        assert "hx-replace-url" not in other_page.headers
         path = f"/experiments/{add_experiment(context, run_row())}"
         for page, status in ((f"{path}/runs", 422), (path, 200), ("/experiments", 422)):
             answer = client.get(f"{page}?q=lam<x", headers={"accept": "text/html"})
@@ -249,7 +249,7 @@ class TestTable:
 
 class TestExperiments:
     @pytest.mark.both_databases
-    def test_found_are_those_with_a_run_that_is_with_their_progress_and_spread(self, client, runs):
+    def test_experiments_match_by_their_runs_and_show_progress(self, client, runs):
         def names(q):
             page = client.get("/experiments", params={"q": q})
             return [
@@ -264,7 +264,7 @@ class TestExperiments:
         assert "Accuracy 0.250 to 0.750<small>, n = 2</small>" in page
         assert re.findall(r"M(\d+) 8h0", page) == ["4", "4", "140", "4"]
 
-    def test_a_click_on_a_heading_sorts_the_list_and_pages_of_fifty_keep_the_order(self, client, context, runs):
+    def test_experiments_are_sorted_and_paged(self, client, context, runs):
         def listed(sort):
             return re.findall(
                 r'href="/experiments/[0-9a-f]{32}">([^<]+)</a>', client.get(f"/experiments?sort={sort}").text
@@ -293,7 +293,7 @@ LISTS = ["/experiments?q=tiny", "/api/experiments"]
 RUNS = ["/api/runs?q=tiny&sort=-iso", "/experiments/{}/runs?sort=perf"]
 
 
-def test_as_many_queries_for_sixty_as_for_three_and_none_reads_what_is_large(client, context):
+def test_number_of_queries_does_not_grow_with_runs(client, context):
     small = add_experiment(context, *(run_row(1.0, seed) for seed in range(3)))
     requests = {
         path: queries_of(context, lambda p=path: client.get(p.format(small)).raise_for_status())
@@ -301,8 +301,10 @@ def test_as_many_queries_for_sixty_as_for_three_and_none_reads_what_is_large(cli
     }
     for number in range(20):
         larger = add_experiment(context, *(run_row(lam, number) for lam in (-1.0, 0.0, 1.0)), name=f"sweep {number}")
-    for path, of_few in requests.items():
-        of_many = queries_of(context, lambda p=path: client.get(p.format(larger)).raise_for_status())
-        assert 0 < len(of_few) == len(of_many) <= LISTED, path
+    for path, few_queries in requests.items():
+        many_queries = queries_of(context, lambda p=path: client.get(p.format(larger)).raise_for_status())
+        assert 0 < len(few_queries) == len(many_queries) <= LIST_QUERIES, path
         large = ("results", "log", "environment", *(["config", "position"] if path in LISTS else []))
-        assert [statement for statement, _ in of_many for column in large if f"runs.{column}" in statement] == [], path
+        assert [
+            statement for statement, _ in many_queries for column in large if f"runs.{column}" in statement
+        ] == [], path

@@ -21,7 +21,7 @@ def count(context, table):
         return session.scalar(select(func.count()).select_from(table))
 
 
-def test_the_first_start_launches_both_samples_once_and_the_embedding_goes_first(context):
+def test_first_start_launches_both_samples_once(context):
     assert launch_samples(context)
     assert next_waiting_job(context.sessions, Queue.GPU, ()).kind is job_kinds.ENCODE
     with context.sessions() as session:
@@ -34,7 +34,7 @@ def test_the_first_start_launches_both_samples_once_and_the_embedding_goes_first
     assert count(context, Experiment) == count(context, Encoding) == 1
 
 
-def test_an_encoding_alone_is_no_first_start_and_a_deleted_sample_data_set_is_made_again(context):
+def test_samples_need_empty_library_and_recreate_their_dataset(context):
     with context.sessions.begin() as session:
         session.add(embedding("mine"))
     assert not launch_samples(context)
@@ -46,7 +46,7 @@ def test_an_encoding_alone_is_no_first_start_and_a_deleted_sample_data_set_is_ma
     assert second.origin is DatasetOrigin.SAMPLE
 
 
-def test_one_click_launches_a_sample_again_on_the_same_data_set(client, context):
+def test_sample_is_launched_again_on_same_dataset(client, context):
     for sample, table in [("sweep", Experiment), ("embedding", Encoding)]:
         launch_samples(context)
         answer = client.post(f"/samples/{sample}", follow_redirects=False)
@@ -55,7 +55,7 @@ def test_one_click_launches_a_sample_again_on_the_same_data_set(client, context)
         assert (count(context, table), count(context, Dataset)) == (2, 1)
 
 
-def test_the_api_launches_samples_and_a_form_starts_with_three_seeds_where_a_request_means_one(client, context):
+def test_api_launches_samples_and_form_suggests_three_seeds(client, context):
     for sample in ("sweep", "embedding"):
         answer = client.post(f"/api/samples/{sample}")
         assert answer.status_code == 201
@@ -85,7 +85,7 @@ def test_home_starts_with_two_questions_and_shows_decisions(client, context):
 
 
 @pytest.mark.parametrize("status", [EmbeddingStatus.MEASURING, EmbeddingStatus.READY])
-def test_home_looks_again_only_while_something_is_measured(client, context, status):
+def test_home_polls_only_while_measuring(client, context, status):
     with context.sessions.begin() as session:
         session.add(embedding("cloud", status=status))
     assert ('hx-trigger="every 2s"' in client.get("/").text) == (status is EmbeddingStatus.MEASURING)

@@ -1,4 +1,4 @@
-"""Pages that many runs stand on: they make as many statements for ten times the runs, and never read their steps."""
+"""Pages execute as many statements for ten times the runs, and never read their steps."""
 
 import pytest
 from sqlalchemy import event, func, select
@@ -58,7 +58,7 @@ def test_ten_times_the_runs_take_the_same_statements(client, context, statements
 
 
 @pytest.mark.both_databases
-def test_the_database_of_the_benchmark_has_the_rows_that_were_asked_for(context):
+def test_benchmark_database_has_requested_rows(context):
     experiments = fill(context, 50, 3, STEPS, waiting=5)
     with context.sessions() as session:
         of_each = session.execute(select(Run.experiment_id, func.count()).group_by(Run.experiment_id)).all()

@@ -55,16 +55,16 @@ REVISIONS = {
 
 @pytest.mark.parametrize("words", PROCESSES.values(), ids=PROCESSES)
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_with_tables_of_another_revision_nothing_starts_and_what_to_do_is_said(context, request, revision, words):
+def test_process_refuses_database_of_another_revision(context, request, revision, words):
     request.getfixturevalue(revision)
-    ended = start(context.settings, *words)
-    assert ended.returncode == 1
-    assert REVISIONS[revision] in ended.stderr
-    assert "Traceback" not in ended.stderr
+    process = start(context.settings, *words)
+    assert process.returncode == 1
+    assert REVISIONS[revision] in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 @pytest.mark.both_databases
-def test_a_request_that_misses_columns_tells_the_reason_and_what_to_do(client, context, caplog):
+def test_request_on_outdated_schema_names_the_remedy(client, context, caplog):
     assert client.get("/api/experiments").status_code == 200
     set_revision(context, FORMER)
     with context.sessions.kw["bind"].begin() as connection:
@@ -88,7 +88,7 @@ class TestCopies:
     def copies(self, settings):
         return sorted(path.name for path in settings.database_copies.glob("*"))
 
-    def test_both_are_copied_and_named_by_time_and_revisions(self, context, behind, monkeypatch):
+    def test_databases_are_copied_before_migration(self, context, behind, monkeypatch):
         self.migrate(context.settings, monkeypatch)
         names = self.copies(context.settings)
         expected = [f"{FORMER}-to-{NEWEST}-isoscope.sqlite", f"{FORMER}-to-{NEWEST}-queue.sqlite"]
@@ -96,7 +96,7 @@ class TestCopies:
         self.migrate(context.settings, monkeypatch)
         assert self.copies(context.settings) == names, "there was nothing to migrate"
 
-    def test_those_of_the_last_three_migrations_are_kept(self, context, behind, monkeypatch):
+    def test_copies_of_last_three_migrations_are_kept(self, context, behind, monkeypatch):
         folder = context.settings.database_copies
         folder.mkdir()
         for day in range(1, 5):

@@ -48,7 +48,7 @@ def npy(tmp_path, x):
     return tmp_path / "x.npy"
 
 
-def test_json_has_every_measure_of_the_catalogue_by_its_slug_with_details_and_reasons(scored, npy, x):
+def test_json_has_every_measure_with_details_and_reasons(scored, npy, x):
     report = scored(npy)
     assert list(report) == ["n", "d", "n_left_out", "independent", *MEASURES, "findings"]
     assert "common_mean" in [finding["slug"] for finding in report.pop("findings")]
@@ -68,7 +68,7 @@ def test_json_has_every_measure_of_the_catalogue_by_its_slug_with_details_and_re
     assert "label" in silhouette["reason"]
 
 
-def test_hubs_are_listed_by_name_and_a_similarity_is_chosen_and_told(scored, tmp_path, npy, x, score):
+def test_hubs_are_named_and_similarity_is_reported(scored, tmp_path, npy, x, score):
     lines = [f"word {row},{','.join(map(str, values))}" for row, values in enumerate(x)]
     (tmp_path / "named.csv").write_text("word,a,b,c,d,e,f\n" + "\n".join(lines))
     hubs = scored(tmp_path / "named.csv", "--measures", "hubness")["hubness"]["detail"]["hubs"]
@@ -90,7 +90,7 @@ def test_hubs_are_listed_by_name_and_a_similarity_is_chosen_and_told(scored, tmp
     assert "neighbors and hubness by Euclidean distance" in score(*chosen)[0].out
 
 
-def test_copies_and_groups_count_as_one(scored, score, tmp_path, x):
+def test_duplicates_and_groups_count_once(scored, score, tmp_path, x):
     lines = [f"{row // 10},{','.join(map(str, values))}" for row, values in enumerate(np.repeat(x[:30], 10, axis=0))]
     path = tmp_path / "copies.csv"
     path.write_text("document,a,b,c,d,e,f\n" + "\n".join(lines))
@@ -105,7 +105,7 @@ def test_copies_and_groups_count_as_one(scored, score, tmp_path, x):
     assert (code, "nothing called 'typo' for the groups" in printed.err) == (1, True)
 
 
-def test_labels_of_a_column_or_of_a_second_file_and_rows_in_several(scored, tmp_path, x):
+def test_labels_come_from_column_or_second_file(scored, tmp_path, x):
     lines = ["a,b,c,d,e,f,side", *(f"{','.join(map(repr, map(float, row)))},{i // 150}" for i, row in enumerate(x))]
     (tmp_path / "x.csv").write_text("\n".join(lines))
     scores = scored(tmp_path / "x.csv", "--labels", "side", "--measures", "silhouette, isoscore_by_label")
@@ -119,7 +119,7 @@ def test_labels_of_a_column_or_of_a_second_file_and_rows_in_several(scored, tmp_
     assert scores["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
 
 
-def test_columns_are_samples_and_rows_that_are_not_finite_left_out_and_counted(scored, npy, x, score, tmp_path):
+def test_transpose_swaps_axes_and_nonfinite_rows_are_counted(scored, npy, x, score, tmp_path):
     scores = scored(npy, "--transpose", "--measures", "isoscore")
     assert (scores["n"]["value"], scores["d"]["value"]) == (6, 300)
     assert scores["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(x.T)), abs=1e-7)
@@ -130,7 +130,7 @@ def test_columns_are_samples_and_rows_that_are_not_finite_left_out_and_counted(s
     assert "rows left out for NaN or infinity: 1\n" in score(tmp_path / "x.npy")[0].out
 
 
-def test_the_table_has_the_groups_and_names_of_the_catalogue_and_says_where_a_sample_was_used(score, npy, tmp_path):
+def test_table_has_catalog_names_and_sample_sizes(score, npy, tmp_path):
     printed, code = score(npy)
     assert code == 0
     mean = "warning: The mean holds 81% of the energy (150 of 300 rows), 34% with all.\n"
@@ -144,7 +144,7 @@ def test_the_table_has_the_groups_and_names_of_the_catalogue_and_says_where_a_sa
     assert "(n = 2,000)" in score(tmp_path / "x.npy", "--measures", "barcode")[0].out
 
 
-def test_what_cannot_be_read_is_a_sentence(score, npy, monkeypatch):
+def test_unreadable_file_is_reported_in_a_sentence(score, npy, monkeypatch):
     cases = [
         (("missing.npy",), "There is no file missing.npy: name a file that holds vectors."),
         ((".",), ". is a folder: name a file that holds vectors."),
@@ -163,7 +163,7 @@ def test_what_cannot_be_read_is_a_sentence(score, npy, monkeypatch):
         assert printed.out == ""
 
 
-def test_labels_are_offered_columns_named_with_spaces_and_a_seed_draws_another_sample(score, tmp_path, scored, x):
+def test_labels_are_suggested_and_seed_changes_sample(score, tmp_path, scored, x):
     (tmp_path / "x.csv").write_text("a,b,c,side\n.1,2.,.5,1\n3.5,4.,.5,2\n5.,6.5,.5,1\n")
     printed = score(tmp_path / "x.csv")[0].out
     assert "dimensions d = 4\nside is taken as a coordinate; if it is a label: --labels side\n" in printed
@@ -181,13 +181,13 @@ def test_labels_are_offered_columns_named_with_spaces_and_a_seed_draws_another_s
     assert scores["barcode"]["value"] != scored(*arguments, "--seed", "1")["barcode"]["value"]
 
 
-def test_a_pipe_that_closes_early_is_no_traceback(npy):
+def test_closed_pipe_prints_no_traceback(npy):
     command = f"{sys.executable} -m isoscope score {npy} --json | head -c 1"
-    ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-    assert (ran.stdout, ran.stderr) == ("{", "")
+    process = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (process.stdout, process.stderr) == ("{", "")
 
 
-def test_a_seed_below_zero_and_a_measure_that_does_not_exist_are_refused(score, npy, capsys):
+def test_negative_seed_and_unknown_measure_are_refused(score, npy, capsys):
     with pytest.raises(SystemExit):
         score(npy, "--seed", "-1")
     assert "expected a whole number from 0, got '-1'" in capsys.readouterr().err
@@ -197,7 +197,7 @@ def test_a_seed_below_zero_and_a_measure_that_does_not_exist_are_refused(score, 
     assert "there is no measure 'typo': choose among isoscore_unbiased, " in capsys.readouterr().err
 
 
-def test_a_missing_package_is_named_and_an_interrupt_is_no_traceback(score, npy, monkeypatch):
+def test_missing_package_is_named_and_interrupt_is_quiet(score, npy, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
@@ -212,9 +212,9 @@ def test_a_missing_package_is_named_and_an_interrupt_is_no_traceback(score, npy,
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to write to")
-def test_a_report_that_cannot_be_written(npy):
+def test_unwritable_output_is_reported(npy):
     command = [sys.executable, "-m", "isoscope", "score", str(npy), "--measures", "isoscore"]
     with Path("/dev/full").open("w") as full:
-        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert ran.returncode == 1
-    assert ran.stderr.startswith("The output could not be written: No space left on device.\n")
+        process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert process.returncode == 1
+    assert process.stderr.startswith("The output could not be written: No space left on device.\n")

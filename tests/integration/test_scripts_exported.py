@@ -41,9 +41,9 @@ ENDED = st.fixed_dictionaries({}, optional={
 ACCEPTED = {200, 201}
 
 
-def log_or_plain(client, path, wished, plain):
-    """The answer to what a script says, or to what is plain where that was refused with a sentence."""
-    answer = client.post(path, json=wished)
+def log_or_plain(client, path, random_values, plain):
+    """Post random values, or plain ones if those are refused with a sentence."""
+    answer = client.post(path, json=random_values)
     assert answer.status_code in {*ACCEPTED, 413, 422}, answer.text
     if answer.status_code not in ACCEPTED:
         assert answer.json()["detail"]
@@ -55,11 +55,11 @@ def log_or_plain(client, path, wished, plain):
 @pytest.mark.long
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))  # on either database
 @given(begun=st.lists(BEGUN, min_size=1, max_size=2), steps=st.lists(STEPS, max_size=2), ended=ENDED)
-def test_what_a_script_may_log_another_isoscope_imports(client, elsewhere, begun, steps, ended):
+def test_logged_runs_can_be_imported_elsewhere(client, elsewhere, begun, steps, ended):
     ours = twin = None
     try:
-        for wished in begun:
-            run = log_or_plain(client, "/api/runs", PLAIN | wished, PLAIN)
+        for random_values in begun:
+            run = log_or_plain(client, "/api/runs", PLAIN | random_values, PLAIN)
             ours = run["experiment_id"]
             for step in steps:
                 log_or_plain(client, f"/api/runs/{run['id']}/steps", {"steps": [step]}, {"steps": []})

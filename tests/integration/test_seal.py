@@ -1,4 +1,4 @@
-"""Whatever a dashboard is asked, it tells no sealed test score: every route is asked, archives are unpacked."""
+"""No route reveals a sealed test score; archives are unpacked."""
 
 import io
 import itertools
@@ -14,9 +14,9 @@ from tests.contract.test_pages_and_api import list_routes
 from tests.sealed import PLANTED, add_sealed, run_ids
 
 SEALED = re.compile(r"(?<!\d)(?:0?\.731\d*|73\.1(?!\d*\s?[kMGT]?B))")
-"""A planted score as a fraction or in percent; not the end of a time of day, and not the size of a disk."""
+"""A planted score as a fraction or in percent, but not in a timestamp or a disk size."""
 SPLITS = ("validation", "test")
-GONE = ["0" * 32]
+MISSING_IDS = ["0" * 32]
 KINDS = ("json", "csv", "html")
 
 
@@ -27,7 +27,7 @@ def experiment_id(context):
 
 @pytest.fixture
 def get_all(client, context, experiment_id):
-    """Every GET route with all that its path may name here, as (path, answer)."""
+    """Iterate over (path, answer) of every GET route, with each id that fits its path."""
     run = run_ids(context, experiment_id)[0]
     listed = client.get(f"/api/experiments/{experiment_id}/figures").json()
     slugs = {*listed} | {"isotropy", "lambda", "loss", "activation", "layers", "parallel"}
@@ -45,11 +45,13 @@ def get_all(client, context, experiment_id):
         for path in (f"/datasets/{dataset}", f"/api/datasets/{dataset}"):
             yield path, client.get(path)
         for template in paths():
-            if "/playground" in template:  # numbers of clouds, of no experiment
+            if "/playground" in template:  # clouds, not experiments
                 continue
             is_ours = "{experiment_id}" in template or "{run_id}" in template
             names = re.findall(r"{(\w+)(?::\w+)?}", template)
-            for values in itertools.product(*(path_values.get(name, GONE) if is_ours else GONE for name in names)):
+            for values in itertools.product(
+                *(path_values.get(name, MISSING_IDS) if is_ours else MISSING_IDS for name in names)
+            ):
                 path = template
                 for name, value in zip(names, values, strict=True):
                     path = re.sub(rf"{{{name}(:\w+)?}}", value, path)
@@ -79,7 +81,7 @@ def queries(path, experiment_id):
 
 
 def texts_of(answer):
-    """What an answer says, member by member where it is an archive; what is marked as sealed is left out."""
+    """Yield the text of an answer, or of each member of an archive that is not marked as sealed."""
     if answer.headers.get("content-type") != "application/octet-stream" and not answer.content.startswith(b"PK"):
         yield answer.text
         return
@@ -89,7 +91,7 @@ def texts_of(answer):
                 yield archive.read(name).decode()
 
 
-def test_no_route_tells_a_sealed_score(get_all, caplog):
+def test_no_route_reveals_a_sealed_score(get_all, caplog):
     caplog.set_level("DEBUG")
     answers = [(path, answer) for path, answer in get_all()]
     assert sum(answer.status_code == 200 for _, answer in answers) > 60
@@ -101,14 +103,14 @@ def test_no_route_tells_a_sealed_score(get_all, caplog):
 
 
 @pytest.mark.long
-def test_once_opened_only_the_opening_and_its_page_tell_them(client, get_all, experiment_id):
+def test_opened_scores_appear_only_in_opening_and_its_page(client, get_all, experiment_id):
     client.post(f"/api/experiments/{experiment_id}/opening", json={"choose": "lambda = 0"})
     leaks = {path for path, answer in get_all() if any(map(SEALED.search, texts_of(answer)))}
     page = f"/experiments/{experiment_id}"
     assert leaks == {page, f"{page}?tab=result", f"/api{page}/opening"}
 
 
-def test_no_change_of_an_experiment_and_no_search_tells_a_test_score(client, experiment_id, context):
+def test_actions_and_searches_reveal_no_test_score(client, experiment_id, context):
     assert client.get("/api/runs", params={"q": "accuracy>0.7"}).json() == []
     assert len(client.get("/api/runs", params={"q": "accuracy>0.4"}).json()) == 6
     assert json.dumps(PLANTED) not in client.get("/api/runs").text

@@ -19,13 +19,13 @@ def open_by(client, experiment_id, choose):
     return client.post(f"/api/experiments/{experiment_id}/opening", json={"choose": choose, "by": "Ada"})
 
 
-def imported(elsewhere, content):
+def import_archive(elsewhere, content):
     answer = sent(elsewhere, content)
     assert answer.is_success, answer.detail
     return answer.json()["id"]
 
 
-def test_an_import_is_as_sealed_as_what_was_exported(client, elsewhere, context):
+def test_import_is_as_sealed_as_export(client, elsewhere, context):
     experiment_id = add_sealed(context)
     add_predictions(context, experiment_id)
     content = exported(client, experiment_id)
@@ -36,7 +36,7 @@ def test_an_import_is_as_sealed_as_what_was_exported(client, elsewhere, context)
     assert OPENINGS not in files
     assert "sealed/" in files["README.txt"].decode()
 
-    copied = imported(elsewhere, content)
+    copied = import_archive(elsewhere, content)
     sealed = opening(elsewhere, copied)
     assert (sealed["state"], sealed["n"], sealed["scored_runs"], sealed["scores"]) == ("sealed", 500, 6, None)
     assert sealed["rows_sha256"] == opening(client, experiment_id)["rows_sha256"]
@@ -52,22 +52,22 @@ def test_an_import_is_as_sealed_as_what_was_exported(client, elsewhere, context)
 
 
 @pytest.mark.both_databases
-def test_the_history_of_openings_comes_along_and_counts_once(client, elsewhere, context):
+def test_openings_are_imported_and_count_once(client, elsewhere, context):
     experiment_id = add_sealed(context)
     open_by(client, experiment_id, "lambda = 0")
     open_by(client, experiment_id, "lambda = 1")
     content = exported(client, experiment_id)
-    copied = imported(elsewhere, content)
+    copied = import_archive(elsewhere, content)
     before, after = opening(client, experiment_id), opening(elsewhere, copied)
     assert (after["openings"], after["chosen"]) == (before["openings"], before["chosen"])
     assert "changed after the scores were shown" in elsewhere.get(f"/experiments/{copied}?tab=result").text
     elsewhere.delete(f"/api/experiments/{copied}")
-    again = imported(elsewhere, content)
+    again = import_archive(elsewhere, content)
     assert opening(elsewhere, again)["opened_on_rows"] == 2
     assert open_by(elsewhere, again, "lambda = 0").json()["openings"][2]["opened_before"] == 2
 
 
-def test_an_experiment_without_a_test_split_is_exported_as_before(client, context):
+def test_archive_without_test_split_has_no_sealed_files(client, context):
     from tests.archives import add_experiment  # noqa: PLC0415
 
     files = members(exported(client, add_experiment(context)))

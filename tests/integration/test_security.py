@@ -14,13 +14,13 @@ TOKEN = "a-secret-of-some-length"
 HOST = "http://lab.example.org"
 
 
-def changed(settings, **changes):
+def change_settings(settings, **changes):
     return Settings(**settings.model_dump() | changes)
 
 
 @pytest.fixture
 def guarded_app(context):
-    return create_app(changed(context.settings, access_token=TOKEN, host="0.0.0.0"))
+    return create_app(change_settings(context.settings, access_token=TOKEN, host="0.0.0.0"))
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def guarded(guarded_app):
         yield client
 
 
-def test_loopback_names_are_answered_and_a_rebound_name_is_refused_even_for_reading(client):
+def test_only_loopback_host_names_are_answered(client):
     for host in ["localhost:8000", "127.0.0.1", "[::1]:8000"]:
         assert client.get("/api/health", headers={"Host": host}).status_code == 200
     for host in ["evil.example.org", "localhost.evil.org", "", "[::1"]:
@@ -37,13 +37,13 @@ def test_loopback_names_are_answered_and_a_rebound_name_is_refused_even_for_read
         assert (answer.status_code, "ISOSCOPE_ALLOWED_HOSTS" in answer.json()["detail"]) == (421, True)
 
 
-def test_a_further_name_can_be_allowed(context):
-    settings = changed(context.settings, allowed_hosts=["lab.example.org"])
+def test_allowed_host_is_answered(context):
+    settings = change_settings(context.settings, allowed_hosts=["lab.example.org"])
     with TestClient(create_app(settings), base_url="http://lab.example.org:8000") as client:
         assert client.get("/api/health").status_code == 200
 
 
-def test_a_change_from_another_site_is_refused_and_one_of_our_own_page_or_a_script_reaches_its_route(client):
+def test_cross_site_changes_are_refused(client):
     cases = [
         {"Origin": "http://evil.example.org"}, {"Origin": "null"}, {"Origin": "http://["},
         {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:9999"},
@@ -56,7 +56,7 @@ def test_a_change_from_another_site_is_refused_and_one_of_our_own_page_or_a_scri
         assert client.delete("/api/embeddings/x", headers=headers).status_code == 404
 
 
-def test_without_the_token_pages_ask_for_it_and_go_on_where_one_wanted_and_never_to_another_site(guarded):
+def test_pages_without_token_redirect_to_login_and_back(guarded):
     assert guarded.get("/api/embeddings").status_code == 401
     page = guarded.get("/embeddings")
     assert (page.status_code, page.headers["location"]) == (303, "/login?next=/embeddings")
@@ -76,7 +76,7 @@ def test_without_the_token_pages_ask_for_it_and_go_on_where_one_wanted_and_never
         assert guarded.post("/login", data={"token": TOKEN, "next": target}).headers["location"] == "/"
 
 
-def test_every_answer_carries_the_policy_what_no_route_takes_is_a_sentence_and_without_a_token_nobody_signs_out(client):
+def test_answers_carry_csp_and_unknown_routes_say_so(client):
     for path in ("/", "/api/health", "/api/embeddings/none", "/nowhere", "/static/app.css"):
         policy = client.get(path).headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -93,8 +93,8 @@ def test_every_answer_carries_the_policy_what_no_route_takes_is_a_sentence_and_w
     assert client.post("/logout").status_code == 303
 
 
-def test_a_body_is_refused_unread_where_it_declares_more_than_the_cap_and_else_stopped_there(context):
-    settings = changed(context.settings, max_upload_bytes=1000)
+def test_body_over_limit_is_refused_or_cut_off(context):
+    settings = change_settings(context.settings, max_upload_bytes=1000)
     with TestClient(create_app(settings), base_url="http://localhost") as client:
         answer = client.post("/api/embeddings", content=b"", headers={"Content-Length": "5000000"})
     assert (answer.status_code, "at most 1,001,000 bytes" in answer.json()["detail"]) == (413, True)
@@ -123,7 +123,7 @@ def test_only_uploads_and_ground_truth_may_be_large(client):
         assert answer.status_code == 404
 
 
-def test_a_failure_tells_its_number_and_nothing_else(context):
+def test_internal_error_tells_only_its_number(context):
     app = create_app(context.settings)
 
     @app.get("/api/broken")
@@ -141,21 +141,21 @@ def sign_in(client):
     return client.post("/login", data={"token": TOKEN})
 
 
-def test_session_outlives_a_restart_and_ends_with_the_token(guarded, context):
+def test_session_outlives_restart_and_ends_with_token(guarded, context):
     cookie = sign_in(guarded).cookies["session"]
     for token, status in ((TOKEN, 200), ("another-secret-of-some-length", 303)):
-        app = create_app(changed(context.settings, access_token=token, host="0.0.0.0"))
+        app = create_app(change_settings(context.settings, access_token=token, host="0.0.0.0"))
         with TestClient(app, base_url=HOST, cookies={"session": cookie}, follow_redirects=False) as client:
             assert client.get("/embeddings").status_code == status
 
 
-def test_the_cookie_is_secure_where_the_browser_came_by_tls(guarded_app):
+def test_cookie_is_secure_over_tls(guarded_app):
     for scheme, secure in (("http", False), ("https", True)):
         with TestClient(guarded_app, base_url=f"{scheme}://lab.example.org", follow_redirects=False) as client:
             assert ("secure" in sign_in(client).headers["set-cookie"].lower()) is secure
 
 
-def test_signing_out_ends_the_session_on_the_server_and_a_forged_host_opens_no_closed_path(guarded):
+def test_logout_ends_session_and_forged_host_opens_nothing(guarded):
     cookie = sign_in(guarded).cookies["session"]
     assert 'action="/logout"' in guarded.get("/embeddings").text
     out = guarded.post("/logout")
@@ -170,7 +170,7 @@ def test_signing_out_ends_the_session_on_the_server_and_a_forged_host_opens_no_c
 
 
 @pytest.mark.parametrize("ask", ["form", "header"])
-def test_a_wrong_token_is_slow_and_only_some_may_wait_at_once(guarded, ask):
+def test_wrong_token_is_delayed_and_few_may_wait(guarded, ask):
     def guess(_=None):
         if ask == "form":
             return guarded.post("/login", data={"token": "wrong"}).status_code
@@ -208,35 +208,35 @@ def _audit(event, arguments):
         watched[0].extend(str(argument) for argument in arguments[:2])
 
 
-sys.addaudithook(_audit)  # cannot be taken back; it does nothing while nobody watches
+sys.addaudithook(_audit)  # cannot be removed; does nothing unless a test watches
 
 
 @pytest.fixture
-def touched():
+def opened_paths():
     watched.append([])
     yield watched[0]
     watched.clear()
 
 
-def test_no_path_of_a_request_is_opened_and_a_file_name_is_for_show_only(client, touched):
+def test_request_paths_and_file_names_open_no_file(client, opened_paths):
     for path in PATHS:
         for traversal in TRAVERSALS:
             answer = client.get(path.replace("{}", quote(traversal, safe="")))
             assert answer.status_code < 500
             assert "root:" not in answer.text
-    assert [path for path in touched if MARK in path] == []
+    assert [path for path in opened_paths if MARK in path] == []
     for traversal in TRAVERSALS:
         answer = client.post("/api/embeddings", files={"file": (f"{traversal}.csv", b"a,b\n1,2\n3,4\n")})
         if answer.is_success:
             assert not {"/", "\\", "\0"} & set(answer.json()["filename"])
-    assert touched  # the bytes themselves were written
-    assert [path for path in touched if MARK in path] == []
+    assert opened_paths  # the upload was written
+    assert [path for path in opened_paths if MARK in path] == []
 
 
-def test_a_model_is_looked_up_among_the_offered_never_as_a_path(client, touched):
+def test_model_is_never_opened_as_a_path(client, opened_paths):
     for model in [f"../{MARK}", f"/{MARK}", f"{MARK}/../..", f"..\\{MARK}", "..", "."]:
         dataset = client.post("/api/datasets", files={"train": ("t.tsv", TEXTS), "validation": ("v.tsv", TEXTS)}).json()
         body = {"model": model, "dataset_id": dataset["id"], "text_columns": ["sentence"], "label_column": "label"}
         answer = client.post("/api/experiments", json=body)
         assert (answer.status_code, answer.json()["field"]) == (422, "model")
-        assert [path for path in touched if MARK in path] == []
+        assert [path for path in opened_paths if MARK in path] == []

@@ -27,12 +27,12 @@ def source(client, context, work, trained_once):
     return make_once(context, trained_once, "source", lambda: upload(client, work, cloud()))
 
 
-def value(client, embedding_id, measure="isoscore"):
+def read_value(client, embedding_id, measure="isoscore"):
     embedding = client.get(f"/api/embeddings/{embedding_id}").json()
     return next(measurement["value"] for measurement in embedding["measurements"] if measurement["measure"] == measure)
 
 
-def test_a_finding_makes_a_selection_of_the_same_file(client, work, context, source):
+def test_finding_makes_a_selection_of_the_same_file(client, work, context, source):
     answer = client.post(f"/api/embeddings/{source}/selections", json={"finding": "outlier_rows"})
     assert (answer.status_code, answer.json()["name"]) == (201, "cloud.npy without 2 outlier rows")
     work()
@@ -41,14 +41,14 @@ def test_a_finding_makes_a_selection_of_the_same_file(client, work, context, sou
     assert (new["selection"]["without_rows"], new["findings"]) == ([3, 17], [])
     assert new["provenance"] == {"source": "cloud.npy", "finding": "outlier_rows", "rows": 2, "dimensions": 0}
     separate = upload(client, work, np.delete(cloud(), [3, 17], axis=0))
-    assert value(client, new["id"]) == pytest.approx(value(client, separate), rel=1e-12)
-    # The bytes are those of the source, once.
+    assert read_value(client, new["id"]) == pytest.approx(read_value(client, separate), rel=1e-12)
+    # Both share the stored bytes.
     with context.sessions() as session:
         first, second = (session.get(Embedding, row_id).files[0].file_sha256 for row_id in (source, new["id"]))
     assert first == second
 
 
-def test_the_button_leads_to_the_selection_and_then_is_a_link(client, work, source):
+def test_button_leads_to_selection_and_becomes_a_link(client, work, source):
     page = client.get(f"/embeddings/{source}").text
     assert "Measure without them" in page
     assert "Measure without them" not in client.get(f"/embeddings/{source}/report.html").text
@@ -65,14 +65,14 @@ def test_the_button_leads_to_the_selection_and_then_is_a_link(client, work, sour
     assert client.get(f"/compare?id={source}&id={selection_id}").status_code == 200
 
 
-def test_shared_bytes_go_with_the_last_that_needs_them(client, work, context, source):
+def test_shared_bytes_are_deleted_with_their_last_user(client, work, context, source):
     selection = client.post(f"/api/embeddings/{source}/selections", json={"rows": [5]}).json()
     work()
     sha256 = selection["files"][0]["file_sha256"]
     client.delete(f"/api/embeddings/{source}")
     with context.sessions() as session:
-        of_the_map = select(FigureFile.file_sha256).where(FigureFile.embedding_id == source)
-        map_bytes = session.scalar(select(func.sum(StoredFile.size_bytes)).where(StoredFile.sha256.in_(of_the_map)))
+        map_files = select(FigureFile.file_sha256).where(FigureFile.embedding_id == source)
+        map_bytes = session.scalar(select(func.sum(StoredFile.size_bytes)).where(StoredFile.sha256.in_(map_files)))
     assert map_bytes >= 400 * 3 * 4, "two coordinates and a norm of each row"
     assert client.get("/api/trash").json()["frees_bytes"] == map_bytes
     assert client.delete(f"/api/trash/{source}").json()["freed_bytes"] == map_bytes
@@ -85,7 +85,7 @@ def test_shared_bytes_go_with_the_last_that_needs_them(client, work, context, so
     assert not context.storage.exists(sha256)
 
 
-def test_a_selection_of_a_selection_counts_places_in_the_file(client, work, source):
+def test_nested_selection_counts_rows_of_the_file(client, work, source):
     first = client.post(f"/api/embeddings/{source}/selections", json={"rows": [0, 3], "dimensions": [2]}).json()
     assert first["name"] == "cloud.npy without 2 rows and 1 dimension"
     work()
@@ -98,7 +98,7 @@ def test_a_selection_of_a_selection_counts_places_in_the_file(client, work, sour
     assert (second["n"], second["d"], second["source_id"]) == (397, 7, first["id"])
 
 
-def test_all_rows_of_a_finding_are_left_out_and_the_method_that_mends_it_is_offered(client, work):
+def test_all_rows_of_finding_are_left_out_and_remedy_is_offered(client, work):
     x = np.random.default_rng(0).normal(size=(400, 8))
     x[200:] = x[:20].repeat(10, axis=0)
     source = upload(client, work, x)
@@ -114,7 +114,7 @@ def test_all_rows_of_a_finding_are_left_out_and_the_method_that_mends_it_is_offe
     assert f'href="/embeddings/{source}/lab?method=centring"' in client.get(f"/embeddings/{source}").text
 
 
-def test_what_cannot_be_selected_is_refused_also_of_a_selection_whose_vectors_are_no_file(client, work, source):
+def test_invalid_selections_are_refused(client, work, source):
     cases = [
         ({}, 422, "rows", "Nothing to leave out"), ({"rows": [400]}, 422, "rows", "no row 400"),
         ({"dimensions": [8]}, 422, "dimensions", "no dimension 8"),

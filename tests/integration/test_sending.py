@@ -16,11 +16,11 @@ def refused(detail, status=422, field=None):
     return status, {"detail": detail, "field": field}
 
 
-def logged(server):
+def logged_steps(server):
     return [step for body in server.bodies("steps") for step in body["steps"]]
 
 
-def test_numbers_of_arrays_texts_that_are_no_unicode_and_no_regularizer_arrive_as_json_has_them(server):
+def test_arrays_and_invalid_unicode_are_sent_as_json(server):
     values = RUN | {"seed": np.int64(3), "lam": np.float32(0.5), "settings": {"path": "a\udcff\0", "learningRate": 1}}
     run = log_run("e", url=server.url, **values)
     run.step(np.int64(1), task_loss=np.float32(0.5), layers={"isoscore_star": [np.float32(0.25), "odd"]})
@@ -40,7 +40,7 @@ def test_numbers_of_arrays_texts_that_are_no_unicode_and_no_regularizer_arrive_a
     assert server.bodies("runs")[-1]["regularizer"] == "none"
 
 
-def test_a_run_that_is_gone_or_an_error_in_the_thread_is_said_and_nothing_has_arrived(server, capsys, monkeypatch):
+def test_vanished_run_or_thread_error_is_printed(server, capsys, monkeypatch):
     monkeypatch.setattr(server, "answer", lambda *_: (200, {}))
     run = log_run("e", url=server.url, **RUN)
     run._sender.put(1, {"task_loss": object()})
@@ -56,8 +56,8 @@ def test_a_run_that_is_gone_or_an_error_in_the_thread_is_said_and_nothing_has_ar
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_no_success_and_says_once_where_the_dashboard_is(server, capsys, status):
-    server.headers["Location"] = "https://me:secret@elsewhere/api/runs"
+def test_redirect_fails_and_names_its_target(server, capsys, status):
+    server.headers["Location"] = "https://me:secret@other/api/runs"
     server.answer = lambda *_: (status, {})
     run = log_run("e", url=server.url, **RUN)
     run.step(1, task_loss=1)
@@ -65,7 +65,7 @@ def test_a_redirect_is_no_success_and_says_once_where_the_dashboard_is(server, c
     err = capsys.readouterr().err
     assert err == (
         f"isoscope: this run is not logged any more: POST {server.url}/api/runs answered {status} and names "
-        "https://elsewhere/api/runs. Give the address that the dashboard really has.\n"
+        "https://other/api/runs. Give the address that the dashboard really has.\n"
     )
 
 
@@ -75,7 +75,7 @@ def test_a_redirect_is_no_success_and_says_once_where_the_dashboard_is(server, c
     ({"url": "127.0.0.1:8000"}, "Expected the address of a dashboard such as"),
     ({"token": "gehéim"}, "The token of the dashboard cannot be used"),
 ])  # fmt: skip
-def test_an_address_or_token_that_is_none_is_said_once_and_the_script_goes_on(capsys, wrong, sentence):
+def test_invalid_address_or_token_is_printed_once(capsys, wrong, sentence):
     run = log_run("e", **RUN, **wrong)
     run.step(1, task_loss=1)
     assert not run.finish({"accuracy": 1})
@@ -85,7 +85,7 @@ def test_an_address_or_token_that_is_none_is_said_once_and_the_script_goes_on(ca
     assert err.count("\n") == 1
 
 
-def test_a_password_in_the_address_is_neither_kept_nor_said_but_brought(server, capsys, monkeypatch):
+def test_password_in_address_is_sent_but_not_printed(server, capsys, monkeypatch):
     run = log_run("e", url=server.url.replace("//", "//me:secret@"), **RUN)
     assert run.url == f"{server.url}/runs/{run.id}"
     assert run.finish({"accuracy": 1})
@@ -98,7 +98,7 @@ def test_a_password_in_the_address_is_neither_kept_nor_said_but_brought(server, 
     assert "secret" not in err
 
 
-def test_a_token_for_this_machine_goes_to_no_proxy(server, monkeypatch):
+def test_local_token_is_not_sent_to_a_proxy(server, monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, server.url)
     for name in ("NO_PROXY", "no_proxy"):
@@ -109,7 +109,7 @@ def test_a_token_for_this_machine_goes_to_no_proxy(server, monkeypatch):
     assert server.requests == []
 
 
-def test_an_end_that_is_refused_may_be_told_again_or_is_why_the_run_failed_when_its_script_ends(server, capsys):
+def test_refused_end_can_be_retried_or_becomes_the_failure(server, capsys):
     server.answer = lambda path, body: refused("No acc.") if "acc" in body.get("metrics", {}) else (200, {})
     run = log_run("e", url=server.url, **RUN)
     assert not run.finish({"acc": 0.5})
@@ -125,7 +125,7 @@ def test_an_end_that_is_refused_may_be_told_again_or_is_why_the_run_failed_when_
 
 
 @pytest.mark.parametrize("n", [1, 200, 199])
-def test_one_wrong_step_takes_no_other_with_it(server, capsys, n):
+def test_invalid_step_is_dropped_alone(server, capsys, n):
     arrived = []
 
     def answer(path, body):
@@ -144,7 +144,7 @@ def test_one_wrong_step_takes_no_other_with_it(server, capsys, n):
     assert server.bodies("finish")[0]["notes"] == ["1 steps were not logged."]
 
 
-def test_a_server_that_was_never_there_costs_five_seconds_in_all(capsys):
+def test_absent_server_delays_the_end_by_five_seconds(capsys):
     run = log_run("e", url=f"http://127.0.0.1:{free_port()}", **RUN)
     begun = time.monotonic()
     assert not run.finish({"accuracy": 1})
@@ -164,7 +164,7 @@ def away(server):
     return server
 
 
-def test_what_has_not_arrived_at_the_end_of_a_run_arrives_when_the_server_is_back(away, capsys):
+def test_finish_is_delivered_when_server_is_back(away, capsys):
     run = log_run("e", url=away.url, **RUN)
     wait_for(lambda: away.bodies("runs"))
     run.step(1, task_loss=1)
@@ -173,10 +173,10 @@ def test_what_has_not_arrived_at_the_end_of_a_run_arrives_when_the_server_is_bac
     away.come_back()
     assert run.finish()
     assert [body["metrics"] for body in away.bodies("finish")] == [{"accuracy": 1}]
-    assert logged(away)[-1] == {"step": 1, "task_loss": 1.0}
+    assert logged_steps(away)[-1] == {"step": 1, "task_loss": 1.0}
 
 
-def test_the_end_of_the_process_waits_for_an_end_that_has_not_arrived(away, capsys):
+def test_process_exit_waits_for_finish(away, capsys):
     run = log_run("e", url=away.url, **RUN)
     wait_for(lambda: away.bodies("runs"))
     assert not run.finish({"accuracy": 1}, timeout=0.1)
@@ -186,7 +186,7 @@ def test_the_end_of_the_process_waits_for_an_end_that_has_not_arrived(away, caps
     assert {body.get("error") for body in away.bodies("finish")} == {None}
 
 
-def test_at_the_end_of_the_process_what_ends_a_run_is_told_how_long_it_may_wait_and_nothing_else_waits(away, capsys):
+def test_exit_hook_gets_its_time_limit_and_replaces_the_wait(away, capsys):
     run = log_run("e", url=away.url, **RUN)
     wait_for(lambda: away.bodies("runs"))
     waited = []
@@ -199,22 +199,22 @@ def test_at_the_end_of_the_process_what_ends_a_run_is_told_how_long_it_may_wait_
     assert run.finish()
 
 
-def test_what_is_logged_after_the_end_is_let_go_and_that_is_said_once(server, capsys):
+def test_steps_after_finish_are_dropped_and_reported_once(server, capsys):
     run = log_run("e", url=server.url, **RUN)
     assert run.finish({"accuracy": 1})
     run.step(1, task_loss=1)
     run.step(2, task_loss=1)
-    assert logged(server) == []
+    assert logged_steps(server) == []
     assert capsys.readouterr().err == "isoscope: what is logged after the end of a run is let go\n"
 
 
-def test_more_of_a_step_that_waits_is_added_and_reasons_of_missing_values_fit_into_one_line(server):
+def test_queued_steps_are_merged_and_long_reasons_shortened(server):
     run = log_run("e", url=server.url, **RUN)
-    with run._sender._changed:  # so that all of it waits
+    with run._sender._changed:  # keeps steps queued
         run.step(1, task_loss=float("nan"), layers={"isoscore_star": [0.5], "mean_cosine": [0.25]})
         run.step(1, penalty=2, layers={"mean_cosine": [0.75], "isoscore_unbiased": [float("inf")]})
     assert run.finish()
-    assert logged(server) == [{
+    assert logged_steps(server) == [{
         "step": 1, "task_loss": None, "penalty": 2.0,
         "layers": {"isoscore_star": [0.5], "mean_cosine": [0.75], "isoscore_unbiased": [None]},
         "reason": "task_loss is not a number; isoscore_unbiased of layer 1 is infinite",
@@ -224,12 +224,12 @@ def test_more_of_a_step_that_waits_is_added_and_reasons_of_missing_values_fit_in
         for measure in ("isoscore_star", "isoscore_unbiased", "mean_cosine"):
             run.step(1, task_loss=1, layers={measure: [float("nan")] * 24})
     assert run.finish()
-    step = logged(server)[-1]
+    step = logged_steps(server)[-1]
     assert (len(step["reason"]), len(step["layers"])) == (1000, 3)
 
 
-def test_more_of_a_step_that_is_added_while_its_batch_travels_is_sent_after_it(server, monkeypatch):
-    monkeypatch.setattr(sending, "BYTES_AT_ONCE", 60)  # of steps of 29 bytes two
+def test_step_changed_during_upload_is_sent_again(server, monkeypatch):
+    monkeypatch.setattr(sending, "BYTES_AT_ONCE", 60)  # two steps of 29 bytes
 
     def answer(path, body):
         if path == "steps" and len(server.bodies("steps")) == 1:
@@ -241,7 +241,7 @@ def test_more_of_a_step_that_is_added_while_its_batch_travels_is_sent_after_it(s
     with run._sender._changed:
         for step in range(3):
             run.step(step, task_loss=1)
-    wait_for(lambda: run._sender._newest_step == 1)  # again, since more of it was added
+    wait_for(lambda: run._sender._newest_step == 1)  # sent again with its penalty
     assert run.finish()
     assert [body["steps"] for body in server.bodies("steps")] == [
         [{"step": 0, "task_loss": 1.0}, {"step": 1, "task_loss": 1.0}],
@@ -250,18 +250,18 @@ def test_more_of_a_step_that_is_added_while_its_batch_travels_is_sent_after_it(s
     ]
 
 
-def test_of_more_steps_than_may_wait_the_oldest_are_let_go_and_counted(server, monkeypatch):
+def test_oldest_queued_steps_are_dropped_and_counted(server, monkeypatch):
     monkeypatch.setattr(sending, "MAX_QUEUED_STEPS", 3)
     run = log_run("e", url=server.url, **RUN)
     with run._sender._changed:
         for step in range(5):
             run.step(step, task_loss=1)
     assert run.finish(notes=["mine"])
-    assert [step["step"] for step in logged(server)] == [2, 3, 4]
+    assert [step["step"] for step in logged_steps(server)] == [2, 3, 4]
     assert server.bodies("finish")[0]["notes"] == ["2 steps were not logged.", "mine"]
 
 
-def test_a_full_run_takes_what_it_has_room_for_and_then_hears_that_its_script_lives(server, capsys, monkeypatch):
+def test_full_run_takes_what_fits_and_gets_heartbeats(server, capsys, monkeypatch):
     monkeypatch.setattr(sending, "HEARTBEAT_SECONDS", 0.5)
     stored = set()
 
@@ -290,7 +290,7 @@ def test_a_full_run_takes_what_it_has_room_for_and_then_hears_that_its_script_li
     assert capsys.readouterr().err == "isoscope: steps were refused: Expected at most 150 steps.\n"
 
 
-def test_a_step_too_large_for_the_server_s_body_is_let_go_alone(server, capsys):
+def test_oversized_step_is_dropped_alone(server, capsys):
     server.answer = lambda path, body: (
         refused("Too many bytes.", 413, "file") if "penalty" in str(body.get("steps")) else (200, {})
     )
@@ -300,7 +300,7 @@ def test_a_step_too_large_for_the_server_s_body_is_let_go_alone(server, capsys):
         run.step(2, penalty=1)
         run.step(3, task_loss=1)
     assert run.finish()
-    assert {"step": 3, "task_loss": 1.0} in logged(server)
+    assert {"step": 3, "task_loss": 1.0} in logged_steps(server)
     assert server.bodies("finish")[0]["notes"] == ["1 steps were not logged."]
 
 
@@ -308,12 +308,12 @@ def test_a_step_too_large_for_the_server_s_body_is_let_go_alone(server, capsys):
     ("", ENDED_SILENTLY), ("\n \u200b", ENDED_SILENTLY), ("no\nrows", "no rows"), ("a\0" * 800, ("a\\0" * 800)[:1000]),
     ("\udcff" * 999, ("\\udcff" * 999)[:1000]),
 ])  # fmt: skip
-def test_a_failure_of_any_text_is_told_on_one_line(server, error, sentence):
+def test_failure_text_is_sent_on_one_line(server, error, sentence):
     assert log_run("e", url=server.url, **RUN).fail(error)
     assert server.bodies("finish") == [{"error": sentence}]
 
 
-def test_notes_and_reasons_of_any_text_are_told_on_lines_and_beside_their_layers(server):
+def test_notes_and_reasons_are_sent_on_one_line(server):
     run = log_run("e", url=server.url, **RUN)
     assert run.finish(
         notes=["a\0" * 800], isoscore_star_reason="one\npoint", by_layer={"twonn": [1.0, None]},
@@ -325,14 +325,14 @@ def test_notes_and_reasons_of_any_text_are_told_on_lines_and_beside_their_layers
 
 
 @pytest.mark.parametrize("status", [404, 408, 425, 429, 502, 503, 504])
-def test_what_says_that_it_is_away_is_asked_again(server, status):
+def test_unavailable_server_is_retried(server, status):
     server.answer = lambda *_: (status, "no dashboard") if len(server.requests) == 1 else (200, {})
     run = log_run("e", url=server.url, **RUN)
     assert run.finish({"accuracy": 1})
     assert [path for path, *_ in server.requests] == ["runs", "runs", "finish"]
 
 
-def test_arrays_are_sent_in_parts_before_the_end(server, monkeypatch):
+def test_predictions_are_sent_in_parts_before_finish(server, monkeypatch):
     monkeypatch.setattr(sending, "PREDICTIONS_AT_ONCE", 2)
     run = log_run("e", url=server.url, **RUN)
     run.log_predictions(reference=np.array([1, 0, 1]), predicted=np.array([1, 1, 1]))
@@ -346,18 +346,18 @@ def test_arrays_are_sent_in_parts_before_the_end(server, monkeypatch):
     assert "notes" not in server.bodies("finish")[0] or server.bodies("finish")[0]["notes"] == []
 
 
-def test_refused_predictions_and_columns_that_differ_in_length_are_let_go_said_and_counted(server, capsys):
+def test_refused_or_uneven_predictions_are_dropped_and_counted(server, capsys):
     run = log_run("e", url=server.url, **RUN)
     run.log_predictions(rows=[0, 1, 2], reference=[0, 1], predicted=[0, 1])
     assert run.finish({"accuracy": 0.5})
     assert server.bodies("predictions") == []
     assert "predictions were not logged: their columns have [2, 3] values" in capsys.readouterr().err
-    usual = server.answer
+    default_answer = server.answer
 
     def answer(path, *arguments):
         if path == "predictions":
             return 422, {"detail": "Expected finite numbers.", "field": "predicted"}
-        return usual(path, *arguments)
+        return default_answer(path, *arguments)
 
     server.answer = answer
     run = log_run("e", url=server.url, **RUN)

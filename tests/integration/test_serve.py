@@ -18,7 +18,7 @@ def serve(tmp_path, **environment: str):
     return isoscope(tmp_path, "serve", **environment)
 
 
-def test_a_wrong_setting_a_taken_port_and_a_silent_database_are_said_before_anything_is_started(tmp_path):
+def test_invalid_setting_taken_port_and_silent_database_stop_start(tmp_path):
     cases = [
         ("ISOSCOPE_HOST", "0.0.0.0", "ISOSCOPE_ACCESS_TOKEN is not set"),
         ("ISOSCOPE_PORT", "many", "ISOSCOPE_PORT: Input should be a valid integer"),
@@ -26,48 +26,50 @@ def test_a_wrong_setting_a_taken_port_and_a_silent_database_are_said_before_anyt
         ("ISOSCOPE_DATABASE_URL", "mysql://db/x", "ISOSCOPE_DATABASE_URL: expected postgresql://user:password@host/"),
     ]  # fmt: skip
     for setting, value, sentence in cases:
-        ended = serve(tmp_path, **{setting: value})
-        assert ended.returncode == 2
-        assert sentence in ended.stderr
+        process = serve(tmp_path, **{setting: value})
+        assert process.returncode == 2
+        assert sentence in process.stderr
         assert not (tmp_path / "data").exists()
     with socket.socket() as busy_socket:
         busy_socket.bind(("127.0.0.1", 0))
         busy_socket.listen()
-        ended = serve(tmp_path, ISOSCOPE_PORT=str(busy_socket.getsockname()[1]))
-    assert ended.returncode == 1
-    assert "Something else already listens at 127.0.0.1" in ended.stdout
+        process = serve(tmp_path, ISOSCOPE_PORT=str(busy_socket.getsockname()[1]))
+    assert process.returncode == 1
+    assert "Something else already listens at 127.0.0.1" in process.stdout
     assert not (tmp_path / "data").exists()
-    ended = serve(tmp_path, ISOSCOPE_PORT=str(free_port()), ISOSCOPE_DATABASE_URL="postgresql://u:secret@127.0.0.1:1/x")
-    assert ended.returncode == 1
-    assert "The database postgresql+psycopg://u:***@127.0.0.1:1/x cannot be opened: " in ended.stderr
-    assert "Start it, or correct ISOSCOPE_DATABASE_URL." in ended.stderr
+    process = serve(
+        tmp_path, ISOSCOPE_PORT=str(free_port()), ISOSCOPE_DATABASE_URL="postgresql://u:secret@127.0.0.1:1/x"
+    )
+    assert process.returncode == 1
+    assert "The database postgresql+psycopg://u:***@127.0.0.1:1/x cannot be opened: " in process.stderr
+    assert "Start it, or correct ISOSCOPE_DATABASE_URL." in process.stderr
 
 
-def test_second_serve_on_a_folder_is_refused_and_leaves_the_mark_of_the_first(tmp_path):
+def test_second_serve_on_same_folder_is_refused(tmp_path):
     (locks := tmp_path / "data" / "locks").mkdir(parents=True)
     (locks / "serve.running").touch()
     with FileLocks(locks).held("serve"):
-        ended = serve(tmp_path, ISOSCOPE_PORT=str(free_port()))
-    assert ended.returncode == 1
-    assert f"Another isoscope serve uses {tmp_path}/data. Stop it first" in ended.stderr
+        process = serve(tmp_path, ISOSCOPE_PORT=str(free_port()))
+    assert process.returncode == 1
+    assert f"Another isoscope serve uses {tmp_path}/data. Stop it first" in process.stderr
     assert (locks / "serve.running").exists()
 
 
-def test_a_storage_that_is_away_when_the_sample_is_queued_is_said_in_a_sentence(tmp_path):
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+def test_unavailable_storage_is_reported_in_a_sentence(tmp_path):
+    with socket.socket() as closed_socket:
+        closed_socket.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed_socket.getsockname()[1]}"
         credentials = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": url}
-        ended = serve(tmp_path, ISOSCOPE_PORT=str(free_port()), ISOSCOPE_STORAGE_URL="s3://bucket", **credentials)
-    assert ended.returncode == 1
-    assert "The storage of files cannot be reached at the moment." in ended.stderr
-    assert "Traceback" not in ended.stderr
+        process = serve(tmp_path, ISOSCOPE_PORT=str(free_port()), ISOSCOPE_STORAGE_URL="s3://bucket", **credentials)
+    assert process.returncode == 1
+    assert "The storage of files cannot be reached at the moment." in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO   |WARNING|ERROR  ) web  ")
 
 
-def test_a_data_folder_that_cannot_be_written_to_is_said_in_a_sentence(tmp_path):
+def test_unwritable_data_folder_is_reported_in_a_sentence(tmp_path):
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "data"
     environment = os.environ | {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_PORT": str(free_port())}
@@ -75,13 +77,13 @@ def test_a_data_folder_that_cannot_be_written_to_is_said_in_a_sentence(tmp_path)
         [sys.executable, "-m", "app"], env=environment, capture_output=True, text=True, check=False, timeout=120
     )
     commands = [isoscope(tmp_path / "file", words, ISOSCOPE_PORT=str(free_port())) for words in ("serve", "migrate")]
-    for ended in (web, *commands):
-        assert ended.returncode == 1
-        assert f"{folder} cannot be written to: Not a directory. Give this user" in ended.stderr
-        assert "Traceback" not in ended.stderr
+    for process in (web, *commands):
+        assert process.returncode == 1
+        assert f"{folder} cannot be written to: Not a directory. Give this user" in process.stderr
+        assert "Traceback" not in process.stderr
 
 
-def test_its_log_has_time_and_level_and_ctrl_c_ends_it_in_silence(context):
+def test_log_has_time_and_level_and_ctrl_c_ends_quietly(context):
     port = free_port()
     environment = os.environ | {"ISOSCOPE_DATA_DIR": str(context.settings.data_dir), "ISOSCOPE_PORT": str(port)}
     process = subprocess.Popen([sys.executable, "-m", "app"], env=environment, stderr=subprocess.PIPE, text=True)

@@ -46,7 +46,7 @@ def query(ids, **parameters):
     return urlencode([("id", row_id) for row_id in ids] + list(parameters.items()))
 
 
-def test_changes_are_from_the_previous_and_the_first_in_answers_and_tables(client, series):
+def test_changes_are_from_previous_and_first_embedding(client, series):
     def changes(to, ids=series):
         measures = client.get(f"/api/compare?{query(ids, to=to)}").json()["measures"]
         return {measure["measure"]: measure["differences"] for measure in measures}
@@ -55,7 +55,7 @@ def test_changes_are_from_the_previous_and_the_first_in_answers_and_tables(clien
     isoscore = previous["isoscore_unbiased"]
     assert isoscore[0] is None
     assert all(difference["paired"] for difference in isoscore[1:])
-    # Of each pair alone the numbers are the same.
+    # A pair alone has the same numbers.
     for at in range(1, len(series)):
         assert changes("first", series[at - 1 : at + 1])["isoscore_unbiased"][1] == isoscore[at]
     total = sum(difference["value"] for difference in isoscore[1:])
@@ -76,7 +76,7 @@ def test_changes_are_from_the_previous_and_the_first_in_answers_and_tables(clien
     assert changes["title"] == "Changes of Mean cosine similarity"
 
 
-def test_page_compares_every_step_and_lists_rows_that_changed_most(client, work, series):
+def test_page_compares_every_step_and_lists_most_changed_rows(client, work, series):
     address = f"/compare?{query(series)}"
     page = client.get(address).text.replace("\u00a0", " ")
     for words in ("4 embeddings", "IsoScore, bias-corrected over the steps", "5 pairs of embeddings"):
@@ -133,7 +133,7 @@ def test_moved_rows_have_positions_in_both_files(client, work, series):
     assert [entry["name"] for entry in back] == [entry["name"] for entry in rows]
 
 
-def test_embeddings_are_put_in_another_order_and_removed_and_moved_rows_need_two_with_rows_in_common(client, context):
+def test_order_can_be_changed_and_row_comparison_needs_common_rows(client, context):
     ids = [add_embedding(context, f"step {i}", {"isoscore_unbiased": (0.5, 0.01)}) for i in (10, 9, 100)]
     page = client.get(f"/compare?{query(ids)}").text.replace("&amp;", "&")
     ordered = [ids[1], ids[0], ids[2]]

@@ -1,4 +1,4 @@
-"""Real runs that users put aside at awkward moments, and that fail here and are tried again elsewhere."""
+"""Real runs that are paused at awkward moments, or fail and are retried on another worker."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def settings(tmp_path, models_dir, database):
 
 
 @pytest.fixture
-def often(monkeypatch):
+def always_checkpoint(monkeypatch):
     monkeypatch.setattr("workers.training.checkpoints.PAUSE_PER_SAVING", 0)
 
 
@@ -43,11 +43,11 @@ def launch(client):
 
 @pytest.fixture
 def plain(trained_once, launch, context):
-    """What a run comes to that nobody stopped."""
-    if "whole" not in trained_once:
+    """Return the outcome of an uninterrupted run."""
+    if "plain" not in trained_once:
         fine_tune(run_id := launch(), context.settings, "cpu")
-        trained_once["whole"] = outcome(context, run_id)
-    return trained_once["whole"]
+        trained_once["plain"] = outcome(context, run_id)
+    return trained_once["plain"]
 
 
 def outcome(context, run_id):
@@ -65,28 +65,28 @@ def while_it_loads(monkeypatch, act):
 def while_it_is_evaluated(monkeypatch, act):
     advance = Progress.advance
 
-    def then_act(self, done):
+    def advance_after_act(self, done):
         with self.sessions() as session:
             if session.get_one(Run, self.run_id).phase is Phase.EVALUATING:
                 act()
         self._written_at = 0.0
         advance(self, done)
 
-    monkeypatch.setattr(Progress, "advance", then_act)
+    monkeypatch.setattr(Progress, "advance", advance_after_act)
 
 
-@pytest.mark.usefixtures("often")
+@pytest.mark.usefixtures("always_checkpoint")
 @pytest.mark.parametrize(
     ("moment", "keeps_folder"), [(while_it_loads, False), (while_it_is_evaluated, True)], ids=["loading", "evaluating"]
 )
-def test_a_run_that_is_put_aside_at_any_moment_ends_as_one_that_was_not(
+def test_run_paused_at_any_moment_ends_like_uninterrupted_run(
     client, context, launch, plain, monkeypatch, moment, keeps_folder
 ):
     run_id, answers = launch(), []
     with monkeypatch.context() as patch:
         moment(patch, lambda: answers.append(client.post(f"/api/runs/{run_id}/pause").status_code))
         fine_tune(run_id, context.settings, "cpu")
-    assert answers == [200], "it went on working"
+    assert answers == [200], "paused once"
     paused = client.get(f"/api/runs/{run_id}").json()
     assert [paused[name] for name in ("status", "worker", "phase", "error")] == ["paused", None, None, None]
     assert (context.settings.runs / run_id).exists() is keeps_folder
@@ -96,8 +96,8 @@ def test_a_run_that_is_put_aside_at_any_moment_ends_as_one_that_was_not(
     assert not (context.settings.runs / run_id).exists()
 
 
-@pytest.mark.usefixtures("often")
-def test_a_run_that_failed_here_is_tried_again_at_another_worker(client, context, launch, plain, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("always_checkpoint")
+def test_failed_run_is_retried_on_another_worker(client, context, launch, plain, tmp_path, monkeypatch):
     home = context.settings.model_copy(update={"worker_name": "here"})
     away = home.model_copy(update={"worker_name": "there", "data_dir": tmp_path / "there"})
     (tmp_path / "there" / "runs").mkdir(parents=True)

@@ -49,7 +49,7 @@ def bucket(s3):
 
 @pytest.fixture
 def settings(tmp_path, monkeypatch, bucket, line):
-    """A data folder of its own, and files in a bucket of its own at the end of a line that can be cut."""
+    """A new data folder, and files in a new bucket behind a line that can be cut."""
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": line.url}.items():
         monkeypatch.setenv(name, value)
     settings = Settings(data_dir=tmp_path / "data", sample=False, storage_url=f"s3://{bucket.name}/some/prefix")
@@ -68,12 +68,12 @@ def cached(settings):
 
 
 @pytest.fixture
-def forget(settings):
-    def forget():
+def clear_cache(settings):
+    def clear_cache():
         for path in settings.cache.iterdir():
             path.unlink()
 
-    return forget
+    return clear_cache
 
 
 def upload(client, content, query=""):
@@ -84,23 +84,23 @@ def sha256(content):
     return hashlib.sha256(content).hexdigest()
 
 
-def test_an_upload_is_stored_and_measured_through_the_cache(client, work, cloud, bucket, settings, cached, forget):
+def test_upload_is_stored_and_measured_through_cache(client, work, cloud, bucket, settings, cached, clear_cache):
     content = npy(cloud)
     created = upload(client, content, "?commit=auto").json()
     assert (bucket.keys(), bucket.read(bucket.keys()[0])) == ([f"some/prefix/{sha256(content)}"], content)
     assert not settings.files.exists()
-    forget()
+    clear_cache()
     assert work() == 2
     measured = client.get(f"/api/embeddings/{created['id']}").json()
     assert (measured["status"], measured["n"], measured["d"]) == ("ready", 400, 8)
-    hashes = [key.rpartition("/")[2] for key in bucket.keys()]  # noqa: SIM118 - a method of the bucket's own
+    hashes = [key.rpartition("/")[2] for key in bucket.keys()]  # noqa: SIM118 - not a dictionary
     assert sha256(content) in hashes
-    assert len(hashes) > 1, "the files of the map too"
+    assert len(hashes) > 1, "map files too"
     assert cached() == sorted(hashes)
 
 
 @pytest.mark.long
-def test_all_is_served_from_postgresql_and_a_bucket(serving, settings, empty_postgresql_url, cloud, bucket):
+def test_dashboard_runs_on_postgresql_and_a_bucket(serving, settings, empty_postgresql_url, cloud, bucket):
     server = serving(ISOSCOPE_STORAGE_URL=settings.storage_url, ISOSCOPE_DATABASE_URL=empty_postgresql_url)
     created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.npy", npy(cloud))})
     assert bucket.keys() == [f"some/prefix/{sha256(npy(cloud))}"]
@@ -112,7 +112,7 @@ def test_all_is_served_from_postgresql_and_a_bucket(serving, settings, empty_pos
     assert not list(server.data_dir.glob("*.sqlite"))
 
 
-def test_purging_deletes_objects_once_the_storage_answers(client, cloud, bucket, cached, context, line, caplog):
+def test_purging_deletes_objects_once_storage_answers(client, cloud, bucket, cached, context, line, caplog):
     first, second = (upload(client, npy(cloud)).json()["id"] for _ in range(2))
     assert len(bucket.keys()) == 1
     client.delete(f"/api/embeddings/{first}")
@@ -134,7 +134,7 @@ def test_purging_deletes_objects_once_the_storage_answers(client, cloud, bucket,
     assert bucket.keys() == []
 
 
-def test_an_upload_that_breaks_off_leaves_nothing_and_pages_say_it(client, context, bucket, line, cached, cloud):
+def test_broken_upload_leaves_nothing_and_pages_say_so(client, context, bucket, line, cached, cloud):
     line.cut(after_bytes=PART_BYTES + 2**20)
     answer = upload(client, npy(np.frombuffer(TWO_PARTS[:-5], dtype=np.float32).reshape(-1, 8)))
     assert answer.status_code == 503
@@ -148,17 +148,17 @@ def test_an_upload_that_breaks_off_leaves_nothing_and_pages_say_it(client, conte
     assert (answer.status_code, "The storage of files cannot be reached at the moment." in answer.text) == (503, True)
 
 
-def test_a_job_waits_for_a_storage_and_fails_with_the_sentence(client, work, cloud, line, forget, monkeypatch):
+def test_job_waits_for_storage_then_fails(client, work, cloud, line, clear_cache, monkeypatch):
     monkeypatch.setattr(files, "RETRY_PAUSES_SECONDS", (0.1,) * 50)
     created = upload(client, npy(cloud)).json()
-    forget()
+    clear_cache()
     line.cut()
     Timer(1, line.mend).start()
     work()
     assert client.get(f"/api/embeddings/{created['id']}").json()["status"] == "draft"
     monkeypatch.setattr(files, "RETRY_PAUSES_SECONDS", (0.01,))
     created = upload(client, npy(cloud)).json()
-    forget()
+    clear_cache()
     line.cut()
     work()
     failed = client.get(f"/api/embeddings/{created['id']}").json()
@@ -166,9 +166,9 @@ def test_a_job_waits_for_a_storage_and_fails_with_the_sentence(client, work, clo
     assert failed["error"].startswith("The storage of files cannot be reached at the moment.")
 
 
-def test_a_damaged_object_is_never_read(client, work, cloud, bucket, forget, cached):
+def test_damaged_object_is_never_read(client, work, cloud, bucket, clear_cache, cached):
     created = upload(client, npy(cloud), "?commit=auto").json()
-    forget()
+    clear_cache()
     bucket.write(bucket.keys()[0], npy(cloud + 1))
     work()
     failed = client.get(f"/api/embeddings/{created['id']}").json()
@@ -177,11 +177,11 @@ def test_a_damaged_object_is_never_read(client, work, cloud, bucket, forget, cac
     assert cached() == []
 
 
-def test_the_rows_of_a_data_set_come_from_the_bucket(client, context, bucket, forget):
+def test_dataset_rows_come_from_bucket(client, context, bucket, clear_cache):
     answer = client.post("/api/datasets", files={"train": ("train.tsv", TSV), "validation": ("v.tsv", TSV + TSV[15:])})
     assert answer.status_code == 201
     assert len(bucket.keys()) == 2
-    forget()
+    clear_cache()
     config = RunConfig(
         model="tiny-bert", text_columns=["sentence"], label_column="label", label_names=["0", "1"],
         regularizer="none", lam=0.0, seed=0, epochs=1,
@@ -193,27 +193,25 @@ def test_the_rows_of_a_data_set_come_from_the_bucket(client, context, bucket, fo
     assert len(validation.columns["label"]) == 4
 
 
-def test_parts_are_read_whole_by_two_at_once_and_a_break_leaves_nothing(
-    storage, bucket, forget, settings, cached, line
-):
+def test_parts_are_read_concurrently_and_a_break_leaves_nothing(storage, bucket, clear_cache, settings, cached, line):
     stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
     assert (stored.sha256, stored.size_bytes) == (sha256(TWO_PARTS), len(TWO_PARTS))
     assert sha256(bucket.read(bucket.keys()[0])) == stored.sha256
-    forget()
+    clear_cache()
     assert storage.local_path(stored.sha256).read_bytes() == TWO_PARTS
-    forget()
+    clear_cache()
     with ThreadPoolExecutor(2) as threads:
         paths = list(threads.map(lambda _: open_storage(settings).local_path(stored.sha256), range(2)))
     assert {sha256(path.read_bytes()) for path in paths} == {stored.sha256}
     assert cached() == [stored.sha256]
-    forget()
+    clear_cache()
     line.cut(after_bytes=PART_BYTES + 2**20)
     with pytest.raises(UnavailableError, match="cannot be reached at the moment"):
         storage.local_path(stored.sha256)
     assert cached() == []
 
 
-def test_what_is_stored_is_not_sent_again_and_without_credentials_nothing_is(storage, line, monkeypatch, settings):
+def test_stored_file_is_not_sent_again_and_credentials_are_needed(storage, line, monkeypatch, settings):
     stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
     line.cut(after_bytes=10_000)
     assert storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS)) == stored
@@ -226,7 +224,7 @@ def test_what_is_stored_is_not_sent_again_and_without_credentials_nothing_is(sto
         open_storage(settings).write(BytesIO(b"bytes"), 10)
 
 
-def test_a_bucket_that_is_not_there_and_credentials_that_are_refused(settings, monkeypatch, tmp_path):
+def test_missing_bucket_and_refused_credentials_are_reported(settings, monkeypatch, tmp_path):
     storage = open_storage(settings.model_copy(update={"storage_url": "s3://no-such-bucket"}))
     for verb in (storage.exists, storage.local_path, lambda _: storage.write(BytesIO(b"bytes"), 10)):
         with pytest.raises(UnavailableError, match="has no such bucket"):
@@ -240,14 +238,14 @@ def test_a_bucket_that_is_not_there_and_credentials_that_are_refused(settings, m
         server.stop()
 
 
-def test_a_bucket_lists_what_it_holds_and_what_is_gone_or_of_another_size_is_noticed(storage, bucket, forget):
+def test_bucket_lists_files_and_notices_missing_or_truncated_ones(storage, bucket, clear_cache):
     assert list(storage.list_files()) == []
     stored = storage.write(BytesIO(b"bytes"), 10)
     ((name, stored_at),) = storage.list_files()
     assert name == stored.sha256
     assert abs((utcnow() - stored_at).total_seconds()) < 60
     stored = storage.write(BytesIO(b"bytes"), 10)
-    forget()
+    clear_cache()
     bucket.delete(bucket.keys()[0])
     assert not storage.exists(stored.sha256)
     with pytest.raises(NotFoundError, match=f"The file {stored.sha256[:12]}… is gone from the storage"):

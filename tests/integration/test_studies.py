@@ -48,7 +48,7 @@ def list_settings(context, experiment_id):
     return [(run.lam, run.zeta, run.seed) for run in runs_of(context, experiment_id)]
 
 
-def test_the_baseline_of_every_seed_goes_first_and_each_trial_has_all_seeds(client, context, launch, work):
+def test_baselines_go_first_and_each_trial_has_all_seeds(client, context, launch, work):
     experiment = launch(seeds=[4, 5])
     assert [(run["lam"], run["seed"]) for run in experiment["runs"]] == [(0, 4), (0, 5)]
     assert experiment["study"]["over"] is False
@@ -64,7 +64,7 @@ def test_the_baseline_of_every_seed_goes_first_and_each_trial_has_all_seeds(clie
 
 
 def end_by_hand(context, experiment_id):
-    """End each run of a search as soon as it is asked for, with a performance that its lambda gives."""
+    """End each run of a search at once, with a performance computed from its lambda."""
     while waiting := [run for run in runs_of(context, experiment_id) if not run.status.final]:
         with context.sessions.begin() as session:
             for run in waiting:
@@ -73,18 +73,18 @@ def end_by_hand(context, experiment_id):
         advance_search(context.sessions, experiment_id)
 
 
-def test_with_one_worker_a_search_of_the_same_seed_tries_the_same(context, launch):
+def test_search_with_same_seed_tries_the_same_settings(context, launch):
     first, second, third = launch(), launch(), launch({"seed": 1})
     for experiment in (first, second, third):
         end_by_hand(context, experiment["id"])
-    tried = [list_settings(context, experiment["id"]) for experiment in (first, second, third)]
-    assert len(tried[0]) == 4
-    assert tried[0] == tried[1]
-    assert tried[0] != tried[2]
+    trials = [list_settings(context, experiment["id"]) for experiment in (first, second, third)]
+    assert len(trials[0]) == 4
+    assert trials[0] == trials[1]
+    assert trials[0] != trials[2]
 
 
 @pytest.mark.both_databases
-def test_as_many_trials_are_under_way_as_may_be_and_asking_twice_asks_once(context, launch):
+def test_at_once_limits_trials_and_advancing_twice_adds_none(context, launch):
     experiment = launch({"at_once": 3})
     for _ in range(2):
         advance_search(context.sessions, experiment["id"])
@@ -92,7 +92,7 @@ def test_as_many_trials_are_under_way_as_may_be_and_asking_twice_asks_once(conte
 
 
 @pytest.mark.both_databases
-def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monkeypatch):
+def test_reconciler_advances_search_after_a_crash(context, launch, monkeypatch):
     experiment = launch()
     monkeypatch.setattr("workers.training.job.advance_search", lambda *_: [])
     fine_tune(experiment["runs"][0]["id"], context.settings, "cpu")
@@ -102,7 +102,7 @@ def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monk
     assert job == Job(job_kinds.FINETUNE, runs_of(context, experiment["id"])[1].id)
 
 
-def test_a_cancelled_search_asks_for_nothing_and_trials_have_the_turn_of_those_before(client, context, launch):
+def test_cancelled_search_adds_no_trial_and_trials_inherit_priority(client, context, launch):
     experiment = launch()
     with context.sessions.begin() as session:
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.PAUSED
@@ -127,7 +127,7 @@ def test_a_cancelled_search_asks_for_nothing_and_trials_have_the_turn_of_those_b
     assert 'hx-trigger="every 2s"' in every_tab(client, f"/experiments/{experiment['id']}").text
 
 
-def test_cancelled_trials_are_not_failed_ones_of_which_a_few_end_the_search(context, launch, client):
+def test_cancelled_trials_do_not_count_as_failed(context, launch, client):
     experiment = launch({"trials": 9})
     ends = [RunStatus.FINISHED, RunStatus.CANCELLED, RunStatus.CANCELLED, RunStatus.FAILED, RunStatus.FAILED]
     for status in ends:
@@ -150,7 +150,7 @@ def test_cancelled_trials_are_not_failed_ones_of_which_a_few_end_the_search(cont
 
 
 @pytest.mark.parametrize("pauses_all", [False, True])
-def test_a_search_can_be_paused_between_two_trials(client, context, launch, pauses_all):
+def test_search_can_be_paused_between_trials(client, context, launch, pauses_all):
     experiment = launch()
     path = f"/api/experiments/{experiment['id']}"
     with context.sessions.begin() as session:
@@ -169,14 +169,14 @@ def test_a_search_can_be_paused_between_two_trials(client, context, launch, paus
 
 
 @pytest.mark.long
-def test_both_objectives_are_searched_and_pages_show_the_front(client, context, launch, work):
+def test_both_objectives_are_searched_and_front_is_shown(client, context, launch, work):
     experiment = launch({"objective": "performance_and_isotropy", "trials": 4})
     work()
     runs = runs_of(context, experiment["id"])
     table = client.get(f"/experiments/{experiment['id']}/figures/pareto.csv").text.splitlines()
     assert len(table) == 1 + 5
     on_the_front = [line for line in table[1:] if line.endswith(",yes")]
-    brute = [
+    expected_front = [
         candidate
         for candidate in runs
         if not any(
@@ -185,7 +185,7 @@ def test_both_objectives_are_searched_and_pages_show_the_front(client, context, 
             for rival in runs
         )
     ]
-    assert len(on_the_front) == len(brute)
+    assert len(on_the_front) == len(expected_front)
     page = " ".join(every_tab(client, f"/experiments/{experiment['id']}").text.split())
     assert "4 of 4 trials" in page
     best = max(run.performance for run in runs[1:])
@@ -194,7 +194,7 @@ def test_both_objectives_are_searched_and_pages_show_the_front(client, context, 
         assert client.get(f"/experiments/{experiment['id']}/figures/{slug}.json").status_code == 200
 
 
-def test_the_best_of_a_search_is_a_trial_that_beats_its_baseline_with_all_that_tie(client, context, launch):
+def test_best_trial_must_beat_baseline_and_ties_are_listed(client, context, launch):
     cases = [
         ([0.5, 0.5],
          "No trial did better than the baseline so far: Accuracy 0.5000 at best in 1 trial ({0}), baseline 0.5000."),
@@ -216,7 +216,7 @@ def test_the_best_of_a_search_is_a_trial_that_beats_its_baseline_with_all_that_t
             assert f"best of {len(scores) - 1} trials" in page or "No trial" in expected_best
 
 
-def test_a_search_that_cannot_be_is_refused_at_its_field_and_a_sweep_has_no_figures_of_one(client, context, body):
+def test_invalid_search_is_refused_and_sweep_has_no_search_figures(client, context, body):
     cases = [
         ({"search": {"lam_low": 1, "lam_high": 1}}, "search", "Expected `lam_low` below `lam_high`, got 1 and 1"),
         ({"search": {"zeta_low": 0.5, "zeta_high": 0.1}}, "search", "Expected `zeta_low` at most `zeta_high`"),
@@ -244,7 +244,7 @@ def test_a_search_that_cannot_be_is_refused_at_its_field_and_a_sweep_has_no_figu
 
 @pytest.fixture
 def searched(context, launch):
-    """A search that prunes, of which a trial waits with two seeds, and four others came to more than there can be."""
+    """A pruning search: one trial waits with two seeds, the others have an impossibly high performance."""
     options = {"max_steps": 6, "evaluate_every": 2, "checkpoint": "best"}
     experiment = launch({"prune": True, "trials": 9, "at_once": 6}, seeds=[0, 1], **options)
     advance_search(context.sessions, experiment["id"])
@@ -257,7 +257,7 @@ def searched(context, launch):
     return experiment, runs
 
 
-def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_but_never_a_baseline(client, context, searched):
+def test_run_below_median_is_pruned_with_its_seeds_but_no_baseline(client, context, searched):
     experiment, runs = searched
     pruned_run, sibling = runs[-2:]
     fine_tune(pruned_run.id, context.settings, "cpu")
@@ -267,12 +267,12 @@ def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_but_never_a
     assert [step for step, _ in reported["results"]["selection"]["history"]] == [2]
     assert reported["notes"][0].startswith("Pruned at step 2: accuracy on the selection rows was")
     assert reported["notes"][0].endswith("below 2, the median of 10 finished runs of this search at that step.")
-    assert "workers.training" in reported["log"], "its last lines are kept"
+    assert "workers.training" in reported["log"], "the log is kept"
     assert "Pruned with seed 0 of the same λ and ζ." in client.get(f"/runs/{sibling.id}").text
     assert client.get(f"/runs/{pruned_run.id}").status_code == 200
     assert "1 pruned (median rule)" in every_tab(client, f"/experiments/{experiment['id']}").text
     assert not (context.settings.runs / pruned_run.id).exists()
-    assert len(rows) > len(runs)  # and the next is asked for
+    assert len(rows) > len(runs)  # the next trial is added
     _, runs = searched
     with context.sessions.begin() as session:
         session.get_one(Run, runs[0].id).status = RunStatus.QUEUED

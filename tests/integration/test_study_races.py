@@ -23,7 +23,7 @@ WORKERS = 4
 
 @pytest.fixture
 def add(context):
-    """Add a search whose baseline has ended, so that trials may be asked for, and return its id."""
+    """Add a search whose baseline has ended, so that trials can start; return its id."""
 
     def add(**search):
         study = Search(**{"zeta_low": 0.1, "zeta_high": 0.9} | search).model_dump(mode="json")
@@ -34,14 +34,14 @@ def add(context):
 
 @pytest.fixture
 def workers(context):
-    """Sessions of workers, each with connections of its own as in its own process."""
-    of_each = [create_sessions(context.settings.database) for _ in range(WORKERS)]
-    yield of_each
-    for sessions in of_each:
+    """Database sessions of several workers, each with separate connections."""
+    worker_sessions = [create_sessions(context.settings.database) for _ in range(WORKERS)]
+    yield worker_sessions
+    for sessions in worker_sessions:
         sessions.kw["bind"].dispose()
 
 
-def at_once(*calls):
+def call_at_once(*calls):
     start = Barrier(len(calls))
 
     def make(call):
@@ -64,11 +64,11 @@ def end(context, run_id):
 
 
 @pytest.mark.both_databases
-def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_run(context, add, workers):
+def test_concurrent_workers_never_exceed_at_once(context, add, workers):
     experiment_id, max_running = add(trials=7, at_once=2), 2
     row_ids = []
     while context.sessions().get(Experiment, experiment_id).searching:
-        jobs = at_once(*(partial(advance_search, sessions, experiment_id) for sessions in workers))
+        jobs = call_at_once(*(partial(advance_search, sessions, experiment_id) for sessions in workers))
         row_ids += [job.row_id for batch in jobs for job in batch]
         waiting = [run.id for run in runs_of(context, experiment_id) if not run.status.final]
         assert len(waiting) <= max_running
@@ -76,10 +76,10 @@ def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_ru
             end(context, run_id)
     runs = runs_of(context, experiment_id)
     assert [run.position for run in runs] == list(range(8))
-    assert row_ids == [run.id for run in runs[1:]], "each is one worker's to hand in"
+    assert row_ids == [run.id for run in runs[1:]], "one worker enqueues each"
 
 
-def test_trials_wait_in_turn_and_a_range_of_zeta_finer_than_what_is_shown_is_searched_to_its_end(context, add):
+def test_trials_are_queued_in_order_and_narrow_zeta_range_is_kept(context, add):
     experiment_id = add(at_once=3)
     jobs = advance_search(context.sessions, experiment_id)
     assert list_waiting_jobs(context.sessions) == jobs
@@ -101,20 +101,20 @@ def test_trials_wait_in_turn_and_a_range_of_zeta_finer_than_what_is_shown_is_sea
      (lambda context, _: pause_all(context), RunStatus.PAUSED)], ids=["cancelled", "paused", "all paused"],
 )  # fmt: skip
 @pytest.mark.both_databases
-def test_no_trial_slips_in_while_a_search_is_stopped(context, add, workers, stop, state):
+def test_no_trial_is_added_while_search_is_stopped(context, add, workers, stop, state):
     for _ in range(3):
         experiment_id = add(at_once=2)
         advance_search(context.sessions, experiment_id)
         end(context, runs_of(context, experiment_id)[1].id)
         asking = [partial(advance_search, sessions, experiment_id) for sessions in workers]
-        at_once(*asking, partial(stop, context, experiment_id))
+        call_at_once(*asking, partial(stop, context, experiment_id))
         assert advance_search(context.sessions, experiment_id) == []
         unended = {run.status for run in runs_of(context, experiment_id)} - {RunStatus.FINISHED}
         assert unended == {state}
         assert list_waiting_jobs(context.sessions) == []
 
 
-def test_a_search_is_cancelled_before_it_is_deleted_and_asks_for_nothing_afterwards(context, add, workers):
+def test_search_must_be_cancelled_before_deletion(context, add, workers):
     experiment_id = add()
     with pytest.raises(
         ConflictError, match=r"^Its search is still running\. Cancel the search before deleting the experiment\.$"
@@ -122,14 +122,14 @@ def test_a_search_is_cancelled_before_it_is_deleted_and_asks_for_nothing_afterwa
         delete_experiment(context, experiment_id)
     cancel_experiment(context, experiment_id)
     asking = [partial(advance_search, sessions, experiment_id) for sessions in workers]
-    results = at_once(*asking, partial(delete_experiment, context, experiment_id))
+    results = call_at_once(*asking, partial(delete_experiment, context, experiment_id))
     assert results == [[]] * WORKERS + [None]
     with context.sessions() as session:
         assert session.scalars(select(Run.id)).all() == []
     assert advance_search(context.sessions, experiment_id) == []
 
 
-def test_a_search_that_cannot_be_read_holds_up_no_other(context, add):
+def test_unreadable_search_delays_no_other(context, add):
     broken, intact = add(), add()
     with context.sessions.begin() as session:
         broken_search = text('update experiments set study = \'{"trials": "many"}\' where id = :id')

@@ -31,7 +31,7 @@ def sweep(dataset, **changed):
     return values | changed
 
 
-def test_a_data_set_page_shows_its_columns_and_its_task_and_deleting_asks_first(client, dataset):
+def test_dataset_page_shows_columns_and_task_and_confirms_deletion(client, dataset):
     page = client.get(dataset).text
     for words in ("Tiny", "the keys are here", f"/experiments/new?dataset_id={dataset.rsplit('/', 1)[-1]}"):
         assert words in page
@@ -46,7 +46,7 @@ def test_a_data_set_page_shows_its_columns_and_its_task_and_deleting_asks_first(
     assert client.get(dataset, headers={"accept": "text/html"}).status_code == 404
 
 
-def test_the_sweep_form_counts_its_runs_and_launches_a_sweep_that_is_watched_and_cancelled(client, dataset):
+def test_sweep_form_counts_launches_and_cancels_runs(client, dataset):
     page = client.get("/experiments/new", params=sweep(dataset)).text
     assert "6 runs" in page
     assert "The λ = 0 baseline was added" in page
@@ -66,14 +66,14 @@ def test_the_sweep_form_counts_its_runs_and_launches_a_sweep_that_is_watched_and
     assert client.get("/experiments").text.count("6 of 6") == 1
 
 
-def said_in_folds(page):
+def read_fold_summaries(page):
     return dict(re.findall(r'<summary[^>]*>([^<]+)<span class="sr">: </span><span class="said">([^<]*)</span>', page))
 
 
 VISIBLE_FIELDS = ["dataset_id", "model", "regularizers", "lambdas", "seeds", "epochs", "max_steps", "learning_rate"]
 
 
-def test_fields_are_shown_or_stand_in_their_folds_and_a_preset_fills_them_in_and_says_what_differs(client, dataset):
+def test_presets_fill_in_fields_and_say_what_differs(client, dataset):
     for preset in ["", *PRESETS]:
         fields = {"dataset_id": dataset.rsplit("/", 1)[-1], "preset": preset}
         page = client.get("/experiments/new", params=fields).text
@@ -82,7 +82,7 @@ def test_fields_are_shown_or_stand_in_their_folds_and_a_preset_fills_them_in_and
             form = folded
         visible_fields = re.findall(r'<(?:input|select|textarea)(?![^>]*type="hidden")[^>]* name="([^"]+)"', form)
         assert [*dict.fromkeys(visible_fields)] == VISIBLE_FIELDS
-        folded_words = said_in_folds(page)
+        folded_words = read_fold_summaries(page)
         assert folded_words["Classification"] == "sentence → label, by Accuracy"
         assert folded_words["Rows and machine"].startswith("Max length (tokens): ")
         assert folded_words["Name"] == "after model and data set"
@@ -101,16 +101,16 @@ def test_fields_are_shown_or_stand_in_their_folds_and_a_preset_fills_them_in_and
     assert "Algorithm 1, the poster and the code" in changed
 
 
-def refused(client, data):
-    """The page to which a wrong form leads: loading it again sends nothing."""
+def post_invalid(client, data):
+    """Post an invalid form and return the page it redirects to, so that reloading posts nothing."""
     answer = client.post("/experiments", data=data)
     assert answer.status_code == 303, answer.text
     assert answer.headers["location"].endswith("&checked=true")
     return client.get(answer.headers["location"]).text
 
 
-def test_wrong_fields_come_back_filled_in_and_are_marked_and_listed_with_their_folds_open(client, dataset):
-    page = refused(client, sweep(dataset, lambdas="abc", seeds="3, 4"))
+def test_invalid_fields_keep_values_and_open_their_folds(client, dataset):
+    page = post_invalid(client, sweep(dataset, lambdas="abc", seeds="3, 4"))
     assert 'aria-describedby="lambdas-help lambdas-error" aria-invalid="true"' in page
     assert "Enter a number, not &#39;abc&#39;." in page
     assert 'value="3, 4"' in page
@@ -119,7 +119,7 @@ def test_wrong_fields_come_back_filled_in_and_are_marked_and_listed_with_their_f
         ("token_fraction", "0"),
     ]  # fmt: skip
     for field, text in cases:
-        page = refused(client, sweep(dataset, **{"epochs": "1", field: text}))
+        page = post_invalid(client, sweep(dataset, **{"epochs": "1", field: text}))
         assert f'id="{field}-error"' in page
     cases = [
         ({"fixed_istar": "1"}, 'Extra penalties" aria-describedby="fixed_regularizers-help fixed_regularizers-error"',
@@ -129,14 +129,14 @@ def test_wrong_fields_come_back_filled_in_and_are_marked_and_listed_with_their_f
         ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
     ]  # fmt: skip
     for change, location, error in cases:
-        page = refused(client, sweep(dataset, **change))
+        page = post_invalid(client, sweep(dataset, **change))
         assert location in page
         assert f'id="{error}-error"' in page
     answer = client.post("/experiments", data=sweep(dataset, seeds="x" * 10_000))
     assert (answer.status_code, 'id="seeds-error"' in answer.text) == (422, True)
     wrong = {"batch_size": "0", "warmup": "2", "shrinkage_points": "1", "fixed_cosreg": "much", "patience": "-1"}
     rows = {"grid_field": ["accumulation", "epochs"], "grid_values": ["1, 2", "x"]}
-    page = refused(client, sweep(dataset, **wrong, **rows))
+    page = post_invalid(client, sweep(dataset, **wrong, **rows))
     alert = re.search(r'role="alert"[^>]*>(.*?)</div>', page, re.DOTALL)[1]
     assert "6 fields need a change." in alert
     for field in (*wrong, "grid-2"):
@@ -162,7 +162,7 @@ def test_wrong_fields_come_back_filled_in_and_are_marked_and_listed_with_their_f
     assert {"warmup", "dataset_id", "text_columns", "label_column"} <= set(sentences)
 
 
-def test_only_what_is_chosen_shows_its_settings_and_nonsense_is_answered(client, dataset):
+def test_form_shows_options_of_choices_and_survives_nonsense(client, dataset):
     page = client.get("/experiments/new", params=sweep(dataset)).text
     assert 'name="shrinkage_points"' in page
     assert 'name="entropy_bars"' not in page
@@ -174,7 +174,7 @@ def test_only_what_is_chosen_shows_its_settings_and_nonsense_is_answered(client,
     assert 'name="layers"' not in page
     page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none"], fixed_entropy="0.1")).text
     assert 'name="entropy_bars"' in page
-    assert said_in_folds(page)["Extra penalties"] == "persistent entropy with λ = 0.1"
+    assert read_fold_summaries(page)["Extra penalties"] == "persistent entropy with λ = 0.1"
     rows = {"grid_field": ["learning_rate", "batch_size"], "grid_values": ["1e-5, 3e-5", "8"]}
     page = client.get("/experiments/new", params=sweep(dataset, **rows)).text
     assert page.count('name="grid_field"') == 3
@@ -198,24 +198,24 @@ def test_only_what_is_chosen_shows_its_settings_and_nonsense_is_answered(client,
     assert "Start from a paper’s settings" in page
 
 
-def test_what_is_wrong_of_the_grid_is_told_at_its_row_or_at_all_of_it(client, dataset):
+def test_grid_errors_are_shown_at_their_row(client, dataset):
     rows = {"grid_field": ["epochs", ""], "grid_values": ["1, x", ""]}
-    page = refused(client, sweep(dataset, **rows))
+    page = post_invalid(client, sweep(dataset, **rows))
     assert 'id="grid-error">Enter a whole number, not &#39;x&#39;.' in page
     assert 'value="1, x"' in page
     rows = {"grid_field": ["batch_size", "warmup"], "grid_values": ["8, 16", "0, 2"]}
-    page = refused(client, sweep(dataset, **rows))
+    page = post_invalid(client, sweep(dataset, **rows))
     assert page.count("aria-invalid") == 1
     assert 'value="0, 2" autocomplete="off" aria-invalid="true" aria-describedby="grid-error"' in page
     for field, values in [("epochs", "3, default"), ("entropy_bars", "all")]:
-        page = refused(client, sweep(dataset, grid_field=field, grid_values=values))
+        page = post_invalid(client, sweep(dataset, grid_field=field, grid_values=values))
         assert '<fieldset id="grid" aria-describedby="grid-help grid-error" aria-invalid="true">' in page
         assert page.count("aria-invalid") == 1
-    page = refused(client, sweep(dataset, grid_field="fixed_regularizers", grid_values="cosreg"))
+    page = post_invalid(client, sweep(dataset, grid_field="fixed_regularizers", grid_values="cosreg"))
     assert "Choose an option for the values cosreg." in page
 
 
-def test_a_data_set_that_is_no_task_is_shown_with_its_columns_and_one_of_the_hub_fills_the_form(client):
+def test_dataset_without_task_is_shown_and_hub_dataset_fills_form(client):
     files = dict.fromkeys(("train", "validation"), ("texts.tsv", "sentence\tidx\na\t0\nb\t1\n"))
     page = client.post("/datasets", files=files).headers["location"]
     page_text = client.get(page).text
@@ -225,7 +225,7 @@ def test_a_data_set_that_is_no_task_is_shown_with_its_columns_and_one_of_the_hub
     page = client.post("/datasets/hub", data={"hub_name": "squad"}).headers["location"]
     assert "Looks like span: question + context → answers." in client.get(page).text
     form = client.get(f"/experiments/new?dataset_id={page.rsplit('/', 1)[-1]}").text
-    assert said_in_folds(form)["Span"].startswith("question and context → answers, by ")
+    assert read_fold_summaries(form)["Span"].startswith("question and context → answers, by ")
 
 
 TEXTS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
@@ -241,7 +241,7 @@ def page(client):
     return page
 
 
-def fields_of(text):
+def read_fields(text):
     inputs = re.findall(r'<input type="(?:hidden|text)"[^>]*?name="([^"]+)"[^>]*?value="([^"]*)"', text)
     selects = re.findall(r'<select id="[^"]+" name="([^"]+)".*?<option value="([^"]+)" selected', text, re.DOTALL)
     sent = {}
@@ -250,13 +250,13 @@ def fields_of(text):
     return sent
 
 
-def test_the_sweep_form_leads_to_it_with_all_that_it_says_and_what_is_filled_in_is_launched(client, page, context):
+def test_sweep_form_leads_to_search_form_and_launches_it(client, page, context):
     assert 'formaction="/experiments/search"' in (page() and client.get("/experiments/new").text)
     page_text = page("?regularizers=cosreg&max_steps=7&epochs=&batch_size=3&seeds=1,2&checkpoint=best")
     assert "7 steps, batch 3" in page_text
-    sent = fields_of(page_text)
+    sent = read_fields(page_text)
     assert (sent["search_regularizer"], sent["seeds"], sent["checkpoint"]) == (["cosreg"], ["1,2"], ["best"])
-    sent = fields_of(page("?checkpoint=best&seeds=4"))
+    sent = read_fields(page("?checkpoint=best&seeds=4"))
     changed = {"search_lam_low": "−3", "search_least_size": "0.1", "search_zeta_high": "0.5", "search_prune": "true"}
     answer = client.post("/experiments/search", data=sent | changed)
     assert answer.status_code == 303, answer.text
@@ -271,7 +271,7 @@ def test_the_sweep_form_leads_to_it_with_all_that_it_says_and_what_is_filled_in_
     assert "on a log scale, |λ| at least 0.1" in page_text
 
 
-def test_what_is_wrong_is_said_at_its_field_or_of_a_file_above_the_form(client, page):
+def test_search_errors_are_shown_at_their_field(client, page):
     cases = [
         ({"search_lam_low": "much"}, "search_lam_low", "Enter a number, not"),
         ({"search_trials": "0"}, "search_trials", "of at least 1"),
@@ -280,12 +280,12 @@ def test_what_is_wrong_is_said_at_its_field_or_of_a_file_above_the_form(client, 
         ({"seeds": "none"}, "seeds", "Enter a whole number, not"),
     ]  # fmt: skip
     for changed, field, sentence in cases:
-        answer = client.post("/experiments/search", data=fields_of(page()) | changed, follow_redirects=True)
+        answer = client.post("/experiments/search", data=read_fields(page()) | changed, follow_redirects=True)
         assert "checked=true" in str(answer.url)
         at_field = re.search(rf'id="{field}-error">([^<]+)<', answer.text)
         assert at_field is not None, answer.text
         assert sentence in unescape(at_field[1])
-    sent = fields_of(page()) | {"grid_field": "batch_size", "grid_values": "8, 16"}
+    sent = read_fields(page()) | {"grid_field": "batch_size", "grid_values": "8, 16"}
     answer = client.post("/experiments/search", data=sent, follow_redirects=True)
     assert "A search has no grid, and the sweep form ranges over Batch size." in answer.text
     cases = [

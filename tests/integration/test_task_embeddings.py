@@ -1,4 +1,4 @@
-"""The map of a finished task makes a new embedding: of all rows, measured, and said where it is from."""
+"""The map of a finished task makes a new embedding of all rows, measured and with its provenance."""
 
 import io
 
@@ -39,7 +39,7 @@ def corpus(context, tmp_path, x):
 
 @pytest.fixture
 def judged(client, settings, corpus, monkeypatch):
-    """Judge the vectors as they are and one other variant by labels, which chooses that one; its task."""
+    """Judge the unchanged vectors and one variant by labels, choose the variant, and return the task."""
 
     def judged(variant, *, chosen=1, similarity="cosine"):
         monkeypatch.setattr("workers.tasks.default_variants", lambda setting: [AS_IT_IS, variant])
@@ -56,7 +56,7 @@ def judged(client, settings, corpus, monkeypatch):
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda row: row.name)
-def test_the_new_embedding_is_what_the_lines_of_numpy_give(
+def test_new_embedding_matches_exported_numpy_lines(
     client, settings, judged, tmp_path, monkeypatch, x, variant, similarity
 ):
     task = judged(variant, similarity=similarity)
@@ -72,7 +72,7 @@ def test_the_new_embedding_is_what_the_lines_of_numpy_give(
     assert_same_images(vectors, names["apply"](x))
 
 
-def test_the_map_of_a_corpus_makes_its_queries_alike(client, context, settings, work, corpus, tmp_path, monkeypatch, x):
+def test_map_of_corpus_applies_to_queries(client, context, settings, work, corpus, tmp_path, monkeypatch, x):
     monkeypatch.setattr("workers.tasks.default_variants", lambda setting: [AS_IT_IS, VARIANTS[4]])
     monkeypatch.setattr("isotropy.tasks.decision.min", lambda indices, key: 1, raising=False)
     query_vectors = (x[:60] + 0.1).astype(np.float32)
@@ -106,7 +106,7 @@ def test_the_map_of_a_corpus_makes_its_queries_alike(client, context, settings, 
     assert reply.status_code == 201, reply.text
 
 
-def test_a_task_without_queries_or_that_is_gone_maps_none(client, judged, context, work):
+def test_queries_are_required_and_deleted_task_maps_nothing(client, judged, context, work):
     task = judged(VARIANTS[4])
     refused = client.post(f"/api/tasks/{task['id']}/embedding", json={"of": "queries"})
     assert (refused.status_code, refused.json()["field"]) == (422, "of")
@@ -122,7 +122,7 @@ def test_a_task_without_queries_or_that_is_gone_maps_none(client, judged, contex
     assert "Judge it again first." in failed.error
 
 
-def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(client, work, judged, corpus):
+def test_kept_embedding_names_its_task(client, work, judged, corpus):
     task = judged(VARIANTS[1])
     page = client.get(f"/tasks/{task['id']}").text
     assert page.count("Keep as an embedding") == 1
@@ -148,7 +148,7 @@ def test_a_button_keeps_the_map_as_an_embedding_that_says_where_it_is_from(clien
     assert client.get(f"/embeddings/{made_id}").status_code == 200
 
 
-def test_a_variant_that_only_stores_otherwise_or_is_not_judged_makes_nothing(client, corpus, judged):
+def test_unmapped_or_unfinished_task_makes_no_embedding(client, corpus, judged):
     task = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side"}).json()
     refused = client.post(f"/api/tasks/{task['id']}/embedding", json={"which": "chosen"})
     assert refused.status_code == 409

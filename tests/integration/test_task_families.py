@@ -1,4 +1,4 @@
-"""One task judges several embeddings: every layer with its queries, others of the same rows, and what they show."""
+"""One task judges several embeddings: layers with their queries, and other embeddings of the same rows."""
 
 from functools import partial
 
@@ -17,13 +17,13 @@ QRELS = "qrels.tsv"
 
 @pytest.fixture(autouse=True)
 def few_variants(monkeypatch):
-    """Judge the vectors as they are and the first other variants alone: all take long and are tested elsewhere."""
+    """Judge only the first three variants: all of them take long."""
     monkeypatch.setattr("workers.tasks.default_variants", lambda setting: default_variants(setting)[:3])
 
 
 @pytest.fixture(scope="module")
 def numbers():
-    """A corpus and queries near some of its rows, by layer: the first is blurred the most."""
+    """A corpus and queries near some of its rows, by layer. The first layer has the most noise."""
     random = np.random.default_rng(3)
     corpus = random.normal(size=(N, D))
     relevant = random.integers(0, N, M)
@@ -83,7 +83,7 @@ def judge(settings):
     return judge
 
 
-def test_every_layer_is_judged_with_the_queries_of_its_layer_and_drawn_in_order(client, context, encoded, start, judge):
+def test_every_layer_is_judged_with_queries_of_its_layer(client, context, encoded, start, judge):
     corpus, queries = encoded(0, "d"), encoded(1, "q")
     task = start(corpus[2], queries[2])
     judge(task)
@@ -116,7 +116,7 @@ def test_every_layer_is_judged_with_the_queries_of_its_layer_and_drawn_in_order(
     assert (again.status_code, len(again.json()["members"])) == (201, LAYERS)
 
 
-def test_a_layer_without_queries_is_left_out_and_told(client, encoded, start, judge):
+def test_layer_without_queries_is_left_out(client, encoded, start, judge):
     corpus, queries = encoded(0, "d"), encoded(1, "q", layers=range(4))
     task = start(corpus[0], queries[0])
     judge(task)
@@ -127,7 +127,7 @@ def test_a_layer_without_queries_is_left_out_and_told(client, encoded, start, ju
     assert "has no partner of layer 5, mean" in client.get(f"/tasks/{task}").text
 
 
-def test_another_model_of_the_same_texts_is_judged_with_its_own_queries(client, context, encoded, start, judge):
+def test_other_model_of_same_texts_is_judged_with_its_queries(client, context, encoded, start, judge):
     corpus, queries = encoded(0, "d", layers=[1]), encoded(1, "q", layers=[1])
     other_corpus, others_queries = encoded(0, "d", "gpt", [1]), encoded(1, "q", "gpt", [1])
     stranger = encoded(0, "d", "t5", [1], texts="other texts")
@@ -146,7 +146,7 @@ def test_another_model_of_the_same_texts_is_judged_with_its_own_queries(client, 
     assert "figure-embeddings" in page
 
 
-def test_the_same_file_and_settings_are_one_family_and_others_are_not(client, encoded, start):
+def test_same_file_and_settings_form_one_family(client, encoded, start):
     corpus, queries = encoded(0, "d"), encoded(1, "q")
     first = start(corpus[0], queries[0])
     same = start(corpus[1], queries[1], metric="ndcg@10")
@@ -170,9 +170,7 @@ def labeled(client, context, tmp_path, numbers, judge):
     return task_id, add
 
 
-def test_labels_of_other_vectors_and_queries_of_uploads_are_judged(
-    client, labeled, numbers, judge, context, tmp_path, start
-):
+def test_labels_and_queries_of_uploads_are_judged(client, labeled, numbers, judge, context, tmp_path, start):
     task, add = labeled
     other_corpus = add("d", numbers[0][5][0], "second")
     possible = f"/api/embeddings/{other_corpus}/tasks/possible"
@@ -210,7 +208,7 @@ def test_labels_of_other_vectors_and_queries_of_uploads_are_judged(
     assert len(client.get(f"/api/tasks/{task}/family").json()["members"]) == 2
 
 
-def test_what_has_no_layers_no_queries_no_ground_truth_or_other_rows_is_refused(client, labeled, context, numbers):
+def test_embedding_that_does_not_match_is_refused(client, labeled, context, numbers):
     task, _ = labeled
     with context.sessions() as session:
         corpus = session.query(Embedding).one().id

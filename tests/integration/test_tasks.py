@@ -59,7 +59,7 @@ def ask(client, corpus):
     return ask
 
 
-def test_queries_are_judged_and_the_map_applies(client, settings, ask, queries, qrels, numbers, tmp_path, monkeypatch):
+def test_queries_are_judged_and_map_applies(client, settings, ask, queries, qrels, numbers, tmp_path, monkeypatch):
     requested = ask("queries", qrels, queries_id=queries)
     assert requested.status_code == 201, requested.text
     task = requested.json()
@@ -87,7 +87,7 @@ def test_queries_are_judged_and_the_map_applies(client, settings, ask, queries, 
     assert names["apply"](numbers[0]).shape == (N, load(tensors)["matrix"].shape[1])
 
 
-def test_the_form_asks_for_what_a_kind_needs_and_pages_count_tasks_that_go_too(client, corpus, queries, context):
+def test_form_follows_kind_and_pages_count_dependent_tasks(client, corpus, queries, context):
     for kind in ["queries", "pairs", "labels", "compression"]:
         page = client.get(f"/embeddings/{corpus}/tasks?kind={kind}").text
         assert ('type="file"' in page) == (kind in ("queries", "pairs"))
@@ -114,7 +114,7 @@ def test_the_form_asks_for_what_a_kind_needs_and_pages_count_tasks_that_go_too(c
     assert warning in client.get("/trash/purge").text
 
 
-def test_a_form_checks_first_and_judges_after(client, settings, corpus, queries, qrels):
+def test_form_previews_before_launch(client, settings, corpus, queries, qrels):
     sent = client.post(
         f"/embeddings/{corpus}/tasks",
         data={"kind": "queries", "queries_id": queries, "similarity": "cosine", "metric": "mrr@10", "seed": "1"},
@@ -155,7 +155,7 @@ def test_labels_pairs_and_compression(client, settings, ask, numbers):
     )]  # fmt: skip
 
 
-def test_what_makes_no_task_is_refused_at_its_field(ask, corpus, add, numbers, qrels):
+def test_invalid_task_is_refused_at_its_field(ask, corpus, add, numbers, qrels):
     cases = [
         ({"kind": "queries"}, None, "file", "relevance"),
         ({"kind": "queries"}, ["query-id\tcorpus-id", "q0\td0"], "queries_id", "Choose the embedding"),
@@ -196,11 +196,11 @@ def test_what_makes_no_task_is_refused_at_its_field(ask, corpus, add, numbers, q
     assert "2 rows of b hold NaN" in broken.json()["detail"]
 
 
-def test_tasks_are_cancelled_begun_afresh_or_fail_with_a_sentence(client, context, settings, ask, queries, qrels):
+def test_tasks_are_cancelled_relaunched_or_fail_with_a_sentence(client, context, settings, ask, queries, qrels):
     task = ask("labels", labels="side").json()["id"]
     assert Job(job_kinds.JUDGE, task) in list_waiting_jobs(context.sessions)
     with context.sessions.begin() as session:
-        session.get_one(TaskRun, task).status = TaskStatus.RUNNING  # a worker was killed at it
+        session.get_one(TaskRun, task).status = TaskStatus.RUNNING  # its worker was killed
     assert Job(job_kinds.JUDGE, task) in list_waiting_jobs(context.sessions)
     assert client.post(f"/api/tasks/{task}/cancel").json()["status"] == "cancelled"
     assert client.post(f"/api/tasks/{task}/cancel").status_code == 409
@@ -216,14 +216,14 @@ def test_tasks_are_cancelled_begun_afresh_or_fail_with_a_sentence(client, contex
     assert client.post(f"/api/tasks/{task['id']}/launch").json()["status"] == "queued"
 
 
-def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, settings, ask, monkeypatch):
+def test_scores_appear_while_judging_and_a_kill_leaves_no_result(client, settings, ask, monkeypatch):
     monkeypatch.setattr("workers.job_rows.SECONDS_BETWEEN_WRITES", 0)
     monkeypatch.setattr("workers.tasks.default_variants", lambda setting: default_variants(setting)[:3])
     task = ask("labels", labels="side").json()["id"]
     snapshots = []
 
-    def looked_at(killed_after):
-        def look(judging, variants, tolerance, progress):
+    def take_snapshots(killed_after):
+        def decide_and_look(judging, variants, tolerance, progress):
             def report(variant_scores):
                 progress(variant_scores)
                 snapshots.append((client.get(f"/api/tasks/{task}").json(), client.get(f"/tasks/{task}").text))
@@ -232,9 +232,9 @@ def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, s
 
             return decide(judging, variants, tolerance, report)
 
-        return look
+        return decide_and_look
 
-    monkeypatch.setattr("workers.tasks.decide", looked_at(2))
+    monkeypatch.setattr("workers.tasks.decide", take_snapshots(2))
     with pytest.raises(KeyboardInterrupt):
         judge_task(task, settings, "cpu")
     snapshot, page = snapshots[-1]
@@ -245,15 +245,15 @@ def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, s
     assert f"{snapshot['so_far'][0]['choose']:.3f}" in page
     assert client.get(f"/api/tasks/{task}/map.safetensors").status_code == 409
     snapshots.clear()
-    monkeypatch.setattr("workers.tasks.decide", looked_at(1))
+    monkeypatch.setattr("workers.tasks.decide", take_snapshots(1))
     with pytest.raises(KeyboardInterrupt):
         judge_task(task, settings, "cpu")
-    assert len(snapshots[0][0]["so_far"]) == 1, "an attempt begins without the scores of the one before"
+    assert len(snapshots[0][0]["so_far"]) == 1, "a new attempt starts without scores"
     cancelled = client.post(f"/api/tasks/{task}/cancel").json()
     assert (cancelled["so_far"], cancelled["results"]) == ([], None)
     assert "Scores so far" not in client.get(f"/tasks/{task}").text
     assert client.post(f"/api/tasks/{task}/launch").json()["so_far"] == []
-    monkeypatch.setattr("workers.tasks.decide", looked_at(None))
+    monkeypatch.setattr("workers.tasks.decide", take_snapshots(None))
     judge_task(task, settings, "cpu")
     finished = client.get(f"/api/tasks/{task}").json()
     assert (finished["status"], finished["so_far"]) == ("finished", [])
@@ -262,7 +262,7 @@ def test_scores_are_shown_as_they_come_and_no_result_is_left_by_a_kill(client, s
 
 
 @pytest.mark.both_databases
-def test_other_vectors_and_deleting_take_tasks_and_files_with_them(client, context, ask, corpus, queries, qrels):
+def test_deletion_and_new_selection_remove_tasks_and_files(client, context, ask, corpus, queries, qrels):
     task = ask("queries", qrels, queries_id=queries, launch="false").json()
     assert task["status"] == "draft"
     n_files = len(list(context.storage.list_files()))
@@ -277,7 +277,7 @@ def test_other_vectors_and_deleting_take_tasks_and_files_with_them(client, conte
 
 
 @pytest.mark.both_databases
-def test_the_list_says_what_came_out_without_reading_it_all(client, context, corpus):
+def test_list_shows_conclusions_without_reading_results(client, context, corpus):
     results = {"conclusion": "Take it.", "of": "an earlier version"}
     with context.sessions.begin() as session:
         task = TaskRun(embedding_id=corpus, config=TaskConfig(kind=TruthKind.COMPRESSION), status=TaskStatus.FINISHED)
@@ -294,7 +294,7 @@ def test_the_list_says_what_came_out_without_reading_it_all(client, context, cor
     assert "Take it." in client.get(f"/embeddings/{corpus}/tasks").text
 
 
-def test_the_list_has_pages(client, context, corpus):
+def test_list_has_pages(client, context, corpus):
     with context.sessions.begin() as session:
         for number in range(60):
             config = TaskConfig(kind=TruthKind.COMPRESSION, seed=number)

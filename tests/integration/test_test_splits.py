@@ -33,7 +33,7 @@ def dataset_row(context, dataset, split):
     return getattr(row, f"{split}_sha256"), getattr(row, f"{split}_filename")
 
 
-def test_a_test_file_is_described_and_its_leaks_and_labels_that_train_lacks_are_told(client, models_dir):
+def test_test_file_reports_leaks_and_unseen_labels(client, models_dir):
     dataset = upload(client, test=TEST).json()
     assert (dataset["n_train"], dataset["n_validation"], dataset["n_test"]) == (40, 10, 10)
     assert dataset["test_filename"] == "test.tsv"
@@ -54,7 +54,7 @@ def test_a_test_file_is_described_and_its_leaks_and_labels_that_train_lacks_are_
     assert "test file" in refused["detail"]
 
 
-def test_a_column_or_fractions_divide_one_file(client, context):
+def test_column_or_fractions_divide_one_file(client, context):
     splits = ["train"] * 6 + ["dev", "valid", "test", "test"]
     text = "sentence\tlabel\tpart\n" + "".join(
         f'"a ""film"" number {i}"\t{i % 2}\t{part}\n' for i, part in enumerate(splits)
@@ -65,7 +65,7 @@ def test_a_column_or_fractions_divide_one_file(client, context):
     assert dataset["division"]["validation"] == ["dev", "valid"]
     assert [label for _, label in rows_of(context, dataset, "test")] == ["0", "1"]
     assert "Column part says which rows they are: test" in client.get(f"/datasets/{dataset['id']}").text
-    assert len(list(context.storage.list_files())) == 3  # the file that was divided is not kept
+    assert len(list(context.storage.list_files())) == 3  # the divided file is deleted
     client.delete(f"/api/datasets/{dataset['id']}")
     assert list(context.storage.list_files()) == []
     rows = [f"a film number {i // 2}\t{i % 2}\n" for i in range(100)]
@@ -84,7 +84,7 @@ def test_a_column_or_fractions_divide_one_file(client, context):
     assert {text for text, _ in rows_of(context, tested, "test")} == splits[2]
 
 
-def test_a_division_that_cannot_be_and_a_test_file_without_labels_are_refused(client, context):
+def test_invalid_division_and_unlabeled_test_file_are_refused(client, context):
     cases = [
         ({"split_column": "fold"}, "split_column", "No column named 'fold'. Columns are: 'sentence', 'label'."),
         ({"split_column": "label", "split_train": "0", "split_validation": "1", "split_test": "2"}, "split_test",
@@ -132,8 +132,8 @@ def test_a_division_that_cannot_be_and_a_test_file_without_labels_are_refused(cl
     assert "the largest group of rows that share texts has 1 of 2 rows" in refused["detail"]
 
 
-def test_a_fraction_is_drawn_by_seed_and_no_text_is_on_both_sides(client, context):
-    """Rows come in pairs of equal texts, some of which validation has too; the last ten rows are one group."""
+def test_fraction_is_drawn_by_seed_and_shares_no_text(client, context):
+    """Rows come in pairs of equal texts, some also in validation; the last ten rows are one group."""
     rows = [f"a film number {i // 2}\t{i % 2}\n" for i in range(60)] + ["the same film\t1\n"] * 10
     validation = VALIDATION + "a film number 0\t1\na film number 1\t1\n"
     dataset = upload(client, HEAD + "".join(rows), validation, test_fraction="0.2", split_seed="3").json()
@@ -153,7 +153,7 @@ def test_a_fraction_is_drawn_by_seed_and_no_text_is_on_both_sides(client, contex
     assert {text for text, _ in rows_of(context, other_dataset, "test")} != test
 
 
-def test_pages_take_the_same_and_blame_a_file_that_cannot_be_read_where_one_is_divided(client):
+def test_pages_divide_files_and_name_the_unreadable_one(client):
     for field, content in product(["train", "validation"], [HEAD + "a film\t1\t2\n", "label\tlabel\n0\t1\n"]):
         refused = upload(client, **{field: content}, names={field: "mine.tsv"}, test_fraction="0.2").json()
         assert (refused["field"], refused["detail"].startswith("mine.tsv: ")) == (field, True)
@@ -176,8 +176,8 @@ def test_pages_take_the_same_and_blame_a_file_that_cannot_be_read_where_one_is_d
     assert "-1" in refused.json()["detail"]
 
 
-def test_of_every_label_some_rows_are_left_to_train_on(client, context):
-    """Of 200 rows 3 have a label that the others lack; by some of these seeds all three would be drawn."""
+def test_training_keeps_rows_of_every_label(client, context):
+    """Three of 200 rows have a rare label; some seeds would draw all three."""
     rows = [f"a film number {i}\t{'rare' if i < 3 else i % 2}\n" for i in range(200)]
     fractions = {"validation_fraction": "0.5", "test_fraction": "0.4"}
     for seed in range(6):

@@ -37,7 +37,7 @@ def encoded(client, context, settings, work, trained_once):
     return make_once(context, trained_once, "encoded", encode)
 
 
-def test_a_text_is_encoded_as_the_rows_were_unless_weights_changed(client, encoded, work, context):
+def test_text_is_encoded_like_the_rows_unless_weights_changed(client, encoded, work, context):
     url = f"/api/embeddings/{encoded}/neighbors"
     response = client.post(url, json={"text": TEXTS[3]})
     assert (response.status_code, response.json()["status"]) == (202, "queued")
@@ -48,7 +48,7 @@ def test_a_text_is_encoded_as_the_rows_were_unless_weights_changed(client, encod
     before = results["of"][0]["before"]
     assert (results["row"], results["rows"], results["of"][0]["name"]) == (None, len(TEXTS), TEXTS[3])
     assert (before[0]["row"], before[0]["name"]) == (3, TEXTS[3])
-    assert before[0]["cosine"] == pytest.approx(1, abs=1e-5), "the very same vector"
+    assert before[0]["cosine"] == pytest.approx(1, abs=1e-5), "the same vector"
     vectors = np.load(io.BytesIO(client.get(f"/api/embeddings/{encoded}/vectors.npy").content))
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = unit @ unit[3]
@@ -71,7 +71,7 @@ def test_a_text_is_encoded_as_the_rows_were_unless_weights_changed(client, encod
     assert "are not those that encoded these rows" in lookup["error"]
 
 
-def test_asks_for_a_name_or_a_text_of_vectors_that_were_encoded_here(client, encoded, work):
+def test_lookup_needs_name_or_text_of_encoded_vectors(client, encoded, work):
     for query in [{}, {"name": "a", "text": "b"}]:
         refused = client.get(f"/api/embeddings/{encoded}/neighbors", params=query)
         assert (refused.status_code, "either the name of a row or a text" in refused.json()["detail"]) == (422, True)
@@ -91,7 +91,7 @@ def test_asks_for_a_name_or_a_text_of_vectors_that_were_encoded_here(client, enc
     assert "Rows near a text" not in client.get(f"/embeddings/{upload_id}", params={"tab": "map"}).text
 
 
-def test_lookup_waits_in_the_lab_queue_and_goes_with_its_embedding(client, context, encoded):
+def test_lookup_uses_lab_queue_and_is_deleted_with_embedding(client, context, encoded):
     client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": "king"})
     with context.sessions() as session:
         job = Job(job_kinds.LOOKUP, session.query(Lookup).one().id)

@@ -14,12 +14,12 @@ from tests.queries import queries_of
 from tests.tabs import every_tab
 
 LAYERS = 2
-OF_SWEEPS = available_figures({"search": False})
+SWEEP_FIGURES = available_figures({"search": False})
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 FIGURE_QUERIES = 5
-"""The experiment, its runs, what the figure reads; and the start of a transaction, where that is said."""
+"""The experiment, its runs, the data of the figure, and the start of a transaction."""
 PAGE_QUERIES = FIGURE_QUERIES + 10
-"""Of the table: its runs with their tags, how many there are, what they may differ in and do; the workers; all tags."""
+"""For the table: runs with tags, their count, varying fields and actions; workers; all tags."""
 
 
 def make_run(lam, seed, *, regularizer=Regularizer.ISTAR, status=RunStatus.FINISHED, position=0, **options):
@@ -45,10 +45,10 @@ def make_run(lam, seed, *, regularizer=Regularizer.ISTAR, status=RunStatus.FINIS
 
 @pytest.fixture
 def launch(context):
-    def write(*runs, grid=None, **options):
+    def launch_runs(*runs, grid=None, **options):
         return add_with_activations(context, experiment_row(*runs, grid=grid, config=options))
 
-    return write
+    return launch_runs
 
 
 def words(answer):
@@ -56,7 +56,7 @@ def words(answer):
     return " ".join(html.unescape(answer.text).split())
 
 
-def test_runs_tables_heads_and_labels_tell_all_that_varies(client, launch):
+def test_headings_and_labels_name_all_that_varies(client, launch):
     runs = [make_run(lam, 0, regularizer=method, batch_size=rows) for rows in (8, 32) for lam, method in (
         (0.0, Regularizer.NONE), (1.0, Regularizer.ISTAR), (1.0, Regularizer.COSREG),
     )]  # fmt: skip
@@ -79,7 +79,7 @@ def test_runs_tables_heads_and_labels_tell_all_that_varies(client, launch):
     page = words(every_tab(client, f"/experiments/{experiment}"))
     assert 'aria-label="λ = 1, extra penalties I-STAR 0.5; CosReg 1, seed 0"' in page
     assert "Every run adds" not in page
-    for slug in OF_SWEEPS:
+    for slug in SWEEP_FIGURES:
         assert client.get(f"/experiments/{experiment}/figures/{slug}.html").status_code == 200, slug
     assert "I-STAR 0.5; CosReg 1</" in words(every_tab(client, f"/runs/{runs[1].id}"))
     grid = {"model": ["tiny-bert", "tiny-gpt"], "epochs": [1, 3], "learning_rate": [1e-5, 3e-5], "checkpoint": [
@@ -92,7 +92,7 @@ def test_runs_tables_heads_and_labels_tell_all_that_varies(client, launch):
     assert "Weights evaluated: last, best; selection rows: held out; patience: default." in page
 
 
-def test_a_run_tells_its_performance_and_layers_with_n_and_reasons(client, launch, context):
+def test_run_shows_performance_and_layers_with_n_and_reasons(client, launch, context):
     run = make_run(1.0, 0)
     run.performance, run.performance_reason = None, "All predictions are equal."
     run.isoscore_star, run.isoscore_star_reason = None, "All points are one."
@@ -117,9 +117,9 @@ def test_a_run_tells_its_performance_and_layers_with_n_and_reasons(client, launc
     assert "It was not measured." in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))
 
 
-def test_every_figure_of_an_experiment_has_a_page_and_files_drawn_as_the_address_says(client, launch):
+def test_experiment_figures_follow_their_address(client, launch):
     at = f"/experiments/{launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))}/figures"
-    for slug in OF_SWEEPS:
+    for slug in SWEEP_FIGURES:
         assert f'data-figure="{at}/{slug}.json' in words(client.get(f"{at}/{slug}.html"))
         assert client.get(f"{at}/{slug}.json").json()["data"] != [], slug
         assert len(client.get(f"{at}/{slug}.csv").text.splitlines()) > 1, slug
@@ -152,7 +152,7 @@ def test_every_figure_of_an_experiment_has_a_page_and_files_drawn_as_the_address
 
 
 @pytest.mark.both_databases
-def test_numbers_of_figures_are_those_of_the_rows(client, launch):
+def test_figure_numbers_match_rows(client, launch):
     experiment = launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))
 
     def table(slug):
@@ -166,15 +166,15 @@ def test_numbers_of_figures_are_those_of_the_rows(client, launch):
     assert table("activation.csv")[1] == "0,0.5,0.25,0.5,0.25"
 
 
-def test_as_many_queries_for_twelve_runs_as_for_two_and_no_list_reads_results(client, context, launch):
+def test_number_of_queries_does_not_grow_and_lists_skip_results(client, context, launch):
     small = launch(make_run(0.0, 0), make_run(1.0, 0))
     large = launch(*(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
-    for page in (*(f"?tab={tab.slug}" for tab in TABS), *(f"/figures/{slug}.html" for slug in OF_SWEEPS)):
+    for page in (*(f"?tab={tab.slug}" for tab in TABS), *(f"/figures/{slug}.html" for slug in SWEEP_FIGURES)):
         paths = (f"/experiments/{experiment}{page}" for experiment in (small, large))
-        of_few, of_many = (
+        few_queries, many_queries = (
             len(queries_of(context, lambda path=path: client.get(path).raise_for_status())) for path in paths
         )
-        assert 0 < of_few == of_many <= (FIGURE_QUERIES if "/figures/" in page else PAGE_QUERIES), page
+        assert 0 < few_queries == many_queries <= (FIGURE_QUERIES if "/figures/" in page else PAGE_QUERIES), page
     experiment = launch(make_run(0.0, 0), make_run(1.0, 0))
     for path in (
         "/",
@@ -189,7 +189,7 @@ def test_as_many_queries_for_twelve_runs_as_for_two_and_no_list_reads_results(cl
         assert [sql for sql in texts if "runs.results" in sql or "runs.log" in sql or "runs.environment" in sql] == []
 
 
-def test_what_lies_further_down_comes_when_it_is_reached_and_what_is_missing_is_said(client, launch):
+def test_lower_figures_load_on_scroll_and_missing_ones_say_why(client, launch):
     ended = launch(make_run(0.0, 0))
     live = launch(make_run(0.0, 0), make_run(1.0, 0, status=RunStatus.RUNNING))
     for experiment, key, polls in ((ended, "ended", False), (live, "live", True)):
@@ -208,12 +208,12 @@ def test_what_lies_further_down_comes_when_it_is_reached_and_what_is_missing_is_
     expected = (404, True)
     assert (refused.status_code, "no figure 'silhouette' of this experiment" in html.unescape(refused.text)) == expected
     experiment = launch(make_run(1.0, 0, status=RunStatus.QUEUED))
-    for slug in set(OF_SWEEPS) - {"learning", "penalties", "watched", "layers"}:
+    for slug in set(SWEEP_FIGURES) - {"learning", "penalties", "watched", "layers"}:
         page = words(client.get(f"/experiments/{experiment}/figures/{slug}.html"))
         assert re.search("appears? (here )?when the first run has", page), slug
 
 
-def test_every_figure_of_a_run_has_a_page_and_files_and_the_heat_map_is_of_the_measure_in_the_address(client, launch):
+def test_run_figures_follow_their_address(client, launch):
     run = make_run(1.0, 0, status=RunStatus.RUNNING)
     launch(run)
     page = words(client.get(f"/runs/{run.id}?measure=mean_cosine"))

@@ -23,17 +23,17 @@ def rows(context, table):
         return session.scalar(select(func.count()).select_from(table))
 
 
-def throw_away(client, *ids):
+def move_to_trash(client, *ids):
     assert [client.delete(f"/api/embeddings/{embedding_id}").status_code for embedding_id in ids] == [204] * len(ids)
 
 
-def stored(context, *contents):
+def exist(context, *contents):
     return [context.storage.exists(sha256(content).hexdigest()) for content in contents]
 
 
 @pytest.fixture
 def three(context):
-    """Two that share a file, one of which has a fitted map besides; a third shares its file with a data set."""
+    """Two embeddings that share a file, one with a fitted map; a third shares its file with a data set."""
     first = add_embedding(context, "first", {"isoscore": 0.5}, ["t"], [SHARED, UNSHARED])
     second = add_embedding(context, "second", contents=[SHARED])
     third = add_embedding(context, "third", contents=[USED])
@@ -49,8 +49,8 @@ def three(context):
     return [first, second, third]
 
 
-def test_what_is_in_the_trash_is_nowhere_else_and_moving_or_restoring_again_changes_nothing(client, context, three):
-    throw_away(client, three[0])
+def test_trashed_embedding_is_listed_only_in_trash(client, context, three):
+    move_to_trash(client, three[0])
     assert [embedding_id["name"] for embedding_id in client.get("/api/embeddings").json()] == ["third", "second"]
     for path in ("/", "/embeddings", "/embeddings?q=first", "/queue", f"/embeddings/{three[1]}", "/compare"):
         assert ">first<" not in client.get(path).text, path
@@ -60,42 +60,42 @@ def test_what_is_in_the_trash_is_nowhere_else_and_moving_or_restoring_again_chan
     assert page_text["rows"][0]["embedding"]["trashed_at"] is not None
     assert rows(context, models.Measurement) == 1
     when = client.get(f"/api/embeddings/{three[0]}").json()["trashed_at"]
-    throw_away(client, three[0])
+    move_to_trash(client, three[0])
     assert client.get(f"/api/embeddings/{three[0]}").json()["trashed_at"] == when
     for _ in range(2):
         assert client.post(f"/api/embeddings/{three[0]}/restore").json()["trashed_at"] is None
     assert len(client.get("/api/embeddings").json()) == 3
 
 
-def test_each_frees_what_nobody_else_needs_and_all_together_more(client, context, three):
-    throw_away(client, *three)
+def test_sizes_count_files_that_nobody_else_needs(client, context, three):
+    move_to_trash(client, *three)
     trash = client.get("/api/trash").json()
     frees = {row["embedding"]["name"]: row["frees_bytes"] for row in trash["rows"]}
     assert frees == {"first": 300 + 70, "second": 0, "third": 0}
     assert trash["frees_bytes"] == 1000 + 300 + 70
     assert client.delete("/api/trash").json() == {"embeddings": 3, "freed_bytes": 1370}
-    assert stored(context, SHARED, UNSHARED, STATE, USED) == [False, False, False, True]
+    assert exist(context, SHARED, UNSHARED, STATE, USED) == [False, False, False, True]
     assert rows(context, models.Embedding) == rows(context, models.PostProcessing) == 0
     assert rows(context, models.StoredFile) == 1
     assert client.get("/api/trash").json() == {"rows": [], "total": 0, "frees_bytes": 0}
 
 
-def test_only_what_is_in_the_trash_is_purged_and_says_what_it_really_freed(client, context, three):
+def test_only_trash_is_purged_and_reports_freed_bytes(client, context, three):
     for embedding_id in (three[0], "none"):
         answer = client.delete(f"/api/trash/{embedding_id}")
         sentence = f"There is no embedding '{embedding_id}' in the trash. Only embeddings in the trash can be purged."
         assert (answer.status_code, answer.json()["detail"]) == (404, sentence)
     assert client.delete("/api/trash").json() == {"embeddings": 0, "freed_bytes": 0}
     assert rows(context, models.Embedding) == 3
-    throw_away(client, three[1], three[0])
+    move_to_trash(client, three[1], three[0])
     assert client.delete(f"/api/trash/{three[0]}").json() == {"embeddings": 1, "freed_bytes": 370}
-    assert stored(context, SHARED, UNSHARED, STATE) == [True, False, False]
+    assert exist(context, SHARED, UNSHARED, STATE) == [True, False, False]
     assert client.delete(f"/api/trash/{three[1]}").json() == {"embeddings": 1, "freed_bytes": 1000}
     assert client.get(f"/api/embeddings/{three[1]}").status_code == 404
 
 
 @pytest.mark.both_databases
-def test_purging_takes_its_jobs_back(client, context):
+def test_purging_cancels_jobs(client, context):
     kinds = {models.EmbeddingStatus.INSPECTING: job_kinds.INSPECT, models.EmbeddingStatus.MAKING: job_kinds.MAKE}
     jobs = [Job(kind, add_embedding(context, status=status)) for status, kind in kinds.items()]
     measuring, other_id = add_embedding(context, status=models.EmbeddingStatus.MEASURING), add_embedding(context)
@@ -108,13 +108,13 @@ def test_purging_takes_its_jobs_back(client, context):
     kept_job = Job(job_kinds.MEASURE, other_id)
     for job in [*jobs, kept_job]:
         context.queue.enqueue(job)
-    throw_away(client, *(job.row_id for job in jobs[:3]))
+    move_to_trash(client, *(job.row_id for job in jobs[:3]))
     assert len(context.queue.list_active()) == 6
     client.delete("/api/trash")
     assert context.queue.list_active() == {kept_job.workflow_id}
 
 
-def test_what_needs_an_embedding_in_use_is_refused_in_the_trash(client, context):
+def test_trashed_embedding_refuses_actions(client, context):
     draft = add_embedding(context, "draft", status=models.EmbeddingStatus.DRAFT, inspection={"parts": []})
     ready, other_id = add_embedding(context, "ready"), add_embedding(context, "other")
     trial = models.PostProcessing(
@@ -122,7 +122,7 @@ def test_what_needs_an_embedding_in_use_is_refused_in_the_trash(client, context)
     )
     with context.sessions.begin() as session:
         session.add(trial)
-    throw_away(client, draft, ready)
+    move_to_trash(client, draft, ready)
     requests = [
         client.post(f"/api/embeddings/{draft}/commit"),
         client.put(f"/api/embeddings/{draft}/selection", json={"vectors": "array"}),
@@ -139,7 +139,7 @@ def test_what_needs_an_embedding_in_use_is_refused_in_the_trash(client, context)
 
 
 @pytest.mark.both_databases
-def test_the_trash_is_told_a_page_at_a_time_and_weighed_as_a_whole(client, context):
+def test_trash_is_paged_and_totals_count_all(client, context):
     for number in range(60):
         when = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
         add_embedding(context, f"cloud {number}", contents=[bytes([number])], trashed_at=when)
@@ -158,19 +158,21 @@ def test_the_trash_is_told_a_page_at_a_time_and_weighed_as_a_whole(client, conte
 
 
 @pytest.mark.both_databases
-def test_purging_sixty_takes_as_many_statements_as_purging_three(context):
-    counted = []
-    event.listen(context.sessions.kw["bind"], "before_cursor_execute", lambda *arguments: counted.append(arguments[2]))
-    took = []
+def test_purging_sixty_takes_as_many_statements_as_three(context):
+    statements = []
+    event.listen(
+        context.sessions.kw["bind"], "before_cursor_execute", lambda *arguments: statements.append(arguments[2])
+    )
+    counts = []
     for count in (3, 60):
         for number in range(count):
             row_id = add_embedding(context, f"cloud {number}", {"isoscore": 0.5}, ["t"], [SHARED], trashed_at=utcnow())
             with context.sessions.begin() as session:
                 session.add(models.ZetaCurve(embedding_id=row_id, source="identity", status=models.ResultStatus.READY))
-        counted.clear()
+        statements.clear()
         assert empty_trash(context) == Purged(embeddings=count, freed_bytes=1000)
-        took.append(len(counted))
-    assert took[0] == took[1]
+        counts.append(len(statements))
+    assert counts[0] == counts[1]
     assert [
         rows(context, table)
         for table in (models.Embedding, models.EmbeddingFile, models.EmbeddingTag, models.Measurement, models.ZetaCurve)
@@ -178,25 +180,25 @@ def test_purging_sixty_takes_as_many_statements_as_purging_three(context):
 
 
 @pytest.mark.both_databases
-def test_a_file_shared_by_what_goes_in_several_batches_is_freed_once(context, monkeypatch):
+def test_file_shared_across_batches_is_freed_once(context, monkeypatch):
     monkeypatch.setattr(trash, "BATCH", 2)
     kept_job = add_embedding(context, "kept", contents=[USED])
     for content in (UNSHARED, SHARED, SHARED, SHARED, USED):
         add_embedding(context, contents=[SHARED, content], trashed_at=utcnow())
     assert empty_trash(context) == Purged(embeddings=5, freed_bytes=1300)
-    assert stored(context, SHARED, UNSHARED, USED) == [False, False, True]
+    assert exist(context, SHARED, UNSHARED, USED) == [False, False, True]
     with context.sessions() as session:
         assert session.scalars(select(models.Embedding.id)).all() == [kept_job]
 
 
-def test_the_jobs_of_what_is_in_the_trash_go_on(client, context, work):
+def test_jobs_of_trashed_embedding_continue(client, context, work):
     created = client.post("/api/embeddings?commit=auto", files={"file": ("x.csv", b"1,2\n3,4.5\n5,6\n")}).json()
-    throw_away(client, created["id"])
+    move_to_trash(client, created["id"])
     work()
     assert client.get(f"/api/embeddings/{created['id']}").json()["status"] == "ready"
 
 
-def test_on_the_pages_it_is_moved_undone_restored_and_purged(client, context, three):
+def test_pages_trash_undo_restore_and_purge(client, context, three):
     page = f"/embeddings/{three[0]}"
     moved = client.post(f"{page}/trash").headers["location"]
     assert moved == f"/embeddings?moved={three[0]}"
@@ -228,7 +230,7 @@ def test_on_the_pages_it_is_moved_undone_restored_and_purged(client, context, th
     assert "There is nothing to delete." in client.get("/trash/purge", headers={"accept": "text/html"}).text
 
 
-def test_layers_in_the_trash_are_not_offered_and_what_is_deleted_between_two_looks_has_no_place(context):
+def test_trashed_layers_are_hidden_and_purged_ones_not_found(context):
     encoding = add_encoding(context)
     layers = {"encoding_id": encoding, "pooling": models.Pooling.MEAN}
     add_embedding(context, "kept", {"isoscore": 0.5, "rankme": None}, layer=0, **layers)

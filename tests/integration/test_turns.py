@@ -27,15 +27,15 @@ def add(context):
     return add
 
 
-def in_turn(context):
+def waiting_ids(context):
     return [job.row_id for job in list_waiting_jobs(context.sessions)]
 
 
-def jobs(*ids):
+def job_ids(*ids):
     return {f"finetune-{run_id}" for run_id in ids}
 
 
-def hand_in(context, slot="here/cpu", deferred=()):
+def enqueue_next(context, slot="here/cpu", deferred=()):
     enqueue_next_job(context.sessions, context.queue, slot, FileLocks(context.settings.root / "locks"), set(deferred))
 
 
@@ -53,26 +53,26 @@ def take_jobs(context, n):
 
 
 @pytest.mark.both_databases
-def test_a_worker_takes_runs_and_whole_experiments_in_the_order_to_which_they_are_moved(client, context, add):
+def test_worker_takes_runs_in_the_order_of_their_moves(client, context, add):
     _, ids = add()
     client.post(f"/api/runs/{ids[2]}/move", json={"to": "up"})
     client.post(f"/api/runs/{ids[0]}/move", json={"to": "last"})
-    assert in_turn(context) == [ids[2], ids[1], ids[0]]
+    assert waiting_ids(context) == [ids[2], ids[1], ids[0]]
     assert take_jobs(context, 3) == [ids[2], ids[1], ids[0]]
     _, first = add(2)
     second_id, second = add(2)
     client.post(f"/api/experiments/{second_id}/move", json={"to": "first"})
-    assert in_turn(context) == second + first
+    assert waiting_ids(context) == second + first
     client.post(f"/api/experiments/{second_id}/move", json={"to": "last"})
-    assert in_turn(context) == first + second
+    assert waiting_ids(context) == first + second
     move_experiment(context, second_id, QueueMove.FIRST)
     assert take_jobs(context, 4) == second + first
 
 
-def test_a_number_puts_runs_where_it_says_and_what_is_at_work_or_has_ended_is_not_moved(client, context, add):
+def test_priority_reorders_runs_but_not_running_or_ended_ones(client, context, add):
     experiment_id, ids = add()
     assert client.put(f"/api/runs/{ids[1]}/priority", json={"priority": 50}).json()["priority"] == 50
-    assert in_turn(context) == [ids[1], ids[0], ids[2]]
+    assert waiting_ids(context) == [ids[1], ids[0], ids[2]]
     answer = client.put(f"/api/experiments/{experiment_id}/priority", json={"priority": 70}).json()
     assert [run["priority"] for run in answer["runs"]] == [70, 70, 70]
     refused = client.put(f"/api/runs/{ids[1]}/priority", json={"priority": 3})
@@ -87,19 +87,19 @@ def test_a_number_puts_runs_where_it_says_and_what_is_at_work_or_has_ended_is_no
     assert refused.json()["detail"] == ("Only a run that has not ended has a place in the queue; this one is finished.")
 
 
-def test_what_the_engine_has_out_of_turn_is_taken_in_turn(context, add):
-    """As an earlier version left it, which handed in all runs at once, or a worker that was lost."""
+def test_queue_order_overrides_engine_order(context, add):
+    """As left by a lost worker, or by an earlier version, which enqueued all runs at once."""
     _, ids = add(4)
     for run_id in ids[:3]:
         context.queue.enqueue(Job(job_kinds.FINETUNE, run_id))
     with context.sessions.begin() as session:
         session.get_one(models.Run, ids[2]).priority = session.get_one(models.Run, ids[3]).priority = 20
-    hand_in(context)
-    assert context.queue.list_active() == jobs(ids[2])
+    enqueue_next(context)
+    assert context.queue.list_active() == job_ids(ids[2])
     assert take_jobs(context, 4) == [ids[2], ids[3], ids[0], ids[1]]
 
 
-def test_the_engine_has_one_job_that_waits_and_a_worker_that_is_busy_hands_in_none(context, add):
+def test_engine_holds_one_waiting_job_and_busy_worker_adds_none(context, add):
     _, ids = add()
     began = []
 
@@ -108,17 +108,17 @@ def test_the_engine_has_one_job_that_waits_and_a_worker_that_is_busy_hands_in_no
         await asyncio.Event().wait()
 
     for _ in range(2):
-        hand_in(context)
-        assert context.queue.list_active() == jobs(ids[0])
+        enqueue_next(context)
+        assert context.queue.list_active() == job_ids(ids[0])
     with processing_jobs(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: began)
-        hand_in(context)
-        assert context.queue.list_active() == jobs(ids[0])
-        hand_in(context, "other/cpu")
-        assert context.queue.read_queue(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, jobs(ids[1]))
+        enqueue_next(context)
+        assert context.queue.list_active() == job_ids(ids[0])
+        enqueue_next(context, "other/cpu")
+        assert context.queue.read_queue(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, job_ids(ids[1]))
 
 
-def test_what_a_worker_had_begun_goes_on_where_it_starts_again_and_others_follow(context, add):
+def test_worker_resumes_its_job_after_restart(context, add):
     _, ids = add()
     began = []
 
@@ -132,27 +132,27 @@ def test_what_a_worker_had_begun_goes_on_where_it_starts_again_and_others_follow
     assert take_jobs(context, 3) == ids
 
 
-def test_none_hands_in_while_another_does_and_a_job_left_without_a_word_lets_others_go_first(context, add):
+def test_lock_allows_one_enqueuer_and_deferred_jobs_go_last(context, add):
     _, ids = add()
     with FileLocks(context.settings.root / "locks").held("turns"):
-        hand_in(context)
+        enqueue_next(context)
     assert context.queue.list_active() == set()
-    hand_in(context, deferred=jobs(*ids[:2]))
-    assert context.queue.list_active() == jobs(ids[2])
+    enqueue_next(context, deferred=job_ids(*ids[:2]))
+    assert context.queue.list_active() == job_ids(ids[2])
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_a_run_whose_turn_the_engine_believes_over_is_handed_in_again(context, add, ended):
+def test_run_that_engine_considers_over_is_enqueued_again(context, add, ended):
     _, ids = add()
     job = Job(job_kinds.FINETUNE, ids[0])
     context.queue.enqueue(job)
     if ended:
         context.queue.cancel(job)
-    hand_in(context)
-    assert context.queue.list_active() == jobs(ids[0])
+    enqueue_next(context)
+    assert context.queue.list_active() == job_ids(ids[0])
 
 
-def test_runs_and_encodings_of_equal_priority_go_oldest_first(context, add):
+def test_equal_priorities_run_oldest_first(context, add):
     _, ids = add(1)
     with context.sessions.begin() as session:
         session.add(models.StoredFile(sha256="0" * 64, size_bytes=1))
@@ -171,12 +171,12 @@ def test_runs_and_encodings_of_equal_priority_go_oldest_first(context, add):
     ([100, 100], 2, [("x", 101)]), ([100, 102], 1, [("x", 101)]), ([100, 101], 1, [("x", 101), ("1", 102)]),
     ([100, 100, 100], 1, [("x", 101), ("1", 102), ("2", 102)]),
 ])  # fmt: skip
-def test_as_few_numbers_change_as_keep_the_order(priorities, index, changed):
+def test_renumbering_changes_fewest_priorities(priorities, index, changed):
     turns = [RunPriority(str(i), priority) for i, priority in enumerate(priorities)]
     assert renumber(["x"], turns, index) == changed
 
 
-def test_a_moved_run_keeps_the_order_of_all_others(context, client, add):
+def test_moved_run_keeps_order_of_others(context, client, add):
     _, ids = add(6)
     order = list(ids)
     moves = [
@@ -187,13 +187,13 @@ def test_a_moved_run_keeps_the_order_of_all_others(context, client, add):
         order.remove(run_id)
         order.insert(new, run_id)
         assert client.post(f"/api/runs/{run_id}/move", json={"to": destination}).json()["status"] == "queued"
-        assert in_turn(context) == order
+        assert waiting_ids(context) == order
     with context.sessions() as session:
         assert min(session.scalars(select(models.Run.priority))) >= FIRST_PRIORITY
 
 
 @pytest.mark.both_databases
-def test_two_web_processes_that_move_at_the_same_moment_lose_no_move(context, add):
+def test_concurrent_moves_lose_no_move(context, add):
     _, ids = add(8)
     peer = create_context(context.settings)
     moves = [(context, ids[5], QueueMove.FIRST), (peer, ids[2], QueueMove.FIRST), (context, ids[7], QueueMove.UP)]
@@ -202,7 +202,7 @@ def test_two_web_processes_that_move_at_the_same_moment_lose_no_move(context, ad
         done = [threads.submit(move_run, *move) for move in moves]
     assert [future.exception() for future in done] == [None] * len(moves)
     peer.close()
-    order = in_turn(context)
+    order = waiting_ids(context)
     assert sorted(order) == sorted(ids)
     assert {ids[5], ids[2]} <= set(order[:3])
     assert {ids[0], ids[1]} <= set(order[-3:])
@@ -211,7 +211,7 @@ def test_two_web_processes_that_move_at_the_same_moment_lose_no_move(context, ad
 
 @pytest.fixture
 def row_ids(context):
-    """Three uploads to be inspected that the engine has never heard of."""
+    """Ids of three uploads to inspect, unknown to the engine."""
     ids = []
     for i in range(3):
         with context.sessions.begin() as session:
@@ -224,7 +224,7 @@ def row_ids(context):
 
 
 @pytest.mark.both_databases
-def test_rows_the_engine_does_not_know_or_gave_up_are_enqueued_once_in_their_order(context, row_ids):
+def test_unknown_or_dropped_rows_are_enqueued_once_in_order(context, row_ids):
     assert list_waiting_jobs(context.sessions) == [Job(job_kinds.INSPECT, run_id) for run_id in row_ids]
     reconcile(context.sessions, context.queue, set())
     assert context.queue.list_active() == {f"inspect-{run_id}" for run_id in row_ids}
@@ -239,7 +239,7 @@ def test_rows_the_engine_does_not_know_or_gave_up_are_enqueued_once_in_their_ord
     assert job.workflow_id in context.queue.list_active()
 
 
-def test_a_job_that_waits_is_not_started_anew_and_one_whose_row_is_final_cancelled_at_the_second_look(context, row_ids):
+def test_waiting_job_is_kept_and_job_of_final_row_cancelled(context, row_ids):
     job = Job(job_kinds.INSPECT, row_ids[0])
     context.queue.enqueue(job)
     context.queue.ensure_enqueued(job)
@@ -256,7 +256,7 @@ def test_a_job_that_waits_is_not_started_anew_and_one_whose_row_is_final_cancell
 
 @pytest.fixture
 def stranded(context, row_ids):
-    """A job that was begun by the worker here/cpu, which is gone: the list of what began, and what begins more."""
+    """Start a job on the worker here/cpu, which then dies. Return the started ids and the executor."""
     began: list[str] = []
 
     async def execute(job: Job) -> None:
@@ -270,17 +270,17 @@ def stranded(context, row_ids):
 
 
 @pytest.mark.both_databases
-def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, row_ids, stranded, tmp_path):
+def test_jobs_of_dead_worker_go_to_another(context, row_ids, stranded, tmp_path):
     began, execute = stranded
     assert context.queue.list_worker_slots() == {"here/cpu"}
 
     locks = FileLocks(tmp_path)
     free = requeue_jobs_of_dead_workers(context.queue, "here/cuda:0", locks, set())
     assert free == {"here/cpu"}
-    assert context.queue.list_worker_slots() == {"here/cpu"}, "its slot may be free for a moment"
+    assert context.queue.list_worker_slots() == {"here/cpu"}, "a slot may be free for a moment"
     with locks.held("here/cpu"):
         assert requeue_jobs_of_dead_workers(context.queue, "here/cuda:0", locks, free) == set()
-    assert context.queue.list_worker_slots() == {"here/cpu"}, "while its slot is held a worker lives"
+    assert context.queue.list_worker_slots() == {"here/cpu"}, "a worker lives while its slot is held"
 
     requeue_jobs_of_dead_workers(context.queue, "here/cuda:0", locks, free)
     with processing_jobs(context.settings.queue, "here/cuda:0", execute):
@@ -290,15 +290,15 @@ def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, ro
 
 
 @pytest.mark.usefixtures("stranded")
-def test_a_worker_whose_own_session_is_new_takes_nobody_for_dead(context, tmp_path):
+def test_reopened_session_declares_no_worker_dead(context, tmp_path):
     class Reopened(FileLocks):
-        """As those in PostgreSQL are when their session is lost while a lock is asked for."""
+        """Locks whose session is lost while one is requested, as in PostgreSQL."""
 
-        looks = iter([True, False])
+        settled = iter([True, False])
 
         @property
         def is_settled(self) -> bool:
-            return next(self.looks)
+            return next(self.settled)
 
     assert requeue_jobs_of_dead_workers(context.queue, "here/cuda:0", Reopened(tmp_path), {"here/cpu"}) == set()
     assert context.queue.list_worker_slots() == {"here/cpu"}

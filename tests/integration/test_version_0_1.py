@@ -1,4 +1,4 @@
-"""A data folder, exports and requests of version 0.1 (1909e121) are upgraded and read, and its stopped run resumes."""
+"""A data folder, exports and requests of version 0.1 (1909e121) still work, and its stopped run resumes."""
 
 import json
 import re
@@ -95,7 +95,7 @@ def assert_same_numbers(before: Any, after: Any, path: str = "") -> None:
         assert before == after, path
 
 
-def test_upgrade_keeps_every_answer_and_every_linked_page_opens(upgraded):
+def test_upgrade_keeps_every_answer_and_every_link(upgraded):
     for address, before in ANSWERS.items():
         response = upgraded.client.get(f"/api/{address}")
         assert response.status_code == 200, (address, response.text)
@@ -115,13 +115,13 @@ def test_upgrade_keeps_every_answer_and_every_linked_page_opens(upgraded):
 
 
 @pytest.mark.long
-def test_stopped_run_resumes_at_its_checkpoint_and_requests_are_launched_from_json_and_from_yaml(upgraded):
+def test_stopped_run_resumes_and_old_requests_launch(upgraded):
     with upgraded.context.sessions() as session:
         runs = session.scalars(select(Run).where(Run.experiment_id == IDS["stopped"])).all()
         stopped = next(run for run in runs if run.steps)
         assert stopped.status in (RunStatus.QUEUED, RunStatus.RUNNING)
         run_id, steps = stopped.id, {step.step: step.task_loss for step in stopped.steps}
-    with upgraded.context.sessions.begin() as session:  # as the reconciler does once its worker is gone
+    with upgraded.context.sessions.begin() as session:  # as the reconciler does after a worker is lost
         run = session.get_one(Run, run_id)
         run.status, run.worker = RunStatus.QUEUED, None
     do_job("workers.training.job:fine_tune", run_id, upgraded.context.settings, "cpu")
@@ -140,7 +140,7 @@ def test_stopped_run_resumes_at_its_checkpoint_and_requests_are_launched_from_js
         assert (first["config"], first["grid"]) == (second["config"], second["grid"])
 
 
-def test_export_of_version_0_1_is_imported_with_the_same_numbers(client, context):
+def test_export_is_imported_with_the_same_numbers(client, context):
     for name in EXPORTS:
         with (FIXTURES / f"{name}.zip").open("rb") as file:
             response = client.post("/api/experiments/import", files={"file": (f"{name}.zip", file)})

@@ -1,4 +1,4 @@
-"""Both distributions as people have them: wheels in environments of their own, beside folders called as ours are."""
+"""Both wheels in clean environments, run from a folder with packages named like ours."""
 
 import json
 import os
@@ -38,8 +38,8 @@ def wheels(tmp_path_factory):
 
 
 @pytest.fixture
-def elsewhere(tmp_path):
-    """A folder of somebody's own code, which has an app and workers too."""
+def user_folder(tmp_path):
+    """A folder with a user's own packages app and workers."""
     folder = tmp_path / "own"
     for name in ("app", "workers", "alembic", "frontend"):
         (folder / name).mkdir(parents=True)
@@ -57,32 +57,34 @@ def server(tmp_path, wheels):
     return make_environment(tmp_path / "server", wheels, "isoscope-server[worker]")
 
 
-def names_in(wheel):
+def list_top_folders(wheel):
     with zipfile.ZipFile(wheel) as opened:
         return {name.split("/")[0] for name in opened.namelist() if ".dist-info/" not in name}
 
 
-def test_wheels_put_only_packages_of_ours_into_site_packages(wheels):
-    assert [names_in(wheel) for wheel in wheels] == [{"isoscope", "isotropy"}, {"app", "workers"}]
+def test_wheels_install_only_their_own_packages(wheels):
+    assert [list_top_folders(wheel) for wheel in wheels] == [{"isoscope", "isotropy"}, {"app", "workers"}]
     with zipfile.ZipFile(wheels[1]) as opened:
         held = set(opened.namelist())
     files = ("alembic/env.py", "frontend/templates/home.html", "frontend/static/app.css", "samples/agreement/train.tsv")
     assert {f"app/_files/{name}" for name in files} <= held
 
 
-def test_help_takes_a_moment_and_commands_of_the_server_say_what_to_install(light, elsewhere):
+def test_help_is_fast_and_server_commands_say_what_to_install(light, user_folder):
     looks = [subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True) for _ in range(3)]
     documents = [json.loads(look.stderr) for look in looks]
     assert "measure the vectors of files" in looks[0].stdout
     assert [loaded for _, loaded in documents] == [[]] * 3
     assert min(seconds for seconds, _ in documents) < 0.3
-    ran = subprocess.run([light / "isoscope", "serve"], cwd=elsewhere, capture_output=True, text=True, check=False)
-    assert ran.returncode == 1
-    assert ran.stderr == "isoscope serve needs the server, which is not installed: pip install isoscope-server\n"
+    process = subprocess.run(
+        [light / "isoscope", "serve"], cwd=user_folder, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 1
+    assert process.stderr == "isoscope serve needs the server, which is not installed: pip install isoscope-server\n"
 
 
 @pytest.mark.long
-def test_a_script_logs_and_uploads_beside_a_foreign_app_to_a_server_from_a_wheel(light, server, elsewhere, tmp_path):
+def test_script_logs_and_uploads_to_server_from_wheel(light, server, user_folder, tmp_path):
     address = f"http://127.0.0.1:{free_port()}"
     env = {name: value for name, value in os.environ.items() if not name.startswith(("ISOSCOPE_", "PYTHONPATH"))}
     env |= {
@@ -90,8 +92,8 @@ def test_a_script_logs_and_uploads_beside_a_foreign_app_to_a_server_from_a_wheel
         "ISOSCOPE_PORT": address.rpartition(":")[2], "ISOSCOPE_SAMPLE": "false", "ISOSCOPE_URL": address,
     }  # fmt: skip
 
-    def ran(*words):
-        done = subprocess.run(words, cwd=elsewhere, env=env, capture_output=True, text=True, check=False, timeout=120)
+    def run_command(*words):
+        done = subprocess.run(words, cwd=user_folder, env=env, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -102,15 +104,15 @@ def test_a_script_logs_and_uploads_beside_a_foreign_app_to_a_server_from_a_wheel
         except httpx2.TransportError:
             return False
 
-    np.save(elsewhere / "cloud.npy", np.random.default_rng(0).normal(size=(60, 4)))
-    (elsewhere / "train.py").write_text(TRAIN)
-    assert ran(server / "isoscope", "migrate") == "both databases are up to date\n"
-    serving = subprocess.Popen([server / "isoscope", "serve"], cwd=elsewhere, env=env, start_new_session=True)
+    np.save(user_folder / "cloud.npy", np.random.default_rng(0).normal(size=(60, 4)))
+    (user_folder / "train.py").write_text(TRAIN)
+    assert run_command(server / "isoscope", "migrate") == "both databases are up to date\n"
+    serving = subprocess.Popen([server / "isoscope", "serve"], cwd=user_folder, env=env, start_new_session=True)
     try:
         wait_for(answers, 300)
-        assert "IsoScore" in ran(light / "isoscope", "upload", "cloud.npy", "--wait")
-        assert ran(light / "python", "train.py") == "True\n"
-        assert "own" in ran(light / "isoscope", "runs")
+        assert "IsoScore" in run_command(light / "isoscope", "upload", "cloud.npy", "--wait")
+        assert run_command(light / "python", "train.py") == "True\n"
+        assert "own" in run_command(light / "isoscope", "runs")
         page = httpx2.get(address)
         assert page.status_code == 200
         assert httpx2.get(f"{address}/static/{page.text.partition('/static/')[2].partition(chr(34))[0]}").is_success
