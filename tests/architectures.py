@@ -1,4 +1,4 @@
-"""Configurations of tiny models of every architecture that is trained in tests: two layers, sixteen dimensions."""
+"""Configurations of tiny models, one per tested architecture: two layers, sixteen dimensions."""
 
 import transformers
 

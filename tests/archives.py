@@ -1,4 +1,4 @@
-"""An experiment with all that can be undefined, failed or unfinished, its export, and zip files like it."""
+"""An experiment with undefined, failed and unfinished runs, its archive, and zip files made from it."""
 
 import hashlib
 import io
@@ -66,7 +66,7 @@ def exported(client, experiment):
 
 
 def large_archive(context, experiment, path, steps):
-    """Write an export of an experiment whose runs have logged so many steps together."""
+    """Write an archive of an experiment whose runs have ``steps`` steps in total."""
     with export_experiment(context, experiment, lambda _: ()).file as file:
         file.seek(0)
         files = members(file.read())
@@ -83,7 +83,7 @@ def members(content):
 
 
 def packed(files, *, manifest=True, compression=zipfile.ZIP_DEFLATED):
-    """A zip file of these, with a manifest that fits them unless it is to be kept as it is."""
+    """Return a zip file of ``files``. Updates the manifest, unless ``manifest`` is false."""
     files = dict(files)
     if manifest:
         listing = json.loads(files.pop("manifest.json"))
@@ -99,7 +99,7 @@ def packed(files, *, manifest=True, compression=zipfile.ZIP_DEFLATED):
 
 
 def sent(client, content, path="/api/experiments/import"):
-    """What answers to a file that is imported, once the import has ended; its refusal as if it were the request's."""
+    """Import a file and return its outcome: the refused response, or the ended import."""
     answer = client.post(path, files={"file": ("sweep.zip", content)})
     if answer.status_code not in {202, 303}:
         return answer
@@ -107,7 +107,7 @@ def sent(client, content, path="/api/experiments/import"):
     finish_imports(client.app.state.context)
     row = client.get(f"/api/imports/{location.rpartition('/')[2]}").json()
     if path.startswith("/api/"):
-        return Ended(row, client.get(f"/api/experiments/{row['experiment_id']}").json())
+        return EndedImport(row, client.get(f"/api/experiments/{row['experiment_id']}").json())
     return client.get(location)
 
 
@@ -117,7 +117,7 @@ def finish_imports(context):
             do_job(job.kind.work, job.row_id, context.settings, "cpu")
 
 
-class Ended:
+class EndedImport:
     def __init__(self, row, experiment):
         self.is_success = row["status"] == "finished"
         self.status = row["status"]

@@ -1,4 +1,4 @@
-"""Environments that hold one distribution built as a wheel, and of what is installed here only what it depends on."""
+"""Environments with one built wheel and, of the packages installed here, only its dependencies."""
 
 import subprocess
 import sys
@@ -23,10 +23,10 @@ def build_wheels(folder: Path) -> list[Path]:
 
 
 def make_environment(folder: Path, wheels: list[Path], *requirements: str) -> Path:
-    """Install wheels by pip, without an index, and link what they depend on; return the folder of the commands.
+    """Install wheels by pip without an index, link their dependencies, and return the folder of commands.
 
-    Nothing is downloaded, and nothing else of this environment can be imported: a dependency that is not declared is
-    missing there too.
+    Nothing is downloaded. No other package of this environment can be imported, so an undeclared dependency is
+    missing.
     """
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
@@ -35,13 +35,13 @@ def make_environment(folder: Path, wheels: list[Path], *requirements: str) -> Pa
     subprocess.run([*pip, *map(str, wheels)], check=True)
     target_site = Path(get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
     site_packages = Path(get_path("purelib"))
-    for name in sorted(_names_behind(requirements)):
+    for name in sorted(_top_level_names(requirements)):
         if not (target_site / name).exists():
             (target_site / name).symlink_to(site_packages / name)
     return folder / "bin"
 
 
-def _names_behind(requirements: tuple[str, ...]) -> set[str]:
+def _top_level_names(requirements: tuple[str, ...]) -> set[str]:
     waiting = [Requirement(text) for text in requirements]
     visited: set[tuple[str, str]] = set()
     names: set[str] = set()
@@ -52,7 +52,7 @@ def _names_behind(requirements: tuple[str, ...]) -> set[str]:
             if key in visited:
                 continue
             visited.add(key)
-            with suppress(PackageNotFoundError):  # for another platform, or bound to another library that is not here
+            with suppress(PackageNotFoundError):  # a dependency of another platform, or an optional one
                 dist = distribution(requirement.name)
                 if key[0] not in OURS:
                     names |= {file.parts[0] for file in dist.files or [] if file.parts[0] not in ("..", "__pycache__")}

@@ -1,4 +1,4 @@
-"""`isoscope ...` in this process: what it prints and its exit code, without the seconds of imports of another one."""
+"""Run `isoscope ...` in this process, which saves the seconds of imports."""
 
 import io
 import signal

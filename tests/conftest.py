@@ -1,4 +1,4 @@
-"""What tests share: a data folder of their own, the application on it, and the real thing as subprocesses."""
+"""Shared fixtures: a new data folder, the application on it, and the real processes."""
 
 import os
 import shutil
@@ -29,14 +29,14 @@ if HAS_WORKER := find_spec("torch") is not None:
 
 
 def pytest_configure() -> None:
-    # Hundreds of data folders on a disk that may be nearly full; the tests of the reserve set one.
+    # The disk may be nearly full. Tests of the reserve set it.
     os.environ.setdefault("ISOSCOPE_RESERVE_BYTES", "0")
     if HAS_WORKER:
         limit_threads()
 
 
 def pytest_collection_finish() -> None:
-    """Training collects garbage several times a run, and need not look through what is imported each time."""
+    """Keep imported objects out of garbage collection, which training runs often."""
     reduce_garbage_collection()
 
 
@@ -72,7 +72,7 @@ def settings(tmp_path: Path, database: dict[str, Any]) -> Settings:
 
 @pytest.fixture(scope="session")
 def empty_databases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Both SQLite files of an empty dashboard: to copy them is quicker than to migrate anew."""
+    """The SQLite files of an empty dashboard. Copying them is faster than migrating."""
     settings = Settings(data_dir=tmp_path_factory.mktemp("empty") / "data", sample=False)
     settings.create_folders()
     engine = create_database_engine(settings.database)
@@ -85,7 +85,7 @@ def empty_databases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture
 def migrated(settings: Settings, empty_databases: list[Path]) -> Settings:
     settings.create_folders()
-    if settings.database.startswith("sqlite"):  # a database of PostgreSQL is made of a template
+    if settings.database.startswith("sqlite"):  # PostgreSQL copies a template
         for file in empty_databases:
             shutil.copy(file, settings.root)
     return settings
@@ -100,12 +100,12 @@ def context(migrated: Settings) -> Iterator[Context]:
 
 @pytest.fixture
 def empty_dashboard(tmp_path, empty_databases):
-    return empty_settings(tmp_path / "alone", empty_databases)
+    return empty_settings(tmp_path / "empty", empty_databases)
 
 
 @pytest.fixture
 def client(context: Context) -> Iterator[TestClient]:
-    """The web application in this process. Jobs that it enqueues wait until `work` does them."""
+    """The web application in this process. Enqueued jobs wait for `work`."""
     with TestClient(create_app(context.settings), base_url="http://localhost", follow_redirects=False) as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""Many who use a dashboard at once, and how long the slowest of them waits."""
+"""Many concurrent clients of a dashboard, and the time of the slowest."""
 
 import signal
 import sqlite3
@@ -31,7 +31,7 @@ def slowest_health(url, until):
 
 
 def read_while_writers_wait(settings, *, seconds):
-    """Lock SQLite for so long while sixty write; return the seconds of the slowest reader, and the writers' answers."""
+    """Lock SQLite while sixty clients write; return the seconds of the slowest reader."""
 
     def write(number):
         return httpx2.post(f"{url}/api/runs", json=RUN | {"experiment": f"writer {number}"}, timeout=120).status_code
@@ -45,9 +45,9 @@ def read_while_writers_wait(settings, *, seconds):
         time.sleep(0.5)
         while time.monotonic() - begun < seconds:
             for path in ("/api/health", "/experiments"):
-                asked_at = time.monotonic()
+                sent_at = time.monotonic()
                 assert reader.get(path).status_code == 200
-                slowest = max(slowest, time.monotonic() - asked_at)
+                slowest = max(slowest, time.monotonic() - sent_at)
         assert not any(answer.done() for answer in answers)
         connection.execute("ROLLBACK")
         assert slowest < ANSWERED_SECONDS * patience()
@@ -55,8 +55,8 @@ def read_while_writers_wait(settings, *, seconds):
     return slowest
 
 
-def import_among_writers(server, elsewhere, tmp_path, *, steps, kill, figures=None):
-    context = create_context(elsewhere)
+def import_among_writers(server, source_settings, tmp_path, *, steps, kill, figures=None):
+    context = create_context(source_settings)
     path = large_archive(context, add_experiment(context), tmp_path / "large.zip", steps)
     context.close()
     run = {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}

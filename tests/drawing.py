@@ -3,9 +3,9 @@ from playwright.sync_api import Page, expect
 
 def draw_all(page: Page) -> None:
     page.locator("details:has([id^=late-], [data-figure])").evaluate_all(
-        "all => all.forEach((one) => (one.open = true))"
+        "all => all.forEach((fold) => (fold.open = true))"
     )
-    for late in page.locator("[id^=late-]:has(.coming)").evaluate_all("all => all.map((one) => one.id)"):
+    for late in page.locator("[id^=late-]:has(.coming)").evaluate_all("all => all.map((box) => box.id)"):
         page.locator(f"#{late}").scroll_into_view_if_needed()
         expect(page.locator(f"#{late} .coming")).to_have_count(0)
     expect(page.locator("[data-figure]:not(:has(.main-svg, canvas))")).to_have_count(0)

@@ -2,10 +2,10 @@ from app.db.job_kinds import Job
 
 
 class Processes:
-    """Stand in for ``JobProcesses``; what real ones do is tested in tests/faults.
+    """Stand in for ``JobProcesses``; tests/faults tests real processes.
 
-    Each ends with the next exit code, or cannot start for the next error; after these with ``then``, which by default
-    no test may reach.
+    Each process ends with the next exit code, or raises the next error at its start. Afterwards they end with ``then``;
+    None fails the test.
     """
 
     def __init__(self, *ends: int | Exception, then: int | None = None) -> None:

@@ -26,7 +26,7 @@ def reported(run: models.Run, **settings: Any) -> ReportedRunConfig:
 
 
 def run_row(lam=1.0, seed=0, *, regularizer=Regularizer.ISTAR, zeta=0.2, config=None, **columns) -> models.Run:
-    """A finished run that did so well; lambda 0 is the baseline. ``config`` has further settings."""
+    """Return a finished run; lambda 0 is the baseline. ``config`` overrides options."""
     chosen = regularizer if lam else Regularizer.NONE
     settings = RunConfig(**OPTIONS | dict(config or ()), regularizer=chosen, lam=lam, zeta=zeta, seed=seed)
     plain = {"status": models.RunStatus.FINISHED, "performance": 0.5, "isoscore_star": 0.25, "seed_round": 1}

@@ -1,4 +1,4 @@
-"""A web process on rows that nobody trained: finished, failed, waiting and lost runs, and a data set to launch on."""
+"""A web process on generated rows: finished, failed, waiting and lost runs, and a data set to launch on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -2,9 +2,9 @@ from playwright.sync_api import Locator
 
 
 def follow(link: Locator) -> None:
-    """Follow a link or a button to another page, and wait until that page is loaded.
+    """Click a link or a button and wait until the next page is loaded.
 
-    Only assertions of `expect` wait by themselves: a count, a text or a script would meet either page, or none.
+    Only assertions of `expect` wait; a count, a text or a script might run on either page.
     """
     with link.page.expect_navigation():
         link.click()

@@ -13,7 +13,7 @@ from tests.factories import embedding, store
 
 
 def hidden_side(n: int, d: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A corpus [n, d] whose labels hide behind one strong direction, m queries near some of its rows, and which."""
+    """Return a corpus [n, d] with labels hidden by a strong direction, m queries near rows, and those rows."""
     random = np.random.default_rng(3)
     corpus = random.normal(size=(n, d)).astype(np.float32)
     corpus[:, 0] = 5 * np.sign(corpus[:, 0]) + corpus[:, 0]
@@ -22,7 +22,7 @@ def hidden_side(n: int, d: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def add_rows(context: Context, folder: Path, prefix: str, x: np.ndarray, name: str = "", **columns: Any) -> str:
-    """Write a measured embedding of rows [n, d] called d0, d1 ... by the prefix, each of a class and a home."""
+    """Add a measured embedding of rows [n, d], named by the prefix (d0, d1 ...), with columns side and home."""
     rows = (
         {"_id": f"{prefix}{row}", "side": "ab"[int(vec[1] > 0)], "home": f"h{row // 3}", "embedding": vec.tolist()}
         for row, vec in enumerate(x)

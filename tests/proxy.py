@@ -1,11 +1,11 @@
-"""A wire between a worker and its database that can be cut."""
+"""A connection between a worker and its database that can be cut."""
 
 import socket
 from threading import Thread
 
 
 class Proxy:
-    """Passes bytes on to a server until it is cut; then it takes them, and nothing arrives."""
+    """Forwards bytes to a server until it is cut, then drops them."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
@@ -20,7 +20,7 @@ class Proxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)  # which ends the wait for the next connection
+        self._listener.shutdown(socket.SHUT_RDWR)  # ends the wait for a connection
         self._accepting.join()
         for connection in (self._listener, *self._sockets):
             connection.close()

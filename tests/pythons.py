@@ -1,7 +1,7 @@
 """Install Isoscope and run the contract tests on every Python that can be found: ``python -m tests.pythons``.
 
-Each gets a fresh virtual environment, which is removed again. With torch for the CPU the worker is tried too; where pip
-could only bring the builds with CUDA, gigabytes of them, the web process is tried alone, and that is said.
+Each gets a fresh virtual environment, removed afterwards. The worker is tested if pip offers torch for the CPU. Builds
+with CUDA take gigabytes, so without the former only the web process is tested.
 """
 
 import os
@@ -21,15 +21,15 @@ def python_of(version: str) -> Path | None:
     installed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = shutil.which(f"python{version}")
     paths = [*installed.glob(f"{version}.*/bin/python"), *([Path(on_path)] if on_path else [])]
-    asks = (
+    check = (
         f"import ssl, sqlite3, sys, venv, ensurepip; sys.exit(sys.version_info[:2] != ({version.replace('.', ', ')}))"
     )
-    ran = (path for path in paths if _run(path, "-c", asks, quiet=True) == 0)
-    return next(ran, None)
+    working = (path for path in paths if _run(path, "-c", check, quiet=True) == 0)
+    return next(working, None)
 
 
 def try_python(version: str) -> tuple[str, bool]:
-    """What came of a version, and whether that is fine."""
+    """Return the outcome of a version, and whether it is a success."""
     if (python := python_of(version)) is None:
         return ("not found, so not tried", True)
     folder = FOLDER / version
@@ -37,7 +37,7 @@ def try_python(version: str) -> tuple[str, bool]:
     venv_python = folder / "bin" / "python"
     try:
         if _run(python, "-m", "venv", folder):
-            return ("no virtual environment could be made", False)
+            return ("could not create a virtual environment", False)
         has_worker = _has_small_torch(venv_python)
         server = ["-e", ".[worker,test]"] if has_worker else ["-e", ".", *WEB_TESTS]
         requirements = ["-e", "./isoscope", *server]
@@ -70,14 +70,17 @@ def _run(python: Path, *words: str | Path, quiet: bool = False) -> int:
 
 
 def main() -> int:
-    tried = {}
+    results = {}
     for version in sys.argv[1:] or VERSIONS:
         print(f"== Python {version}", flush=True)
-        tried[version] = try_python(version)
-    for version, (outcome, _) in tried.items():
+        results[version] = try_python(version)
+    for version, (outcome, _) in results.items():
         print(f"Python {version}: {outcome}")
-    outcomes = tried.values()
-    return int(not all(fine for _, fine in outcomes) or all(outcome.startswith("not found") for outcome, _ in outcomes))
+    outcomes = results.values()
+    return int(
+        not all(is_success for _, is_success in outcomes)
+        or all(outcome.startswith("not found") for outcome, _ in outcomes)
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Several processes that share one loss, on one machine."""
+"""Several distributed processes on one machine."""
 
 from collections.abc import Callable
 from multiprocessing import get_context
@@ -25,7 +25,7 @@ def results_of_ranks(work: Callable[[int], Any], folder: Path, world_size: int =
         for _ in processes:
             rank, value = results.get(timeout=300)
             if isinstance(value, Exception):
-                raise value  # the others may wait for this rank for ever
+                raise value  # other ranks may wait for this one forever
             by_rank[rank] = value
     finally:
         for process in processes:
@@ -42,6 +42,6 @@ def _rank(
     try:
         value = work(rank)
         distributed.destroy_process_group()
-    except Exception as error:  # noqa: BLE001 (told to the test, which raises it)
+    except Exception as error:  # noqa: BLE001 (the test raises it)
         value = error
     results.put((rank, value))

@@ -1,8 +1,8 @@
-"""How far apart two right results of one computation may be: unit roundoff times sizes times condition.
+"""How far two correct results of one computation may differ: unit roundoff times size times condition.
 
-A processor, a library or a number of threads decides in which order a sum is added up, how many terms stand in one
-register and whether a product is rounded before it is added. None of this is an error, and none of it is promised: bits
-are equal where the same kernel meets the same input at the same place in memory, on one machine.
+The processor, the library and the number of threads decide the order of a sum, the terms per register and whether a
+product is rounded before it is added. Bits are equal only for the same kernel, input and memory alignment, on one
+machine.
 """
 
 import math
@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 LAMBDA = 8
-"""Standard deviations of a sum of roundings that are allowed: one more in fewer than 1e13 sums."""
+"""Allowed standard deviations of a sum of roundings. Fewer than one sum in 1e13 exceeds them."""
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:
-    """Return the greatest relative error of one rounding."""
+    """Return the largest relative error of one rounding."""
     return torch.finfo(dtype).eps / 2
 
 
@@ -29,7 +29,7 @@ def gamma(roundings: int, dtype: torch.dtype) -> float:
 
 
 def tolerance(roundings: int, dtype: torch.dtype, condition: float = 1) -> float:
-    """Return how far apart two results may be that are each off by ``gamma(roundings)``.
+    """Return how far two results may differ if each has an error up to ``gamma(roundings)``.
 
     ``condition`` is the sum of the absolute values of the terms over that of the result for a relative bound, and that
     sum itself for an absolute one.
@@ -40,15 +40,15 @@ def tolerance(roundings: int, dtype: torch.dtype, condition: float = 1) -> float
 def likely(roundings: int, dtype: torch.dtype) -> float:
     """Return lambda sqrt(n) u, which n roundings do not exceed in practice (Higham & Mary 2019, theorem 2.4).
 
-    For long sums: there ``gamma`` is the sum of n errors that would all have to have one sign.
+    For long sums, where ``gamma`` assumes that all n errors have the same sign.
     """
     return math.expm1(LAMBDA * math.sqrt(roundings) * unit_roundoff(dtype))
 
 
 def assert_same_images(images: np.ndarray, expected: np.ndarray) -> None:
-    """Check that rows [n, d] are the images of the same rows under the same linear map, made in blocks of other sizes.
+    """Check that rows [n, d] are images under the same linear map, computed in blocks of other sizes.
 
-    A map learned from these rows shrinks none below a hundredth of the size of the rows.
+    A map fitted on these rows shrinks none of them below a hundredth.
     """
     roundings = 2 * expected.shape[1]
     atol = tolerance(roundings, torch.from_numpy(expected[:0]).dtype, 100 * float(np.abs(expected).max()))

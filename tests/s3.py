@@ -1,4 +1,4 @@
-"""A service that speaks S3, in a process of its own, and a line to it that can be cut."""
+"""An S3 service in a subprocess, and a connection to it that can be cut."""
 
 import os
 import socket
@@ -68,7 +68,7 @@ class Bucket:
 
 
 class Line(ThreadingTCPServer):
-    """Passes bytes on, both ways, until it is cut: then connections break, and new ones too, until it is mended."""
+    """Forwards bytes both ways. Once cut, all connections break, until it is mended."""
 
     daemon_threads = True
 
@@ -78,7 +78,7 @@ class Line(ThreadingTCPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.bytes_left: float = float("inf")
         self.refused: bytes | None = None
-        """How a block begins that does not pass."""
+        """Blocks that start with these bytes are refused."""
         self._thread = Thread(target=self.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 

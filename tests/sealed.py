@@ -1,4 +1,4 @@
-"""An experiment whose runs have sealed test scores that nothing else in it equals."""
+"""An experiment whose sealed test scores equal no other number in it."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from tests.factories import add_experiment, run_row
 
 ROWS = "a" * 64
 PLANTED = 0.7310585786
-"""Of the baseline's first seed; the others follow by ``STEP``, so that all begin with 0.73105."""
+"""The score of the baseline's first seed. Others add ``STEP``, so all start with 0.73105."""
 STEP = 1e-6
 DIGITS = "0.73105"
 

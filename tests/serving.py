@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def empty_settings(data_dir: Path, databases: list[Path]) -> Settings:
-    """The settings of an empty dashboard on SQLite, of copies of its databases: to migrate anew takes longer."""
+    """Return settings of an empty SQLite dashboard. Copying its databases is faster than migrating."""
     settings = Settings(data_dir=data_dir, sample=False)
     settings.create_folders()
     for file in databases:
@@ -79,13 +79,13 @@ class Serving:
     def child(self, *words: str) -> psutil.Process:
         children = []
         for process in psutil.Process(self.process.pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):  # one of many that live for a moment
+            with suppress(psutil.NoSuchProcess):  # a short-lived process
                 if all(word in " ".join(process.cmdline()) for word in words):
                     children.append(process)
         return max(children, key=lambda process: process.create_time())
 
     def measure(self, name: str, content: bytes, **options: Any) -> str:
-        """The id of an embedding of these bytes, once it is measured."""
+        """Upload and measure an embedding; return its id."""
         created = self.post("/api/embeddings?commit=auto", files={"file": (name, content)}, **options)
         address = f"/api/embeddings/{created['id']}"
         self.wait_for(lambda: self.get(address)["status"] == "ready", "measurements")
@@ -109,9 +109,9 @@ class Serving:
 
 @contextmanager
 def answering(app: FastAPI, port: int = 0) -> Iterator[str]:
-    """The application in a thread of this process, on a port as a client knows it; yields its address.
+    """Serve the application from a thread of this process and yield its address.
 
-    A process of its own takes seconds of imports, which are for tests of the process.
+    A subprocess takes seconds of imports.
     """
     listener = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(

@@ -1,4 +1,4 @@
-"""Clients that send next to nothing, and come back when closed: ``python -m tests.slow_clients PORT KIND N``."""
+"""Clients that send almost nothing and reconnect: ``python -m tests.slow_clients PORT KIND N``."""
 
 import asyncio
 import http.client
@@ -75,7 +75,7 @@ def get_seconds(port: int, path: str) -> float:
 
 
 def withstand_slow_clients(settings: Settings, seconds: float) -> list[str]:
-    """Have each crowd hold a web process that may open 1,024 files; return what it came to, a line for each."""
+    """Let each crowd occupy a web process limited to 1,024 files; return a line of timings for each."""
     port, log = free_port(), Path(f"{settings.root}.log")
     environment = {
         "ISOSCOPE_DATA_DIR": str(settings.root), "ISOSCOPE_PORT": str(port), "ISOSCOPE_ACCESS_TOKEN": TOKEN,
@@ -87,7 +87,7 @@ def withstand_slow_clients(settings: Settings, seconds: float) -> list[str]:
             wait_for(lambda: is_healthy(f"http://127.0.0.1:{port}"), 60)
             for kind, n_clients in CROWDS.items():
                 with slow_clients(port, kind, n_clients):
-                    time.sleep(1)  # until they are there
+                    time.sleep(1)  # until they have connected
                     begun, slowest = time.monotonic(), dict.fromkeys(("/api/health", "/experiments"), 0.0)
                     while time.monotonic() - begun < seconds:
                         for path in slowest:

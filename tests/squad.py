@@ -1,4 +1,4 @@
-"""Paragraphs and questions of SQuAD as vectors of two layers of the bundled encoder, made once and kept."""
+"""SQuAD paragraphs and questions as vectors of two layers of the bundled encoder, cached."""
 
 import gzip
 import json
@@ -28,11 +28,11 @@ def texts(folder: Path) -> tuple[list[str], list[str], list[int]]:
 
 
 def vectors(folder: Path, cache_path: Path) -> dict[str, np.ndarray]:
-    """Return ``paragraphs_4``, ``questions_4`` and those of the last layer, [n, 384], and ``relevant`` [questions]."""
+    """Return ``paragraphs_4``, ``questions_4`` and their last layer, each [n, 384], and ``relevant`` [questions]."""
     if not cache_path.is_file():
         paragraphs, questions, relevant = texts(folder)
-        arrays = {f"paragraphs_{layer}": x for layer, x in _encoded(paragraphs).items()}
-        arrays |= {f"questions_{layer}": x for layer, x in _encoded(questions).items()}
+        arrays = {f"paragraphs_{layer}": x for layer, x in _encode(paragraphs).items()}
+        arrays |= {f"questions_{layer}": x for layer, x in _encode(questions).items()}
         partial = cache_path.with_suffix(".partial.npz")
         np.savez(partial, relevant=np.array(relevant), **arrays)
         partial.replace(cache_path)
@@ -40,7 +40,7 @@ def vectors(folder: Path, cache_path: Path) -> dict[str, np.ndarray]:
         return dict(stored)
 
 
-def _encoded(texts: list[str]) -> dict[int, np.ndarray]:
+def _encode(texts: list[str]) -> dict[int, np.ndarray]:
     import torch  # noqa: PLC0415
     from transformers import AutoModel, AutoTokenizer  # noqa: PLC0415
 

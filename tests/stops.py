@@ -1,4 +1,4 @@
-"""Processes that wait for SIGTERM as ours do, stopped at random moments."""
+"""Processes that wait for SIGTERM like the workers, stopped at random moments."""
 
 import os
 import random
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-# Each stop takes a new process, because signal handlers belong to one. A fork is quick.
+# Each stop needs a new process, because signal handlers belong to one. Forks are fast.
 WAITING = """
 import os, sys
 from app.core.process import StopSignals
@@ -25,7 +25,7 @@ LIMIT_SECONDS = 20.0
 
 
 def stop_bare_processes(n_stops: int) -> float:
-    """Stop ``n_stops`` processes in turn; return the seconds of the slowest stop."""
+    """Stop ``n_stops`` processes one by one; return the seconds of the slowest stop."""
     generator, slowest = random.Random(0), 0.0
     command = [sys.executable, "-c", WAITING, str(n_stops)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:

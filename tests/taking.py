@@ -21,13 +21,13 @@ def taking(context: Context, slot: str, execute: Execute) -> Iterator[None]:
 
 
 @contextmanager
-def doing(context: Context, chosen: Callable[[Job], bool]) -> Iterator[None]:
-    """Do those jobs that rows wait for meanwhile, as a worker would, without the seconds that one takes to start."""
+def doing(context: Context, selects: Callable[[Job], bool]) -> Iterator[None]:
+    """Do the selected jobs in a thread, which saves the seconds of starting a worker."""
     stop = Event()
 
     def work() -> None:
         while not stop.wait(0.2):
-            for job in filter(chosen, list_waiting_jobs(context.sessions)):
+            for job in filter(selects, list_waiting_jobs(context.sessions)):
                 do_job(job.kind.work, job.row_id, context.settings, "cpu")
 
     thread = Thread(target=work)

@@ -1,4 +1,4 @@
-"""Models of two layers and sixteen dimensions that know fourteen words: everything else about them is real."""
+"""Real models of two layers, sixteen dimensions and fourteen words."""
 
 import random
 from pathlib import Path
@@ -31,7 +31,7 @@ def make_tokenizer(pad_token: str | None = "[PAD]") -> transformers.PreTrainedTo
 
 
 def tiny_configs() -> list[transformers.PreTrainedConfig]:
-    """One of each architecture that is tried; 64 tokens fit into each."""
+    """Return one configuration per architecture; each takes 64 tokens."""
     size = {**SIZE, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     special = {"cls_token_id": 2, "sep_token_id": 3}
     return [
@@ -39,7 +39,7 @@ def tiny_configs() -> list[transformers.PreTrainedConfig]:
         transformers.DistilBertConfig(**SIZE, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=64),
         transformers.GPT2Config(**SIZE, n_embd=16, n_layer=2, n_head=2, n_positions=64, bos_token_id=1, eos_token_id=1),
         transformers.AlbertConfig(**size, embedding_size=8, max_position_embeddings=64),
-        # Positions are counted from behind the number of the padding.
+        # Positions start after the padding id.
         transformers.RobertaConfig(**size, max_position_embeddings=65, type_vocab_size=1),
         transformers.ModernBertConfig(
             **size, **special, max_position_embeddings=64, local_attention=8, bos_token_id=2, eos_token_id=3

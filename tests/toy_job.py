@@ -1,4 +1,4 @@
-"""The work of a kind of job that a test adds: its process imports this by name."""
+"""The work of a job kind added by a test; its process imports it by name."""
 
 import os
 import signal

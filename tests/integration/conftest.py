@@ -1,7 +1,7 @@
-"""What has a database here runs on SQLite, and on PostgreSQL too where it is marked ``both_databases``.
+"""Tests run on SQLite, and also on PostgreSQL if marked ``both_databases``.
 
-Marked is what a dialect, a lock, a race, the engine or what a column holds may do otherwise there, with one test
-of each kind of query, search and removal. The rest only reads and writes rows, which is the same on any database.
+The mark is for dialects, locks, races, the engine and column types, and for one test of each kind of query, search and
+removal. Other tests only read and write rows, which works the same on both.
 """
 
 import io
@@ -29,7 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def trained_once() -> dict[str, Any]:
-    """What is trained or measured for the first test of a module that wants it, and is the same for the others."""
+    """A cache for the tests of a module of what the first one trains or measures."""
     return {}
 
 
@@ -42,13 +42,13 @@ def database(request: pytest.FixtureRequest) -> dict[str, str]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have executors rest for a moment between two attempts, in place of seconds."""
+    """Shorten the pause of executors between attempts."""
     monkeypatch.setattr("workers.executor.FIRST_PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture
 def elsewhere(empty_dashboard: Settings) -> Iterator[TestClient]:
-    """Another dashboard on a database of its own, SQLite, that is empty; ``rows`` are its sessions."""
+    """A second, empty dashboard on SQLite; ``rows`` are its sessions."""
     context = create_context(empty_dashboard)
     with TestClient(create_app(empty_dashboard), base_url="http://localhost", follow_redirects=False) as client:
         client.rows = context.sessions
@@ -58,13 +58,13 @@ def elsewhere(empty_dashboard: Settings) -> Iterator[TestClient]:
 
 @pytest.fixture
 def unboxed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read archives in this process: one of its own takes a second, and is for tests of what it keeps away."""
+    """Read archives in this process, because a sandbox takes a second to start."""
     monkeypatch.setattr("workers.imports.job.read_in_sandbox", lambda settings, check, path: check(path))
 
 
 @pytest.fixture
 def address(context: Context) -> Iterator[str]:
-    """Where an application answers that has the rows of ``context``."""
+    """The address of an application on the rows of ``context``."""
     with answering(create_app(context.settings)) as address:
         yield address
 
@@ -79,7 +79,7 @@ def isoscope(address: str) -> Iterator[Isoscope]:
 def typed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
 ) -> Callable[..., tuple[int, str, str]]:
-    """Run a command against that application; its exit code and what it printed."""
+    """Run a command against that application; return its exit code, stdout and stderr."""
     monkeypatch.setenv("ISOSCOPE_URL", address)
     monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
 
@@ -95,7 +95,7 @@ def typed(
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that keeps what a script sends, which then waits for hardly anything."""
+    """A server that records requests of a script, which sends them almost at once."""
     monkeypatch.setattr(sending, "GATHER_SECONDS", 0.01)
     server = Server()
     yield server

@@ -1,7 +1,7 @@
 """A fuzzer of the readers of uploads: ``python -m tests.uploads.fuzz x.npy -max_total_time=60``.
 
-It fails at any error that is not a sentence for the user. What follows the file's name goes to libFuzzer. Formats whose
-readers are libraries in C (parquet, hdf5) are shaken in tests/long, in a process that may die.
+It fails at any error that is not a sentence for the user. Options after the name go to libFuzzer. tests/long fuzzes
+the formats read by C libraries (parquet, hdf5), in a process that may die.
 """
 
 import sys

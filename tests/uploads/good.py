@@ -1,4 +1,4 @@
-"""A small honest file of every format that embeddings are read from: what the hostile ones are made of."""
+"""A small valid file of every embedding format; hostile files are made from these."""
 
 import io
 import json
@@ -13,12 +13,12 @@ from safetensors.numpy import save
 N, D = 12, 4
 X = np.random.default_rng(0).standard_normal((N, D)).astype(np.float32)
 WORDS = [f"w{i}" for i in range(N)]
-Upload = tuple[str, bytes]  # the name it comes under, and its bytes
+Upload = tuple[str, bytes]  # file name and bytes
 COLUMNS = [f"x{j}" for j in range(D)]
 
 
 class Explosive:
-    """What raises when it is unpickled."""
+    """Raises when unpickled."""
 
     def __reduce__(self):
         return exec, ("raise AssertionError('a pickle was loaded')",)

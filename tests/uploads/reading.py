@@ -1,4 +1,4 @@
-"""What the sandbox's process is asked to do in tests; it imports this by name."""
+"""Work of the sandbox's process in tests; it imports this by name."""
 
 import re
 import resource
@@ -19,7 +19,7 @@ def _outcome(path: Path, name: str) -> str:
         inspect(Upload((NamedFile(path, name),)))
     except IsoscopeError:
         return "refused"
-    except Exception as error:  # noqa: BLE001 -- the test says which file it was
+    except Exception as error:  # noqa: BLE001 -- the test names the file
         return repr(error)
     return "taken for data"
 
@@ -27,6 +27,6 @@ def _outcome(path: Path, name: str) -> str:
 def _peak() -> int:
     if sys.platform != "linux":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # What getrusage says on Linux may be the peak of the process that started this one.
+    # On Linux, getrusage may return the peak of the parent process.
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return 1024 * int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])

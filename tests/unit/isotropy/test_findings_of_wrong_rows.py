@@ -10,7 +10,7 @@ from isotropy.findings import Severity, findings_of
 from isotropy.findings.directions import local_relation
 from isotropy.findings.empty_rows import CHANCE
 from isotropy.rows import Rows
-from tests.planted import generated, some
+from tests.planted import draw_positions, generated
 from tests.points import random
 
 
@@ -38,7 +38,7 @@ def test_shard_indexed_twice_is_a_warning():
 @pytest.mark.parametrize("size", [0.0, 1e-9])
 def test_few_zero_rows_are_a_warning(size):
     x = cloud()
-    rows = some(random(1), 600, 3)
+    rows = draw_positions(random(1), 600, 3)
     x[rows] *= size
     finding = first_finding(x)
     assert (finding.slug, finding.severity, finding.rows) == ("zero_rows", Severity.WARNING, rows.tolist())
@@ -55,7 +55,7 @@ def test_zero_rows_of_sparse_counts_are_no_finding():
 @pytest.mark.parametrize("fill", [0.0, -1.0])
 def test_truncated_rows_name_missing_dimensions(share, fill):
     x = cloud()
-    rows = some(random(1), 600, int(600 * share))
+    rows = draw_positions(random(1), 600, int(600 * share))
     x[rows, 20:] = fill
     finding = first_finding(x)
     assert (finding.slug, finding.severity, finding.row_count) == ("truncated_rows", Severity.WARNING, len(rows))
@@ -80,7 +80,7 @@ def test_sparse_rows_are_not_truncated(values):
 
 def test_permuted_rows_are_named():
     x = cloud(1200, 128, 1.0)
-    rows = some(random(1), 1200, 150)
+    rows = draw_positions(random(1), 1200, 150)
     x[rows] = x[rows][:, random(2).permutation(128)]
     finding = first_finding(x)
     named_rows, planted_rows = set(finding.all_rows.tolist()), set(rows.tolist())
@@ -90,7 +90,7 @@ def test_permuted_rows_are_named():
 
 def test_rotated_rows_are_named_and_clusters_are_not():
     x = generated(random(3), 1200, 96, 1.0)
-    rows = some(random(1), 1200, 400)
+    rows = draw_positions(random(1), 1200, 400)
     x[rows] = x[rows] @ np.linalg.qr(random(2).standard_normal((96, 96)))[0].astype(np.float32)
     finding = first_finding(x)
     named_rows, planted_rows = set(finding.all_rows.tolist()), set(rows.tolist())
@@ -107,7 +107,7 @@ def test_rows_between_clusters_are_no_finding_unless_shuffled(decay):
     scales = np.arange(1, 65) ** (-decay / 2)
     x = (random().standard_normal((15, 64)) * scales)[random(1).integers(15, size=800)]
     x += 0.3 * scales * random(2).standard_normal((800, 64))
-    rows = some(random(3), 800, 120)
+    rows = draw_positions(random(3), 800, 120)
     shuffled = x.copy()
     shuffled[rows] = random(4).permuted(x[rows], axis=1)
     x[rows] = random(5).standard_normal((120, 64)) * scales

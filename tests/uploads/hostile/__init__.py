@@ -1,4 +1,4 @@
-"""Some hundreds of files that no one uploads by mistake, or only by mistake. None is data; each has a name."""
+"""Hundreds of named files that are not valid data, hostile or uploaded by mistake."""
 
 import pickle
 from collections.abc import Iterator

@@ -53,7 +53,7 @@ def hostile_npz() -> Iterator[tuple[str, Upload]]:
 def archive(members) -> bytes:
     buffer = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w") as file:
-        warnings.simplefilter("ignore")  # two members of one name are meant
+        warnings.simplefilter("ignore")  # duplicate names are intended
         for name, content in dict(members).items() if isinstance(members, dict) else members:
             file.writestr(name, content)
     return buffer.getvalue()
