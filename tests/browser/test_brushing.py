@@ -70,7 +70,7 @@ def test_clearing_brush_keeps_typed_search(experiment, page):
     expect(search).to_have_value("seed:0,1")
 
 
-def test_search_of_brush_can_be_typed(experiment, page):
+def test_typed_search_filters_table(experiment, page):
     page.goto(experiment)
     page.get_by_label("Search runs").focus()
     page.keyboard.type("lam<=0 isoscore_star>0.25")

@@ -52,7 +52,7 @@ def test_form_round_trips_through_yaml(filled, page, tmp_path):
 
 
 @pytest.mark.long
-def test_address_shows_another_browser_the_same_page(filled, open_page):
+def test_address_restores_page_in_another_browser(filled, open_page):
     page = open_page()
     page.goto(f"{filled.url}/experiments/{filled.finished}")
     page.get_by_role("combobox", name="X axis").select_option("lam")

@@ -184,7 +184,7 @@ def test_encoding_is_the_same_by_page_and_command(isoscope, page, shell, tmp_pat
     assert configs == [configs[0]] * 4
 
 
-def test_upload_is_the_same_by_each_command_and_invalid_form_has_none(isoscope, page, shell, tmp_path, cloud, form):
+def test_upload_is_the_same_by_each_command(isoscope, page, shell, tmp_path, cloud, form):
     np.save(tmp_path / "embeddings.npy", cloud)
     ways = read_ways(page, "/embeddings")
     shell(ways["curl"])

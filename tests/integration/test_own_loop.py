@@ -105,7 +105,7 @@ def test_steps_wait_for_late_server(settings, context, capsys):
     assert reported["steps"][3]["task_loss"] is None
 
 
-def test_server_refusal_is_printed_and_cancelled_run_stops_logging(settings, context, capsys):
+def test_refusal_is_printed_and_cancelled_run_stops_logging(settings, context, capsys):
     with answering(create_app(settings)) as address:
         run = log_run("refused", **RUN, url=address)
         run.step(1, layers={"beauty": [1.0]})

@@ -131,7 +131,7 @@ def test_invalid_predictions_are_refused(client, begin, context):
     assert log(client, "1" * 32, rows=[0], reference=[0], predicted=[0]).status_code == 404
 
 
-def test_finished_script_run_reports_best_constant_and_divergence(client, begin, context):
+def test_finished_run_reports_best_constant_and_divergence(client, begin, context):
     run = begin()
     log(client, run, rows=[0, 1, 2, 3], reference=[5, 5, 5, 9], predicted=[5, 5, 5, 5])
     client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.75}})

@@ -144,7 +144,7 @@ def test_table_has_catalog_names_and_sample_sizes(score, npy, tmp_path):
     assert "(n = 2,000)" in score(tmp_path / "x.npy", "--measures", "barcode")[0].out
 
 
-def test_unreadable_file_is_reported_in_a_sentence(score, npy, monkeypatch):
+def test_unreadable_file_is_reported(score, npy, monkeypatch):
     cases = [
         (("missing.npy",), "There is no file missing.npy: name a file that holds vectors."),
         ((".",), ". is a folder: name a file that holds vectors."),

@@ -18,7 +18,7 @@ def serve(tmp_path, **environment: str):
     return isoscope(tmp_path, "serve", **environment)
 
 
-def test_invalid_setting_taken_port_and_silent_database_stop_start(tmp_path):
+def test_serve_refuses_invalid_setting_port_or_database(tmp_path):
     cases = [
         ("ISOSCOPE_HOST", "0.0.0.0", "ISOSCOPE_ACCESS_TOKEN is not set"),
         ("ISOSCOPE_PORT", "many", "ISOSCOPE_PORT: Input should be a valid integer"),
@@ -55,7 +55,7 @@ def test_second_serve_on_same_folder_is_refused(tmp_path):
     assert (locks / "serve.running").exists()
 
 
-def test_unavailable_storage_is_reported_in_a_sentence(tmp_path):
+def test_unavailable_storage_is_reported_without_traceback(tmp_path):
     with socket.socket() as closed_socket:
         closed_socket.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed_socket.getsockname()[1]}"
@@ -69,7 +69,7 @@ def test_unavailable_storage_is_reported_in_a_sentence(tmp_path):
 LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO   |WARNING|ERROR  ) web  ")
 
 
-def test_unwritable_data_folder_is_reported_in_a_sentence(tmp_path):
+def test_unwritable_data_folder_is_reported_without_traceback(tmp_path):
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "data"
     environment = os.environ | {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_PORT": str(free_port())}

@@ -133,7 +133,7 @@ def test_moved_rows_have_positions_in_both_files(client, work, series):
     assert [entry["name"] for entry in back] == [entry["name"] for entry in rows]
 
 
-def test_order_can_be_changed_and_row_comparison_needs_common_rows(client, context):
+def test_order_changes_and_row_comparison_needs_common_rows(client, context):
     ids = [add_embedding(context, f"step {i}", {"isoscore_unbiased": (0.5, 0.01)}) for i in (10, 9, 100)]
     page = client.get(f"/compare?{query(ids)}").text.replace("&amp;", "&")
     ordered = [ids[1], ids[0], ids[2]]

@@ -211,7 +211,7 @@ def test_parts_are_read_concurrently_and_a_break_leaves_nothing(storage, bucket,
     assert cached() == []
 
 
-def test_stored_file_is_not_sent_again_and_credentials_are_needed(storage, line, monkeypatch, settings):
+def test_stored_file_is_sent_once_and_needs_credentials(storage, line, monkeypatch, settings):
     stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
     line.cut(after_bytes=10_000)
     assert storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS)) == stored
@@ -238,7 +238,7 @@ def test_missing_bucket_and_refused_credentials_are_reported(settings, monkeypat
         server.stop()
 
 
-def test_bucket_lists_files_and_notices_missing_or_truncated_ones(storage, bucket, clear_cache):
+def test_missing_or_truncated_objects_are_noticed(storage, bucket, clear_cache):
     assert list(storage.list_files()) == []
     stored = storage.write(BytesIO(b"bytes"), 10)
     ((name, stored_at),) = storage.list_files()

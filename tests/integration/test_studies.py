@@ -102,7 +102,7 @@ def test_reconciler_advances_search_after_a_crash(context, launch, monkeypatch):
     assert job == Job(job_kinds.FINETUNE, runs_of(context, experiment["id"])[1].id)
 
 
-def test_cancelled_search_adds_no_trial_and_trials_inherit_priority(client, context, launch):
+def test_stopped_search_adds_no_trial_and_priority_is_inherited(client, context, launch):
     experiment = launch()
     with context.sessions.begin() as session:
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.PAUSED
@@ -216,7 +216,7 @@ def test_best_trial_must_beat_baseline_and_ties_are_listed(client, context, laun
             assert f"best of {len(scores) - 1} trials" in page or "No trial" in expected_best
 
 
-def test_invalid_search_is_refused_and_sweep_has_no_search_figures(client, context, body):
+def test_invalid_search_is_refused_at_its_field(client, context, body):
     cases = [
         ({"search": {"lam_low": 1, "lam_high": 1}}, "search", "Expected `lam_low` below `lam_high`, got 1 and 1"),
         ({"search": {"zeta_low": 0.5, "zeta_high": 0.1}}, "search", "Expected `zeta_low` at most `zeta_high`"),
@@ -257,7 +257,7 @@ def searched(context, launch):
     return experiment, runs
 
 
-def test_run_below_median_is_pruned_with_its_seeds_but_no_baseline(client, context, searched):
+def test_median_rule_prunes_all_seeds_but_no_baseline(client, context, searched):
     experiment, runs = searched
     pruned_run, sibling = runs[-2:]
     fine_tune(pruned_run.id, context.settings, "cpu")

@@ -79,7 +79,7 @@ def test_concurrent_workers_never_exceed_at_once(context, add, workers):
     assert row_ids == [run.id for run in runs[1:]], "one worker enqueues each"
 
 
-def test_trials_are_queued_in_order_and_narrow_zeta_range_is_kept(context, add):
+def test_trials_queue_in_order_and_stay_in_zeta_range(context, add):
     experiment_id = add(at_once=3)
     jobs = advance_search(context.sessions, experiment_id)
     assert list_waiting_jobs(context.sessions) == jobs

@@ -31,7 +31,7 @@ def sweep(dataset, **changed):
     return values | changed
 
 
-def test_dataset_page_shows_columns_and_task_and_confirms_deletion(client, dataset):
+def test_dataset_page_shows_task_and_confirms_deletion(client, dataset):
     page = client.get(dataset).text
     for words in ("Tiny", "the keys are here", f"/experiments/new?dataset_id={dataset.rsplit('/', 1)[-1]}"):
         assert words in page
@@ -215,7 +215,7 @@ def test_grid_errors_are_shown_at_their_row(client, dataset):
     assert "Choose an option for the values cosreg." in page
 
 
-def test_dataset_without_task_is_shown_and_hub_dataset_fills_form(client):
+def test_dataset_without_task_cannot_launch_and_hub_fills_form(client):
     files = dict.fromkeys(("train", "validation"), ("texts.tsv", "sentence\tidx\na\t0\nb\t1\n"))
     page = client.post("/datasets", files=files).headers["location"]
     page_text = client.get(page).text

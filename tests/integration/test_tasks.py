@@ -196,7 +196,7 @@ def test_invalid_task_is_refused_at_its_field(ask, corpus, add, numbers, qrels):
     assert "2 rows of b hold NaN" in broken.json()["detail"]
 
 
-def test_tasks_are_cancelled_relaunched_or_fail_with_a_sentence(client, context, settings, ask, queries, qrels):
+def test_tasks_are_cancelled_relaunched_or_fail(client, context, settings, ask, queries, qrels):
     task = ask("labels", labels="side").json()["id"]
     assert Job(job_kinds.JUDGE, task) in list_waiting_jobs(context.sessions)
     with context.sessions.begin() as session:

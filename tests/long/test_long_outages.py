@@ -19,7 +19,7 @@ def test_runs_outlast_20_seconds_of_a_full_disk(train_on, tmp_path, figures):
         assert sweep.server.stop() == 0
 
 
-def test_runs_and_writers_outlast_45_seconds_of_a_locked_database(train_on, figures):
+def test_runs_and_writers_outlast_45_seconds_of_lock(train_on, figures):
     sweep = train_on()
     answers = write_at_once(sweep.server, 40, during=lambda: lock_sqlite(sweep.server.data_dir, seconds=45))
     assert set(answers) <= {201, 503}

@@ -89,7 +89,7 @@ def services(engine: Engine, postgres: str, tmp_path: Path) -> Iterator[Services
     started.take_down()
 
 
-def test_services_measure_train_survive_lost_worker_and_are_restored(engine, services, figures):
+def test_services_survive_lost_worker_and_are_restored(engine, services, figures):
     began = time.monotonic()
 
     def ask(expression: str) -> Any:

@@ -172,7 +172,7 @@ def test_concurrent_writers_store_each_step_once(run, context):
 
 
 @pytest.mark.both_databases
-def test_logging_to_deleted_run_is_refused_with_a_sentence(begin, context):
+def test_logging_to_deleted_run_is_refused(begin, context):
     for _ in range(3):
         run, deleted = begin().json(), Event()
 

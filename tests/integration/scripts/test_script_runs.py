@@ -29,7 +29,7 @@ def test_script_creates_run_experiment_and_dataset_by_name(client, begin, contex
     assert "Regularizers: I-STAR (ζ = 0.2)." in client.get(page).text, "only regularizers with runs are listed"
 
 
-def test_runs_of_same_name_share_experiment_and_differences_form_grid(client, begin):
+def test_same_name_shares_experiment_and_differences_form_grid(client, begin):
     first = begin(settings={"batch_size": 8, "head": "mlp"}).json()
     second = begin(seed=4, settings={"batch_size": 16, "head": "mlp"}).json()
     begin(seed=5, model="other", settings={"batch_size": 8, "flag": True})

@@ -245,7 +245,7 @@ REFUSED = [
 ]
 
 
-def test_invalid_request_is_refused_at_its_field_and_writes_nothing(client, request_body, monkeypatch):
+def test_invalid_request_names_its_field_and_writes_nothing(client, request_body, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     rows = "sentence\tlabel\n" + "".join(f"text {i}\t{i}\n" for i in range(5000))
     dataset_id = client.post("/api/datasets", files={"train": tsv(rows), "validation": tsv(rows, "v.tsv")}).json()["id"]

@@ -142,7 +142,7 @@ class TestInspecting:
 @pytest.mark.parametrize(
     ("work", "status"), [(inspect_embedding, EmbeddingStatus.READY), (measure_embedding, EmbeddingStatus.DRAFT)]
 )
-def test_invalid_file_fails_with_a_sentence(settings, make_embedding, get, x, work, status):
+def test_invalid_file_fails(settings, make_embedding, get, x, work, status):
     embedding_id = make_embedding(x, status=status)
     assert work(embedding_id, settings, "cpu") == work("gone", settings, "cpu") == ()
     row, measurements, _ = get(embedding_id)
@@ -254,7 +254,7 @@ class TestMeasuring:
         assert [line["rows"] for line in curves["identity"].lines] == [32, 64, 1000]
         assert measurements["cosine_histogram"].detail["rows"] == measurements["cosine_histogram"].n == 100
 
-    def test_missing_file_fails_with_a_sentence(self, settings, sessions, measured, get, x):
+    def test_missing_file_fails(self, settings, sessions, measured, get, x):
         row, _, _ = measured(x)
         open_storage(settings).delete(row.files[0].file_sha256)
         with sessions.begin() as session:

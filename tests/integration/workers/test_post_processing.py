@@ -134,7 +134,7 @@ def test_second_trial_reuses_numbers_before(trial_of, sessions):
     assert second.results["after"]["isoscore"]["reason"] is None
 
 
-def test_invalid_parameters_or_changed_vectors_fail_with_a_sentence(ask, trial_of, settings, sessions, source, get):
+def test_invalid_parameters_or_changed_vectors_fail(ask, trial_of, settings, sessions, source, get):
     trial = trial_of("cluster_based", clusters=200, D=1, seed=0)
     assert trial.status is ResultStatus.FAILED
     assert trial.error == "Expected 1 <= clusters <= n = 199, got 200: there are n points to share out."
