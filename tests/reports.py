@@ -4,7 +4,7 @@ HOSTILE = "</script><script>alert(1)</script>"
 PROJECTION = {"n": 2, "x": [0.0, 1.0], "y": [0.0, 1.0], "shares": [0.5, 0.25], "labels": None, "density": None}
 
 
-def csv_of(cloud, n_bad=0):
+def make_csv(cloud, n_bad=0):
     header = ",".join([f"x{i}" for i in range(8)] + ["word", "side", "other"])
     lines = [
         ",".join([f"{v:.6f}" for v in row] + [f"word{i}", "ab"[i % 2], "cde"[i % 3]]) for i, row in enumerate(cloud)

@@ -108,7 +108,7 @@ class Serving:
 
 
 @contextmanager
-def answering(app: FastAPI, port: int = 0) -> Iterator[str]:
+def serve_in_thread(app: FastAPI, port: int = 0) -> Iterator[str]:
     """Serve the application from a thread of this process and yield its address.
 
     A subprocess takes seconds of imports.
@@ -131,7 +131,7 @@ def answering(app: FastAPI, port: int = 0) -> Iterator[str]:
 
 
 @contextmanager
-def served(settings: Settings, port: int = 0) -> Iterator[str]:
+def web_process(settings: Settings, port: int = 0) -> Iterator[str]:
     port = port or free_port()
     environment = os.environ | {
         "ISOSCOPE_DATA_DIR": str(settings.data_dir), "ISOSCOPE_DATABASE_URL": settings.database_url,

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from app.context import Context
-from tests.once import make_once
+from tests.cached_rows import make_once
 
 WORDS = ["the", "a", "film", "plot", "cast", "and", "is", "was", "very", "so", "good", "great", "bad", "dull"]
 SIZE = {"vocab_size": 4 + len(WORDS), "pad_token_id": 0}

@@ -12,7 +12,7 @@ import torch
 import workers.preload  # noqa: F401 - what jobs import, at once, as in the fork server of a worker
 from app.context import Context
 from app.db.work import list_waiting_jobs
-from tests.lab import Machine
+from tests.machines import Machine
 from tests.outages import ENVIRONMENT, Sweep
 from tests.serving import Serving
 from tests.tiny import save_tiny_models

@@ -13,10 +13,10 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from app.db.job_kinds import Queue
 from app.db.models import RunStatus
 from benchmarks._chromium import ARGUMENTS, CHROMIUM
-from tests.filled import Filled, empty_dashboard, fill_dashboard
+from tests.dashboards import FilledDashboard, empty_dashboard, fill_dashboard
+from tests.job_loops import job_thread
 from tests.ports import free_port
 from tests.serving import Serving
-from tests.taking import doing
 from tests.tiny import make_table
 
 PATIENCE_MILLISECONDS = 60_000
@@ -49,7 +49,7 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory, models_dir: Path) -> Ite
 
 
 @pytest.fixture(scope="session")
-def filled(tmp_path_factory: pytest.TempPathFactory, empty_databases: list[Path]) -> Iterator[Filled]:
+def filled(tmp_path_factory: pytest.TempPathFactory, empty_databases: list[Path]) -> Iterator[FilledDashboard]:
     """A dashboard full of experiments, without a worker: waiting runs keep waiting."""
     with fill_dashboard(tmp_path_factory.mktemp("filled") / "data", empty_databases) as filled:
         yield filled
@@ -59,7 +59,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory, empty_databases: list[Path]
 def second_dashboard(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
     with (
         empty_dashboard(tmp_path / "second", empty_databases) as (address, context),
-        doing(context, lambda job: job.kind.queue is Queue.IMPORTS),
+        job_thread(context, lambda job: job.kind.queue is Queue.IMPORTS),
     ):
         yield address
 
@@ -105,7 +105,7 @@ def embedding_status(dashboard: Serving, embedding_id: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def ids(filled: Filled) -> dict[str, str]:
+def ids(filled: FilledDashboard) -> dict[str, str]:
     runs = {
         "finished_run": filled.run(filled.finished, RunStatus.FINISHED),
         "failed_run": filled.run(filled.troubled, RunStatus.FAILED),

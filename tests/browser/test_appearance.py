@@ -7,8 +7,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.drawing import draw_all
 from tests.long_cases import mark_long
+from tests.page_actions import draw_all
 
 MEASURED_REPORT = tuple(f"/embeddings/{{embedding}}{tab}" for tab in ("", "?tab=map", "?tab=details", "/tasks"))
 MEASURED = (

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.drawing import draw_all
+from tests.page_actions import draw_all
 from tests.waiting import wait_for
 
 POINTS = {"column": 3.25 * 72, "page": 6.75 * 72}

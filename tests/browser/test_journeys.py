@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.filled import ROWS
-from tests.following import follow
+from tests.dashboards import ROWS
+from tests.page_actions import follow
 from tests.waiting import wait_for
 
 WORD2VEC = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "embeddings" / "word2vec_googlenews_300d_8k.npz"

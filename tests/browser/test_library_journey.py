@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.drawing import draw_all
+from tests.page_actions import draw_all
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ import pytest
 from playwright.sync_api import expect
 
 from app.db.models import Experiment, RunStatus
+from tests.dashboards import empty_dashboard
 from tests.factories import add_experiment, run_row
-from tests.filled import empty_dashboard
 
 STUB = """
   window.shown = [];

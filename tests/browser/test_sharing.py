@@ -3,8 +3,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.drawing import draw_all
-from tests.following import follow
+from tests.page_actions import draw_all, follow
 
 
 def read_figures(page: Page) -> dict[str, str]:

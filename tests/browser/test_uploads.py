@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.filled import empty_dashboard
+from tests.dashboards import empty_dashboard
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.following import follow
+from tests.page_actions import follow
 from tests.waiting import wait_for
 
 PATHS = ("/", "/embeddings", "/encodings", "/datasets", "/trash", "/compare", "/compare/runs", "/experiments",

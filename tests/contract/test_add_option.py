@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.adding import copy_package, run_script
+from tests.package_copies import copy_package, run_script
 
 RECORD = """
     clipping: Annotated[

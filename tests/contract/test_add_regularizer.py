@@ -7,7 +7,7 @@ import pytest
 
 from app.db.config import OPTIONS
 from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer
-from tests.adding import copy_package, run_script
+from tests.package_copies import copy_package, run_script
 
 MODULE = """
 import torch

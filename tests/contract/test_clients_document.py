@@ -10,8 +10,8 @@ import pytest
 from app.db import job_kinds
 from isoscope.cli import COMMANDS
 from isoscope.client import Isoscope
-from tests.serving import served
-from tests.taking import doing
+from tests.job_loops import job_thread
+from tests.serving import web_process
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs/clients.md").read_text()
@@ -33,8 +33,8 @@ def test_examples_run(context, tmp_path, cloud):
     (tmp_path / "examples.py").write_text("\n".join(find_examples("python")))
     (tmp_path / "isoscope").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m isoscope "$@"\n')
     (tmp_path / "isoscope").chmod(0o755)
-    measuring = doing(context, lambda job: job.kind is not job_kinds.FINETUNE)  # runs stay queued
-    with served(context.settings) as address, measuring, Isoscope(address) as isoscope:
+    measuring = job_thread(context, lambda job: job.kind is not job_kinds.FINETUNE)  # runs stay queued
+    with web_process(context.settings) as address, measuring, Isoscope(address) as isoscope:
         path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
         environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "ISOSCOPE_URL": address}
         for command in (["bash", "-ec", shell], [sys.executable, "-P", "examples.py"]):

@@ -6,7 +6,7 @@ import pytest
 from httpx2 import Client
 
 from app.operations.doctor import CHECKS, PROBLEM, run_checks
-from tests.serving import served
+from tests.serving import web_process
 from tests.uploads.good import npy
 
 
@@ -20,7 +20,7 @@ def cloud_file(cloud):
 def test_doctor_finds_no_problem_and_upload_queues_job(context, monkeypatch, cloud_file):
     monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(context.settings.data_dir))
     assert [result for result in run_checks(CHECKS) if result[1] == PROBLEM] == []
-    with served(context.settings) as address, Client(base_url=address, timeout=30) as client:
+    with web_process(context.settings) as address, Client(base_url=address, timeout=30) as client:
         response = client.post("/api/embeddings?commit=auto", files=cloud_file)
         assert response.status_code == 201
     assert context.queue.list_active() == {f"inspect-{response.json()['id']}"}

@@ -16,7 +16,7 @@ from app.core.settings import Settings
 from app.db.models import Experiment
 from app.main import create_app
 from isoscope.client import Isoscope
-from tests.serving import answering
+from tests.serving import serve_in_thread
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ def settings(tmp_path):
 
 @pytest.fixture
 def address(context):
-    with answering(create_app(context.settings)) as address:
+    with serve_in_thread(create_app(context.settings)) as address:
         yield address
 
 

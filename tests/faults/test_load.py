@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.crowd import ANSWERED_SECONDS, import_among_writers, slowest_health
-from tests.serving import served
+from tests.serving import web_process
 from tests.waiting import patience
 
 UPLOADS, UPLOAD_BYTES = 44, 233_000
@@ -25,7 +25,7 @@ def test_health_is_answered_during_many_uploads(tmp_path, empty_dashboard):
     done = threading.Event()
     limits = httpx2.Limits(max_connections=UPLOADS)
     with (
-        served(empty_dashboard) as url,
+        web_process(empty_dashboard) as url,
         ThreadPoolExecutor(UPLOADS + 1) as crowd,
         httpx2.Client(base_url=url, timeout=120, limits=limits) as client,
     ):
@@ -46,7 +46,7 @@ def test_health_is_answered_during_many_uploads(tmp_path, empty_dashboard):
 def test_upload_is_no_longer_parsed_after_client_leaves(tmp_path, empty_dashboard, monkeypatch):
     monkeypatch.setenv("ISOSCOPE_PARSE_AT_ONCE", "1")
     rows = "\n".join(json.dumps({"text": f"{i} " + "word " * 40}) for i in range(200_000))
-    with served(empty_dashboard) as url:
+    with web_process(empty_dashboard) as url:
 
         def parsing_processes():
             children = psutil.Process().children(recursive=True)

@@ -4,7 +4,7 @@ import pytest
 
 from app.db.models import RunStatus
 from app.training.queue_verbs import pause_run, resume_run
-from tests.lab import PATIENCE_SECONDS, STEPS, check_finished, launch, runs_of, start_two, wait_until_training
+from tests.machines import PATIENCE_SECONDS, STEPS, check_finished, launch, runs_of, start_two, wait_until_training
 from tests.waiting import wait_for
 
 

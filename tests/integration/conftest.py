@@ -18,8 +18,8 @@ from app.main import create_app
 from isoscope import sending
 from isoscope.cli import main
 from isoscope.client import Isoscope
-from tests.listening import Server
-from tests.serving import answering
+from tests.recording_server import Server
+from tests.serving import serve_in_thread
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -28,7 +28,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="module")
-def trained_once() -> dict[str, Any]:
+def module_cache() -> dict[str, Any]:
     """A cache for the tests of a module of what the first one trains or measures."""
     return {}
 
@@ -41,13 +41,13 @@ def database(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the pause of executors between attempts."""
     monkeypatch.setattr("workers.executor.FIRST_PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture
-def elsewhere(empty_dashboard: Settings) -> Iterator[TestClient]:
+def other_client(empty_dashboard: Settings) -> Iterator[TestClient]:
     """A second, empty dashboard on SQLite; ``rows`` are its sessions."""
     context = create_context(empty_dashboard)
     with TestClient(create_app(empty_dashboard), base_url="http://localhost", follow_redirects=False) as client:
@@ -57,7 +57,7 @@ def elsewhere(empty_dashboard: Settings) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def unboxed(monkeypatch: pytest.MonkeyPatch) -> None:
+def sandbox_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read archives in this process, because a sandbox takes a second to start."""
     monkeypatch.setattr("workers.imports.job.read_in_sandbox", lambda settings, check, path: check(path))
 
@@ -65,7 +65,7 @@ def unboxed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def address(context: Context) -> Iterator[str]:
     """The address of an application on the rows of ``context``."""
-    with answering(create_app(context.settings)) as address:
+    with serve_in_thread(create_app(context.settings)) as address:
         yield address
 
 
@@ -76,21 +76,21 @@ def isoscope(address: str) -> Iterator[Isoscope]:
 
 
 @pytest.fixture
-def typed(
+def run_cli(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
 ) -> Callable[..., tuple[int, str, str]]:
     """Run a command against that application; return its exit code, stdout and stderr."""
     monkeypatch.setenv("ISOSCOPE_URL", address)
     monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
 
-    def typed(*words: object, stdin: str = "") -> tuple[int, str, str]:
+    def run_cli(*words: object, stdin: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["isoscope", *map(str, words)])
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         code = main()
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 
-    return typed
+    return run_cli
 
 
 @pytest.fixture

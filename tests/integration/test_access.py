@@ -26,7 +26,7 @@ from app.web.activity import UNRECORDED_ROUTES, find_launcher, list_activity
 from app.web.security import MAX_DELAYED, MAX_LOOKUPS
 from app.web.tokens import SESSION_LIFETIME, TokenRequest, create_token, revoke_token
 from tests.sealed import add_sealed
-from tests.serving import answering
+from tests.serving import serve_in_thread
 
 OWNER_TOKEN = "a-secret-of-some-length"
 HOST = "http://lab.example.org"
@@ -182,7 +182,7 @@ def sign_in(client, secret):
 
 def test_token_readers_ignore_locked_database(app, context):
     secrets = [make_token(context, f"reader {i}", "read") for i in range(MAX_LOOKUPS + 2)]
-    with answering(app) as address, context.sessions() as session:
+    with serve_in_thread(app) as address, context.sessions() as session:
         acquire_locks(session.connection(), "all")
         began = time.monotonic()
         for secret in secrets * 2:
@@ -343,16 +343,16 @@ def test_access_log_omits_queries_and_line_breaks(guarded, context, caplog):
     ]
 
 
-def test_command_creates_lists_and_revokes_tokens(context, typed, guarded, monkeypatch):
+def test_command_creates_lists_and_revokes_tokens(context, run_cli, guarded, monkeypatch):
     monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(context.settings.data_dir))
-    code, secret, _ = typed("tokens", "create", "Ada", "--scope", "read", "--days", "7")
+    code, secret, _ = run_cli("tokens", "create", "Ada", "--scope", "read", "--days", "7")
     assert code == 0
     assert guarded.get("/api/space", headers=bearer(secret.strip())).status_code == 200
-    assert typed("tokens", "create", "Ada")[0] == 1
-    code, _, error = typed("tokens", "create", "Bob", "--days", "0")
+    assert run_cli("tokens", "create", "Ada")[0] == 1
+    code, _, error = run_cli("tokens", "create", "Bob", "--days", "0")
     assert (code, "days" in error or "greater" in error or "at least" in error) == (1, True)
-    listed = typed("tokens")[1].splitlines()
+    listed = run_cli("tokens")[1].splitlines()
     assert [line.split()[:3] for line in listed] == [["name", "scope", "state"], ["Ada", "read", "valid"]]
-    assert typed("tokens", "revoke", "Ada")[1] == "Ada is revoked\n"
+    assert run_cli("tokens", "revoke", "Ada")[1] == "Ada is revoked\n"
     assert guarded.get("/api/space", headers=bearer(secret.strip())).status_code == 401
-    assert typed("tokens", "revoke", "Ada")[0] == 1
+    assert run_cli("tokens", "revoke", "Ada")[0] == 1

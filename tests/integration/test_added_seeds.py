@@ -10,11 +10,11 @@ from app.db.models import ExperimentOrigin, Run, RunStatus
 from app.db.study import Search
 from app.results.archive import container
 from app.training import experiments
-from tests.archives import exported, members, sent
+from tests.archives import export, send, unpack
 from tests.factories import add_experiment, run_row
 from tests.sealed import add_sealed
 
-pytestmark = pytest.mark.usefixtures("unboxed")
+pytestmark = pytest.mark.usefixtures("sandbox_disabled")
 
 
 @pytest.fixture
@@ -121,20 +121,20 @@ def test_button_adds_seeds_and_page_names_look(client, context, experiment):
     assert "Look 2, at level 0.005, because seeds were added and tested again." in text
 
 
-def test_add_seeds_command_adds_runs(typed, context, experiment, isoscope):
-    code, out, _ = typed("add-seeds", experiment, "--seeds", "2")
+def test_add_seeds_command_adds_runs(run_cli, context, experiment, isoscope):
+    code, out, _ = run_cli("add-seeds", experiment, "--seeds", "2")
     assert (code, out) == (0, f"sweep: {isoscope.url}/experiments/{experiment}\n")
     assert len(isoscope.experiment(experiment)["runs"]) == 13
 
 
-def test_export_keeps_looks(client, context, elsewhere):
+def test_export_keeps_looks(client, context, other_client):
     experiment = add_experiment(context, *(run_row(lam, seed, performance=0.6 + (seed * 7 + lam * 3) % 5 / 100)
                                            for seed in range(6) for lam in (0.0, 1.0)))  # fmt: skip
-    assert b"seed_round" not in members(exported(client, experiment))[container.RUNS]
+    assert b"seed_round" not in unpack(export(client, experiment))[container.RUNS]
     with context.sessions.begin() as session:
         session.execute(update(Run).where(Run.experiment_id == experiment, Run.seed > 2).values(seed_round=2))
-    imported = sent(elsewhere, exported(client, experiment)).json()
-    assert conclude(elsewhere, imported["id"])["look"] == conclude(client, experiment)["look"] == 2
+    imported = send(other_client, export(client, experiment)).json()
+    assert conclude(other_client, imported["id"])["look"] == conclude(client, experiment)["look"] == 2
 
 
 @pytest.mark.both_databases

@@ -13,7 +13,7 @@ from app.db.models import Measurement, MeasurementStatus
 from app.embeddings.api.measures import MeasureOut
 from app.main import create_app
 from isotropy.catalog import MEASURES
-from tests.once import make_once
+from tests.cached_rows import make_once
 from tests.uploads.good import hdf5, jsonl, npy, parquet, word2vec, word2vec_binary
 
 X_FILE = ("file", ("x.npy", npy(np.eye(3, 8))))
@@ -24,13 +24,13 @@ def upload(client, content: bytes, name: str = "cloud.npy", query: str = ""):
 
 
 @pytest.fixture
-def ready(client, context, work, cloud, trained_once):
+def ready(client, context, work, cloud, module_cache):
     def measure():
         answer = upload(client, npy(cloud), query="?commit=auto")
         work()
         return answer.json()["id"]
 
-    return client.get(f"/api/embeddings/{make_once(context, trained_once, 'ready', measure)}").json()
+    return client.get(f"/api/embeddings/{make_once(context, module_cache, 'ready', measure)}").json()
 
 
 def find_value(answer, measure="isoscore"):

@@ -23,11 +23,11 @@ from app.results.sweep_figures import available_figures
 from app.sandbox import run_in_sandbox
 from docs.experiment_schema import schema
 from tests import factories
-from tests.archives import GRID, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
+from tests.archives import GRID, UNDEFINED, add_experiment, export, make_run, pack, send, unpack
 from tests.factories import OPTIONS
 from workers.reconciler import advance_searches
 
-pytestmark = pytest.mark.usefixtures("unboxed")
+pytestmark = pytest.mark.usefixtures("sandbox_disabled")
 SWEEP_FIGURES = available_figures({"search": False})
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
@@ -40,8 +40,8 @@ def experiment(context):
 
 
 @pytest.mark.both_databases
-def test_import_keeps_figures_and_rows(client, experiment, elsewhere):
-    imported = sent(elsewhere, exported(client, experiment))
+def test_import_keeps_figures_and_rows(client, experiment, other_client):
+    imported = send(other_client, export(client, experiment))
     assert imported.is_success, imported.detail
     twin = imported.json()
     assert (twin["id"] != experiment, twin["name"], list(twin["grid"])) == (True, "A sweep, ζ = 0.2", list(GRID))
@@ -49,31 +49,31 @@ def test_import_keeps_figures_and_rows(client, experiment, elsewhere):
     settled = [slug for slug in SWEEP_FIGURES if slug != "differences"]
     for name in (f"{slug}.{kind}" for slug in settled for kind in ("json", "csv")):
         ours = client.get(f"/experiments/{experiment}/figures/{name}?seeds=1")
-        theirs = elsewhere.get(f"/experiments/{twin['id']}/figures/{name}?seeds=1")
+        theirs = other_client.get(f"/experiments/{twin['id']}/figures/{name}?seeds=1")
         assert (ours.status_code, ours.text) == (200, theirs.text), name
     runs = client.get(f"/api/experiments/{experiment}").json()["runs"]
     for run, copied in zip(runs, twin["runs"], strict=True):
-        ours, theirs = client.get(f"/api/runs/{run['id']}").json(), elsewhere.get(f"/api/runs/{copied['id']}").json()
+        ours, theirs = client.get(f"/api/runs/{run['id']}").json(), other_client.get(f"/api/runs/{copied['id']}").json()
         unfinished = ("status", "notes", "seconds") if run["status"] == "running" else ()
         compared = ours.keys() - {"id", "experiment_id", "phase", "phase_total", *unfinished}
         assert {key: ours[key] for key in compared} == {key: theirs[key] for key in compared}
         for slug in RUN_FIGURES if run["status"] == "finished" else ("loss",):
             figure = client.get(f"/runs/{run['id']}/figures/{slug}.csv").text
-            assert figure == elsewhere.get(f"/runs/{copied['id']}/figures/{slug}.csv").text
-        assert elsewhere.get(f"/runs/{copied['id']}", headers={"Accept": "text/html"}).status_code == 200
+            assert figure == other_client.get(f"/runs/{copied['id']}/figures/{slug}.csv").text
+        assert other_client.get(f"/runs/{copied['id']}", headers={"Accept": "text/html"}).status_code == 200
     cancelled = next(run for run in twin["runs"] if run["status"] == "cancelled")
     assert [run["status"] for run in twin["runs"]].count("cancelled") == 1
-    assert elsewhere.get(f"/api/runs/{cancelled['id']}").json()["notes"] == [
+    assert other_client.get(f"/api/runs/{cancelled['id']}").json()["notes"] == [
         "A batch of 32 was halved.",
         "It was running when it was exported, and does not go on here.",
     ]
-    assert elsewhere.post(f"/api/runs/{cancelled['id']}/cancel").status_code == 409
-    page = html.unescape(elsewhere.get(f"/experiments/{twin['id']}?tab=export").text)
+    assert other_client.post(f"/api/runs/{cancelled['id']}/cancel").status_code == 409
+    page = html.unescape(other_client.get(f"/experiments/{twin['id']}?tab=export").text)
     assert f"exported by Isoscope {VERSION} at " in page
 
 
 @pytest.mark.both_databases
-def test_export_omits_runs_begun_meanwhile(context, elsewhere):
+def test_export_omits_runs_begun_meanwhile(context, other_client):
     request = {"experiment": "e", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
 
     def begin(seed):
@@ -85,26 +85,26 @@ def test_export_omits_runs_begun_meanwhile(context, elsewhere):
 
     with export_experiment(context, begin(0).experiment_id, draw_figures).file as file:
         file.seek(0)
-        answer = sent(elsewhere, file.read())
+        answer = send(other_client, file.read())
     assert answer.json()["grid"] == {}
     assert [run["seed"] for run in answer.json()["runs"]] == [0]
 
 
-def test_archive_stores_undefined_values_as_null_with_reason(client, context, experiment, elsewhere):
+def test_archive_stores_undefined_values_as_null_with_reason(client, context, experiment, other_client):
     with context.sessions.begin() as session:
         run = session.scalar(select(Run).where(Run.performance_reason.is_not(None)))
         session.add(Step(run_id=run.id, step=40, task_loss=float("nan"), penalty=float("inf")))
-    files = members(exported(client, experiment))
+    files = unpack(export(client, experiment))
     # JSON has no NaN, though parsers accept it.
     for name in [name for name in files if name.endswith((".json", ".jsonl"))]:
         for line in files[name].splitlines():
             json.loads(line, parse_constant=lambda word, name=name: pytest.fail(f"{name} holds {word}"))
     record = next(parsed for parsed in map(json.loads, files["runs.jsonl"].splitlines()) if parsed["id"] == run.id)
     assert (record["performance"], record["performance_reason"]) == (None, UNDEFINED)
-    copied_experiment = sent(elsewhere, packed(files)).json()
+    copied_experiment = send(other_client, pack(files)).json()
     copied = next(entry for entry in copied_experiment["runs"] if entry["performance_reason"] is not None)
     assert (copied["performance"], copied["performance_reason"]) == (None, UNDEFINED)
-    detail = elsewhere.get(f"/api/runs/{copied['id']}").json()
+    detail = other_client.get(f"/api/runs/{copied['id']}").json()
     assert detail["results"]["metric_reasons"] == {"matthews": UNDEFINED}
     assert detail["results"]["by_layer"]["twonn"] == {"values": [None, 0.25], "reasons": ["All points are one.", None]}
     assert detail["steps"][-1] == {"step": 40, "task_loss": None, "penalty": None, "layers": None}
@@ -113,7 +113,7 @@ def test_archive_stores_undefined_values_as_null_with_reason(client, context, ex
 def test_archive_follows_published_schema_and_manifest_hashes(client, experiment):
     answer = client.get(f"/experiments/{experiment}/export.zip?seeds=1")
     assert answer.headers["content-disposition"] == "attachment; filename*=utf-8''isoscope-A-sweep-%CE%B6-0-2.zip"
-    files, published = members(answer.content), schema()
+    files, published = unpack(answer.content), schema()
     manifest = json.loads(files["manifest.json"])
     assert (manifest["format"], manifest["isoscope"]) == (1, VERSION)
     assert manifest["members"] == {
@@ -138,57 +138,57 @@ def test_archive_follows_published_schema_and_manifest_hashes(client, experiment
 
 
 @pytest.mark.both_databases
-def test_experiment_is_imported_again_if_deleted_or_changed(client, context, experiment, elsewhere):
-    content = exported(client, experiment)
-    first = sent(elsewhere, content).json()
-    again = sent(elsewhere, content)
+def test_experiment_is_imported_again_if_deleted_or_changed(client, context, experiment, other_client):
+    content = export(client, experiment)
+    first = send(other_client, content).json()
+    again = send(other_client, content)
     assert (again.status, again.detail) == ("failed", "It is here already: A sweep, ζ = 0.2.")
     assert again.page == f"/experiments/{first['id']}"
-    page = sent(elsewhere, content, "/experiments/import")
+    page = send(other_client, content, "/experiments/import")
     message = f'ζ = 0.2. <a href="/experiments/{first["id"]}">Open it</a></p>'
     assert f"It is here already: A sweep, {message}" in page.text
-    assert elsewhere.delete(f"/api/experiments/{first['id']}").status_code == 204
-    with elsewhere.rows() as session:
+    assert other_client.delete(f"/api/experiments/{first['id']}").status_code == 204
+    with other_client.rows() as session:
         assert session.scalar(select(func.count()).select_from(Step)) == 0
-    reimported = sent(elsewhere, content).json()
-    assert not sent(elsewhere, exported(client, experiment)).is_success
+    reimported = send(other_client, content).json()
+    assert not send(other_client, export(client, experiment)).is_success
     with context.sessions.begin() as session:
         session.scalar(select(Run).where(Run.status == RunStatus.RUNNING)).status = RunStatus.FAILED
         session.get(Experiment, experiment).name = "Renamed"
-    second = sent(elsewhere, exported(client, experiment)).json()
+    second = send(other_client, export(client, experiment)).json()
     assert second["dataset_id"] == reimported["dataset_id"]
-    dataset = elsewhere.get(f"/api/datasets/{second['dataset_id']}").json()
+    dataset = other_client.get(f"/api/datasets/{second['dataset_id']}").json()
     assert (dataset["name"], dataset["origin"], dataset["n_train"]) == ("Tiny 数据", "named", 100)
-    page = html.unescape(elsewhere.get(f"/datasets/{dataset['id']}").text)
+    page = html.unescape(other_client.get(f"/datasets/{dataset['id']}").text)
     assert "name only: its rows are where its runs were trained" in page
-    again = sent(client, content, "/experiments/import")
+    again = send(client, content, "/experiments/import")
     assert f'already: Renamed. <a href="/experiments/{experiment}">Open it</a>' in again.text
     assert len(client.get("/api/experiments").json()) == 1
 
 
-def test_archive_keeps_tags_of_runs(client, experiment, elsewhere):
+def test_archive_keeps_tags_of_runs(client, experiment, other_client):
     first, second = (run["id"] for run in client.get(f"/api/experiments/{experiment}").json()["runs"][:2])
     client.patch(f"/api/runs/{first}", json={"tags": ["keep", "for the paper"]})
     client.patch(f"/api/runs/{second}", json={"tags": ["keep"]})
-    content = exported(client, experiment)
-    tag_lists = [json.loads(line).get("tags") for line in members(content)["runs.jsonl"].splitlines()]
+    content = export(client, experiment)
+    tag_lists = [json.loads(line).get("tags") for line in unpack(content)["runs.jsonl"].splitlines()]
     assert [tags for tags in tag_lists if tags is not None] == [["for the paper", "keep"], ["keep"]]
-    copies = sent(elsewhere, content).json()["runs"]
-    tags = [elsewhere.get(f"/api/runs/{run['id']}").json()["tags"] for run in copies[:3]]
+    copies = send(other_client, content).json()["runs"]
+    tags = [other_client.get(f"/api/runs/{run['id']}").json()["tags"] for run in copies[:3]]
     assert tags == [["for the paper", "keep"], ["keep"], []]
-    assert len(elsewhere.get("/api/runs", params={"q": "tag:keep"}).json()) == 2
+    assert len(other_client.get("/api/runs", params={"q": "tag:keep"}).json()) == 2
 
 
-def test_import_reuses_data_set_with_same_files(client, context, elsewhere):
+def test_import_reuses_data_set_with_same_files(client, context, other_client):
     files = {"train": ("train.tsv", ROWS), "validation": ("validation.tsv", ROWS)}
     ours, theirs = (dashboard.post("/api/datasets", files=files, data={"name": name}).json() for dashboard, name in
-                    ((client, "ours"), (elsewhere, "theirs")))  # fmt: skip
+                    ((client, "ours"), (other_client, "theirs")))  # fmt: skip
     config = TrainingConfig(**OPTIONS).model_dump(mode="json")
     with context.sessions.begin() as session:
         session.add(Experiment(name="x", dataset_id=ours["id"], config=config, runs=[make_run(0.0, 0, 0)]))
-    copied = sent(elsewhere, exported(client, client.get("/api/experiments").json()[0]["id"])).json()
+    copied = send(other_client, export(client, client.get("/api/experiments").json()[0]["id"])).json()
     assert copied["dataset_id"] == theirs["id"]
-    assert len(elsewhere.get("/api/datasets").json()) == 1
+    assert len(other_client.get("/api/datasets").json()) == 1
 
 
 def test_api_has_every_figure_of_pages(client, context, experiment):
@@ -212,7 +212,7 @@ def test_api_has_every_figure_of_pages(client, context, experiment):
         assert (figure["plot"], figure["empty"] is not None) == (None, True)
 
 
-def test_archive_keeps_logged_runs_unchanged(client, elsewhere):
+def test_archive_keeps_logged_runs_unchanged(client, other_client):
     request = {"experiment": "My loop", "dataset": "words", "model": "mine", "task": "classification",
             "metric": "accuracy", "seed": 0}  # fmt: skip
     settings = {"learning_rate": 1e-4, "tricks": ["a", 1]}
@@ -231,32 +231,34 @@ def test_archive_keeps_logged_runs_unchanged(client, elsewhere):
     assert client.post(f"/api/runs/{ended}/finish", json=ending).status_code == 200
     assert client.post(f"/api/runs/{failed}/finish", json={"error": "The disk was full."}).status_code == 200
     experiment = client.get("/api/experiments").json()[0]
-    imported = sent(elsewhere, exported(client, experiment["id"]))
+    imported = send(other_client, export(client, experiment["id"]))
     assert imported.is_success, imported.detail
     arrived = imported.json()
     assert arrived["origin"] == "imported"
     assert arrived["grid"] == client.get(f"/api/experiments/{experiment['id']}").json()["grid"]
     names = ("config", "results", "zeta", "lam", "performance", "error", "environment", "steps", "isoscore_star_reason")
     for ours, theirs in zip((ended, failed, streaming), arrived["runs"], strict=True):
-        mine, copy = client.get(f"/api/runs/{ours}").json(), elsewhere.get(f"/api/runs/{theirs['id']}").json()
+        mine, copy = client.get(f"/api/runs/{ours}").json(), other_client.get(f"/api/runs/{theirs['id']}").json()
         assert {name: mine[name] for name in names} == {name: copy[name] for name in names}
     assert [run["status"] for run in arrived["runs"]] == ["finished", "failed", "cancelled"]
-    page = elsewhere.get(f"/experiments/{arrived['id']}", headers={"accept": "text/html"})
+    page = other_client.get(f"/experiments/{arrived['id']}", headers={"accept": "text/html"})
     assert (page.status_code, ">Launch again<" in page.text) == (200, False)
-    for slug in elsewhere.get(f"/api/experiments/{arrived['id']}/figures").json():
-        assert elsewhere.get(f"/api/experiments/{arrived['id']}/figures/{slug}").status_code == 200
-    assert sent(client, exported(elsewhere, arrived["id"])).is_success
+    for slug in other_client.get(f"/api/experiments/{arrived['id']}/figures").json():
+        assert other_client.get(f"/api/experiments/{arrived['id']}/figures/{slug}").status_code == 200
+    assert send(client, export(other_client, arrived["id"])).is_success
 
 
 @pytest.mark.both_databases
 def test_sandbox_returns_archive_unchanged(client, context, experiment, tmp_path):
     with context.sessions.begin() as session:
         session.get(Experiment, experiment).study = Search(trials=7).model_dump(mode="json")
-    (path := tmp_path / "experiment.zip").write_bytes(exported(client, experiment))
+    (path := tmp_path / "experiment.zip").write_bytes(export(client, experiment))
     assert run_in_sandbox(check_archive, path, memory_bytes=2**31, seconds=60) == check_archive(path)
 
 
-def test_imported_search_is_over_and_keeps_its_runs(client, context, experiment, elsewhere):
+def test_imported_search_is_over_and_keeps_its_runs(
+    client, context, experiment, other_client
+):
     evaluated = {"metrics": {}, "selection": {"split": "held_out", "history": [[4, 0.5], [8, None]]}}
     search = Search(trials=7, lam_high=2.0)
     with context.sessions.begin() as session:
@@ -266,37 +268,37 @@ def test_imported_search_is_over_and_keeps_its_runs(client, context, experiment,
         )
         pruned.status, pruned.results, pruned.performance_reason = RunStatus.PRUNED, evaluated, "Given up."
         failed.cause, failed.error_field = FailureCause.MEMORY, "batch_size"
-    imported = sent(elsewhere, exported(client, experiment)).json()
+    imported = send(other_client, export(client, experiment)).json()
     (run,) = [imported_run for imported_run in imported["runs"] if imported_run["status"] == "pruned"]
-    assert elsewhere.get(f"/api/runs/{run['id']}").json()["results"] == evaluated
+    assert other_client.get(f"/api/runs/{run['id']}").json()["results"] == evaluated
     over = {"over": True, "why": "It goes on where it came from."}
     assert (imported["study"]["trials"], imported["study"]["over"], imported["study"]["why"]) == (7, *over.values())
-    with elsewhere.rows() as session:
+    with other_client.rows() as session:
         study = session.get(Experiment, imported["id"]).study
         assert Search.model_validate(study) == search.model_copy(update=over)
         run = session.scalar(select(Run).where(Run.status == RunStatus.FAILED))
         assert (run.cause, run.error_field) == (FailureCause.MEMORY, "batch_size")
-    assert elsewhere.get(f"/experiments/{imported['id']}", headers={"accept": "text/html"}).status_code == 200
-    advance_searches(elsewhere.rows)
-    assert list_waiting_jobs(elsewhere.rows) == []
+    assert other_client.get(f"/experiments/{imported['id']}", headers={"accept": "text/html"}).status_code == 200
+    advance_searches(other_client.rows)
+    assert list_waiting_jobs(other_client.rows) == []
 
 
-def test_import_rejects_mix_of_logged_and_launched_runs(client, experiment, elsewhere):
-    files = members(exported(client, experiment))
+def test_import_rejects_mix_of_logged_and_launched_runs(client, experiment, other_client):
+    files = unpack(export(client, experiment))
     first, *later_lines = files["runs.jsonl"].splitlines()
     config = {"logged": True, "model": "mine", "task": "classification", "metric": "accuracy", "regularizer": "none",
               "lam": 0.0, "zeta": 0.2, "seed": 0}  # fmt: skip
     changed = json.dumps(json.loads(first) | {"config": config, "results": None}).encode()
-    refused = sent(elsewhere, packed(files | {"runs.jsonl": b"\n".join([changed, *later_lines, b""])}))
+    refused = send(other_client, pack(files | {"runs.jsonl": b"\n".join([changed, *later_lines, b""])}))
     assert "disagree whether it was logged by a script or launched." in refused.detail
 
 
 @pytest.mark.skipif(not RELEASED.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with experiments/mpnet_rte.zip")
 def test_archive_of_version_0_1_shows_same_numbers(client):
     content = RELEASED.read_bytes()
-    response = sent(client, content)
+    response = send(client, content)
     assert response.is_success, response.text
-    records = [json.loads(line) for line in members(content)["runs.jsonl"].splitlines()]
+    records = [json.loads(line) for line in unpack(content)["runs.jsonl"].splitlines()]
     experiment = client.get("/api/experiments").json()[0]
     runs = client.get(f"/api/experiments/{experiment['id']}").json()["runs"]
     assert len(runs) == len(records) == 21
@@ -306,7 +308,7 @@ def test_archive_of_version_0_1_shows_same_numbers(client):
             assert run[name] == record[name], name
         page = client.get(f"/runs/{run['id']}").text
         assert f"{record['performance']:.3f}" in page
-    steps = [json.loads(line) for line in members(content)["steps.jsonl"].splitlines()]
+    steps = [json.loads(line) for line in unpack(content)["steps.jsonl"].splitlines()]
     run = client.get(f"/api/runs/{runs[0]['id']}").json()
     assert [step["task_loss"] for step in run["steps"]] == [
         step["task_loss"] for step in steps if step["run"] == records[0]["id"]

@@ -12,14 +12,14 @@ from app.db.types import utcnow
 from app.db.work import begin_attempt
 from app.training.experiments import cancel_run
 from app.training.queue_verbs import pause_run, resume_run, retry_run
-from tests.executing import Processes
 from tests.factories import add_experiment, run_row
+from tests.fake_processes import Processes
 from tests.tabs import every_tab
 from workers.executor import Executor
 from workers.locks import Heartbeat
 from workers.process import DATABASE_AWAY, DISK_FULL
 
-pytestmark = pytest.mark.usefixtures("impatient")
+pytestmark = pytest.mark.usefixtures("short_pauses")
 
 
 @pytest.fixture

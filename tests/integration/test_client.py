@@ -9,7 +9,7 @@ from app.main import create_app
 from isoscope.client import Isoscope, RefusedError
 from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
 from tests.ports import free_port
-from tests.serving import answering
+from tests.serving import serve_in_thread
 
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
 GONE, SAFETENSORS = "f" * 32, ".safetensors"
@@ -250,7 +250,7 @@ def test_client_reads_address_and_token_from_environment(context, monkeypatch):
     settings = Settings(
         data_dir=context.settings.data_dir, database_url=context.settings.database_url, sample=False, access_token=token
     )
-    with answering(create_app(settings)) as address:
+    with serve_in_thread(create_app(settings)) as address:
         monkeypatch.setenv("ISOSCOPE_URL", address)
         with Isoscope() as stranger, pytest.raises(RefusedError) as refused:
             stranger.runs()

@@ -37,69 +37,69 @@ def processing_imports(context):
     thread.join()
 
 
-def test_sweep_runs_export_and_import_commands(typed, files, isoscope, context, monkeypatch):
+def test_sweep_runs_export_and_import_commands(run_cli, files, isoscope, context, monkeypatch):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
-    code, out, _ = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--name", "First")
+    code, out, _ = run_cli("sweep", files / "sweep.yaml", "--dataset", "Rows", "--name", "First")
     launched = isoscope.experiments()[0]
     assert (code, out) == (0, f"First: {isoscope.url}/experiments/{launched['id']}\n")
-    code, out, _ = typed("runs", "lam>0", "--sort", "seed", "--descending")
+    code, out, _ = run_cli("runs", "lam>0", "--sort", "seed", "--descending")
     heads, *lines = out.splitlines()
     assert heads.split()[:4] == ["Run", "Experiment", "Status", "Regularizer"]
     assert [line.split()[1:7] for line in lines] == [["First", "queued", "istar", "1", "0.2", s] for s in ("1", "0")]
-    plain = [line.split()[3:6] for line in typed("runs", "lam:0")[1].splitlines()[1:]]
+    plain = [line.split()[3:6] for line in run_cli("runs", "lam:0")[1].splitlines()[1:]]
     assert plain == [["none", "0", "-"]] * 2, "ζ means nothing to plain training"
-    assert typed("runs", "lam>0", "--limit", "1")[2] == "1 of 2 runs; --all lists them all\n"
-    assert len(json.loads(typed("runs", "--all", "--json")[1])) == 4
-    assert typed("runs", "lam>7")[1] == "There are no such runs.\n"
+    assert run_cli("runs", "lam>0", "--limit", "1")[2] == "1 of 2 runs; --all lists them all\n"
+    assert len(json.loads(run_cli("runs", "--all", "--json")[1])) == 4
+    assert run_cli("runs", "lam>7")[1] == "There are no such runs.\n"
     isoscope.cancel_experiment(launched)
-    assert typed("export", launched["id"], "-o", files / "first.zip")[:2] == (0, f"{files / 'first.zip'}\n")
+    assert run_cli("export", launched["id"], "-o", files / "first.zip")[:2] == (0, f"{files / 'first.zip'}\n")
     isoscope.delete_experiment(launched)
-    code, out, _ = typed("import", files / "first.zip", "--no-wait")
+    code, out, _ = run_cli("import", files / "first.zip", "--no-wait")
     assert (code, out) == (0, f"first.zip: {isoscope.url}/imports/{isoscope.imports()[0]['id']}\n")
     isoscope.cancel_import(isoscope.imports()[0])
     finish_imports(context)  # or the file might be released while it is sent again
     with processing_imports(context):
-        code, out, err = typed("import", files / "first.zip")
+        code, out, err = run_cli("import", files / "first.zip")
     assert err == "No worker is running. The import waits until one starts.\n"
     back = isoscope.experiments()[0]
     assert (code, out) == (0, f"First: {isoscope.url}/experiments/{back['id']}\n")
     assert (back["origin"], back["counts"]) == ("imported", {"cancelled": 4})
     monkeypatch.setattr(Isoscope, "sweep", lambda self, _: self.experiment(back))
-    code, out, err = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--wait")
+    code, out, err = run_cli("sweep", files / "sweep.yaml", "--dataset", "Rows", "--wait")
     assert (code, out) == (1, "4 cancelled\n")
     assert err.endswith("4 of 4 runs have ended\n")
     searched = {"runs": [{"status": "finished"}, {"status": "pruned"}], "held": None}
     monkeypatch.setattr(Isoscope, "wait", lambda *_: searched)
-    code, out, _ = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--wait")
+    code, out, _ = run_cli("sweep", files / "sweep.yaml", "--dataset", "Rows", "--wait")
     assert (code, out) == (0, "1 finished, 1 pruned\n")
 
 
-def test_export_accepts_unique_name(typed, files, isoscope):
+def test_export_accepts_unique_name(run_cli, files, isoscope):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
     first, second = (isoscope.sweep(files / "sweep.yaml", dataset="Rows")["id"] for _ in range(2))
     sweep = isoscope.sweep({**isoscope.request(first), "name": 'I-STAR "on" agreement'})
     target = files / "named.zip"
-    assert typed("export", 'I-STAR "on" agreement', "-o", target)[:2] == (0, f"{target}\n")
+    assert run_cli("export", 'I-STAR "on" agreement', "-o", target)[:2] == (0, f"{target}\n")
     assert target.exists()
     assert isoscope.find_experiment(sweep["id"])["name"] == 'I-STAR "on" agreement'
-    code, _, err = typed("export", isoscope.experiment(first)["name"], "-o", target)
+    code, _, err = run_cli("export", isoscope.experiment(first)["name"], "-o", target)
     assert code == 1
     assert "name one by its id" in err
     assert first in err
     assert second in err
-    assert "There is no experiment 'I-STAR' on http://" in typed("export", "I-STAR")[2]
+    assert "There is no experiment 'I-STAR' on http://" in run_cli("export", "I-STAR")[2]
 
 
-def test_sweep_rejects_numbers_out_of_bounds_and_plans(typed, files, isoscope):
+def test_sweep_rejects_numbers_out_of_bounds_and_plans(run_cli, files, isoscope):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
     for wrong, sentence in (
         ("lambdas: [1e308]", "Expected lambdas.0 up to 1e+06"),
         ("seeds: [true]", "Expected seeds.0 as a whole number, got 'true'"),
     ):
         lines = [line for line in YAML.splitlines() if not line.startswith(wrong.partition(":")[0])]
-        code, out, err = typed("sweep", "-", "--dataset", "Rows", stdin="\n".join([*lines, wrong]))
+        code, out, err = run_cli("sweep", "-", "--dataset", "Rows", stdin="\n".join([*lines, wrong]))
         assert (code, out, sentence in err) == (1, "", True)
-    code, out, _ = typed("sweep", "-", "--dataset", "Rows", "--plan", stdin=YAML)
+    code, out, _ = run_cli("sweep", "-", "--dataset", "Rows", "--plan", stdin=YAML)
     assert code == 0
     assert out.splitlines() == [
         "(1 baseline + I-STAR × 1 λ) × 2 seeds = 4 runs",
@@ -111,8 +111,10 @@ def test_sweep_rejects_numbers_out_of_bounds_and_plans(typed, files, isoscope):
     assert isoscope.experiments() == []
 
 
-def test_upload_waits_and_prints_table_of_score_command(typed, files, work, isoscope, monkeypatch):
-    code, out, _ = typed("upload", files / "x.npy", "--name", "Cloud", "--draft", "--json")
+def test_upload_waits_and_prints_table_of_score_command(
+    run_cli, files, work, isoscope, monkeypatch
+):
+    code, out, _ = run_cli("upload", files / "x.npy", "--name", "Cloud", "--draft", "--json")
     draft = json.loads(out)
     assert (code, draft["name"], draft["status"]) == (0, "Cloud", "inspecting")
     work()
@@ -121,27 +123,29 @@ def test_upload_waits_and_prints_table_of_score_command(typed, files, work, isos
     scores = isoscope.score(draft)
     assert scores["isoscore"]["status"] == "ok"
     monkeypatch.setattr(Isoscope, "upload", lambda *_, **__: isoscope.embedding(draft))
-    code, out, _ = typed("upload", files / "x.npy", "--wait")
+    code, out, _ = run_cli("upload", files / "x.npy", "--wait")
     where, table = out.split("\n", 1)
     assert (code, where) == (0, f"Cloud: {isoscope.url}/embeddings/{draft['id']}")
-    measured, cli = (text.partition("\nSpread")[2].splitlines() for text in (table, typed("score", files / "x.npy")[1]))
+    measured, cli = (
+        text.partition("\nSpread")[2].splitlines() for text in (table, run_cli("score", files / "x.npy")[1])
+    )
     assert [line for line in measured if " IsoScore " in line] == [line for line in cli if " IsoScore " in line] != []
     assert [line[:60] for line in measured] == [line[:60] for line in cli]
     assert sum(" (SE " in line for line in measured) > 5
 
 
-def test_encode_uses_likeliest_text_column(typed, files, isoscope):
+def test_encode_uses_likeliest_text_column(run_cli, files, isoscope):
     model = ("--model", "all-MiniLM-L6-v2")
-    code, out, _ = typed("encode", files / "rows.tsv", *model, "--pooling=first", "--layers=0,6", "--plan")
+    code, out, _ = run_cli("encode", files / "rows.tsv", *model, "--pooling=first", "--layers=0,6", "--plan")
     assert (code, "layers: 2" in out.strip().split(", ")) == (0, True)
     draft = isoscope.encodings()[0]
-    code, out, _ = typed("encode", "--encoding", draft["id"], *model, "--max-rows=all", "--labels=label")
+    code, out, _ = run_cli("encode", "--encoding", draft["id"], *model, "--max-rows=all", "--labels=label")
     assert (code, out) == (0, f"rows: {isoscope.url}/encodings/{draft['id']}\n")
     config = isoscope.encoding(draft)["config"]
     assert (config["text_columns"], config["label_column"], config["max_rows"]) == (["sentence"], "label", None)
 
 
-def test_misuse_prints_sentence_and_exit_code(typed):
+def test_misuse_prints_sentence_and_exit_code(run_cli):
     nobody = f"http://127.0.0.1:{free_port()}"
     for words, sentence in (
         (("sweep", "none.yaml"), "none.yaml cannot be read: No such file or directory.\n"),
@@ -151,10 +155,10 @@ def test_misuse_prints_sentence_and_exit_code(typed):
         (("encode", "--dataset", "Rows", "--model", "m"), "There is no data set 'Rows' on http://127.0.0.1:"),
         (("runs", "--url", nobody), f"No Isoscope answers at {nobody} ("),
     ):
-        code, out, err = typed(*words)
+        code, out, err = run_cli(*words)
         assert (code, out) == (1, "")
         assert sentence in err
     for words in (("encode", "x", "--model=m", "--layers=a"), ("encode", "--model=m"), ("sweep",)):
         with pytest.raises(SystemExit) as ended:
-            typed(*words)
+            run_cli(*words)
         assert ended.value.code == 2

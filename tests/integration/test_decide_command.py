@@ -9,7 +9,7 @@ from safetensors import safe_open
 from isoscope.cli import main
 from isoscope.cli.local import PACKAGES
 from isotropy.catalog import Similarity
-from tests.judged import hidden_side
+from tests.task_rows import hidden_side
 
 N, M, D = 300, 150, 16
 VARIANT = {

@@ -15,8 +15,8 @@ from app.embeddings import encodings
 from app.embeddings.encoding_layers import LayersQuery, read_layers
 from app.embeddings.figures.layers import POOLING_TITLES
 from app.training.queue_status import list_unfinished_encodings
+from tests.cached_rows import make_once
 from tests.factories import add_embedding, add_encoding
-from tests.once import make_once
 from tests.queries import queries_of
 from tests.tiny import make_table
 from workers.embeddings.encoding import encode_texts
@@ -39,7 +39,7 @@ def draft(client):
 
 
 @pytest.fixture
-def encoding(client, context, work, trained_once):
+def encoding(client, context, work, module_cache):
     """The path of a finished encoding, three layers under two poolings, all measured."""
 
     def encode():
@@ -48,7 +48,7 @@ def encoding(client, context, work, trained_once):
         work()
         return draft
 
-    return make_once(context, trained_once, "encoding", encode)
+    return make_once(context, module_cache, "encoding", encode)
 
 
 def form(**changed):

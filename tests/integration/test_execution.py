@@ -11,13 +11,13 @@ from app.db.job_kinds import Job
 from app.db.task import TaskConfig
 from app.queue import CANCEL_SECONDS, POLLING_SECONDS, processing_jobs
 from isotropy.catalog import TruthKind
-from tests.executing import Processes
 from tests.factories import add_embedding, add_encoding, add_experiment, run_row
+from tests.fake_processes import Processes
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
 from workers.process import DATABASE_AWAY, LIBRARY_MISSING
 
-pytestmark = pytest.mark.usefixtures("impatient")
+pytestmark = pytest.mark.usefixtures("short_pauses")
 KILLED = -signal.SIGKILL
 
 

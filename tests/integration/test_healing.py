@@ -8,14 +8,14 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import FailureCause, Run, RunStatus
 from app.queue import processing_jobs
-from tests.executing import Processes
 from tests.factories import add_experiment, run_row
+from tests.fake_processes import Processes
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, Executor
 from workers.process import DISK_FULL
 from workers.reconciler import requeue_missing_jobs
 
-pytestmark = pytest.mark.usefixtures("impatient")
+pytestmark = pytest.mark.usefixtures("short_pauses")
 FULL = OperationalError("update", {}, Exception("database or disk is full"))
 
 

@@ -18,7 +18,7 @@ from app.results.archive import reading
 from app.results.archive.reading import check_archive, open_archive
 from app.results.sweep_figures import available_figures
 from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError
-from tests.archives import add_experiment, exported, members, packed, sent
+from tests.archives import add_experiment, export, pack, send, unpack
 from workers.imports import job, tables
 
 SWEEP_FIGURES = available_figures({"search": False})
@@ -28,7 +28,7 @@ CHOOSE = "Choose a file that an experiment's Export wrote."
 
 @pytest.fixture
 def files(client, context):
-    return members(exported(client, add_experiment(context)))
+    return unpack(export(client, add_experiment(context)))
 
 
 @pytest.fixture
@@ -56,46 +56,46 @@ def change_line(files, name, change, line=0):
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_reader_rejects_incomplete_or_altered_export(refusal, files, tmp_path):
     assert refusal(b"not a zip").startswith("The file cannot be read as a zip archive (File is not a zip ")
-    assert refusal(packed(files)[:-30]).startswith("The file cannot be read as a zip archive (")
+    assert refusal(pack(files)[:-30]).startswith("The file cannot be read as a zip archive (")
     no_export = f"The archive holds 'weights.bin', which no export does. {CHOOSE}"
-    assert refusal(packed({"weights.bin": b"x"}, manifest=False)) == no_export
+    assert refusal(pack({"weights.bin": b"x"}, manifest=False)) == no_export
     without = f"Expected an exported experiment, got a zip archive without manifest.json. {CHOOSE}"
-    assert refusal(packed({"README.txt": b"x"}, manifest=False)) == without
+    assert refusal(pack({"README.txt": b"x"}, manifest=False)) == without
     for name in ("../../etc/passwd", "/etc/passwd", "figures/../runs.jsonl", "figures/a.html", "C:\\x"):
-        assert "which no export does" in refusal(packed(files | {name: b"x"}))
+        assert "which no export does" in refusal(pack(files | {name: b"x"}))
     for written_as, advice in ((2, "update it"), (0, "export it again with a newer one")):
         listing = json.loads(files["manifest.json"]) | {"format": written_as}
-        altered = packed(files | {"manifest.json": json.dumps(listing).encode()}, manifest=False)
+        altered = pack(files | {"manifest.json": json.dumps(listing).encode()}, manifest=False)
         sentence = f"The file is of format {written_as}, and this Isoscope 0.2.0 reads format 1: {advice}."
         assert refusal(altered, UnsupportedFormatError) == sentence
     for name in ("runs.jsonl", "steps.jsonl", "experiment.json", "README.txt", "figures/isotropy.csv"):
         altered = files | {name: files[name].replace(b"0", b"1", 1)}
         sentence = f"{name} is not what the manifest says, by its hash: the file was altered. {ADVICE}"
-        assert refusal(packed(altered, manifest=False)) == sentence
+        assert refusal(pack(altered, manifest=False)) == sentence
     for missing, manifest in (("steps.jsonl", True), ("figures/isotropy.csv", False)):
         without = {name: data for name, data in files.items() if name != missing}
         sentence = f"The file lacks '{missing}': it is incomplete. {ADVICE}"
-        assert refusal(packed(without, manifest=manifest)) == sentence
-    extended = packed(files | {"figures/new.csv": b"x"}, manifest=False)
+        assert refusal(pack(without, manifest=manifest)) == sentence
+    extended = pack(files | {"figures/new.csv": b"x"}, manifest=False)
     assert refusal(extended) == f"'figures/new.csv' is not in the manifest: the file was altered. {ADVICE}"
     doubled = tmp_path / "doubled.zip"
-    doubled.write_bytes(packed(files))
+    doubled.write_bytes(pack(files))
     with zipfile.ZipFile(doubled, "a") as archive:
         archive.writestr("README.txt", b"again")
     assert refusal(doubled.read_bytes()) == f"Two files in the archive have the same name. {ADVICE}"
-    squeezed = packed(files, compression=zipfile.ZIP_LZMA)
+    squeezed = pack(files, compression=zipfile.ZIP_LZMA)
     assert "is encrypted, or compressed as no export is" in refusal(squeezed)
 
 
 def test_reader_rejects_too_many_or_too_large_files(refusal, files):
     extra_files = {f"figures/{number}.csv": b"" for number in range(301)}
-    assert refusal(packed(files | extra_files), TooLargeError).startswith("The archive has 3")
-    bomb = packed(files | {"figures/bomb.csv": bytes(100 * 2**20)})
+    assert refusal(pack(files | extra_files), TooLargeError).startswith("The archive has 3")
+    bomb = pack(files | {"figures/bomb.csv": bytes(100 * 2**20)})
     assert refusal(bomb, TooLargeError).startswith("'figures/bomb.csv' declares 104,857,600 bytes in ")
-    large = packed(files | {"README.txt": b"0123456789abcdef" * 2**17})
+    large = pack(files | {"README.txt": b"0123456789abcdef" * 2**17})
     sentence = "'README.txt' unpacks to 2,097,152 bytes, more than the 1,048,576 allowed here."
     assert refusal(large, TooLargeError) == sentence
-    content = bytearray(packed(files | {"README.txt": b"a" * 900_000}))
+    content = bytearray(pack(files | {"README.txt": b"a" * 900_000}))
     real, lie = (900_000).to_bytes(4, "little"), (1000).to_bytes(4, "little")
     lying = bytes(content).replace(real, lie)
     assert lying != bytes(content)
@@ -104,7 +104,7 @@ def test_reader_rejects_too_many_or_too_large_files(refusal, files):
 
 def test_manifest_with_false_size_is_not_read_into_memory(refusal, files):
     blanks = 64 * 2**20
-    long = packed(files | {"manifest.json": files["manifest.json"] + b" " * blanks}, manifest=False)
+    long = pack(files | {"manifest.json": files["manifest.json"] + b" " * blanks}, manifest=False)
     size, honest = len(files["manifest.json"]), zlib.crc32(files["manifest.json"])
     declared = struct.pack("<I", size + blanks)
     start = long.rindex(b"PK\x01\x02")  # of the manifest, which is the last in the directory
@@ -122,7 +122,7 @@ def test_manifest_with_false_size_is_not_read_into_memory(refusal, files):
 def test_reader_rejects_unstorable_values(refusal, files):
     def lines(name, old, new):
         assert old in files[name]
-        return packed(files | {name: files[name].replace(old, new, 1)})
+        return pack(files | {name: files[name].replace(old, new, 1)})
 
     sentence = "it holds NaN, which is no number in JSON; a value that is undefined is null."
     nan = lines("runs.jsonl", b'"loss":0.5', b'"loss":NaN')
@@ -134,16 +134,16 @@ def test_reader_rejects_unstorable_values(refusal, files):
         assert refusal(deep) == f"runs.jsonl, line 1 cannot be read: it is nested too deeply. {ADVICE}"
     assert "steps.jsonl, line 1: " in refusal(lines("steps.jsonl", b'"task_loss":0.1', b'"task_loss":NaN'))
     assert "steps.jsonl, line 1: " in refusal(lines("steps.jsonl", b'{"run"', b'{"runs"'))
-    cut = packed(files | {"steps.jsonl": files["steps.jsonl"][:-1]})
+    cut = pack(files | {"steps.jsonl": files["steps.jsonl"][:-1]})
     assert refusal(cut) == f"The last line of steps.jsonl is cut off. {ADVICE}"
-    broken = packed(files | {"runs.jsonl": b"{\n"})
+    broken = pack(files | {"runs.jsonl": b"{\n"})
     assert refusal(broken).startswith("runs.jsonl, line 1 cannot be read: it is no JSON (")
-    assert refusal(packed(files | {"runs.jsonl": b""})) == (f"runs.jsonl is empty: there is no run to show. {ADVICE}")
+    assert refusal(pack(files | {"runs.jsonl": b""})) == (f"runs.jsonl is empty: there is no run to show. {ADVICE}")
 
 
 def test_reader_rejects_inconsistent_rows(refusal, files):
     def refusal_on(name, change, line=0):
-        return refusal(packed(change_line(files, name, change, line))).removesuffix(f" {ADVICE}")
+        return refusal(pack(change_line(files, name, change, line))).removesuffix(f" {ADVICE}")
 
     first, figure = (json.loads(files[name].splitlines()[0]) for name in ("runs.jsonl", "run_figures.jsonl"))
     for line, change, sentence in (
@@ -192,34 +192,34 @@ def test_reader_rejects_too_many_rows_or_too_long_lines(refusal, files, tmp_path
         assert getattr(limits, name) > value
         with monkeypatch.context() as patched:
             patched.setattr(reading, name, value)
-            assert refusal(packed(files), TooLargeError) == sentence
+            assert refusal(pack(files), TooLargeError) == sentence
     path = tmp_path / "sweep.zip"
-    path.write_bytes(packed(files))
+    path.write_bytes(pack(files))
     for error in (RuntimeError, OSError, ValueError):  # not reported as the file's fault
         with pytest.raises(error, match="No space left"), open_archive(path):
             raise error("No space left on device")
 
 
-@pytest.mark.usefixtures("unboxed")
-def test_failed_import_leaves_no_rows_or_files(elsewhere, files, monkeypatch):
+@pytest.mark.usefixtures("sandbox_disabled")
+def test_failed_import_leaves_no_rows_or_files(other_client, files, monkeypatch):
     missing = {name: data for name, data in files.items() if name != "steps.jsonl"}
     newer = json.loads(files["manifest.json"]) | {"format": 2}
     for content in (
-        packed(missing),
-        packed(files | {"README.txt": bytes(2**21)}),
-        packed(files | {"manifest.json": json.dumps(newer).encode()}, manifest=False),
+        pack(missing),
+        pack(files | {"README.txt": bytes(2**21)}),
+        pack(files | {"manifest.json": json.dumps(newer).encode()}, manifest=False),
     ):
-        answer = sent(elsewhere, content)
+        answer = send(other_client, content)
         assert (answer.status, answer.detail.startswith("sweep.zip: ")) == ("failed", True)
     broken = {"columns": lambda figure, target: {"run_id": "no such run", "slug": "x", "data": {}}}
     altered = [table._replace(**broken) if table.member == "run_figures.jsonl" else table for table in tables.TABLES]
     monkeypatch.setattr(job, "TABLES", altered)
-    assert sent(elsewhere, packed(files)).status == "failed"
-    with elsewhere.rows() as session:
+    assert send(other_client, pack(files)).status == "failed"
+    with other_client.rows() as session:
         for table in (Experiment, Dataset, Run, Step, RunFigure):
             counted = select(func.count()).select_from(table)
             assert session.scalar(counted, execution_options={INCLUDE_HIDDEN: True}) == 0, table
-    assert list(elsewhere.app.state.context.storage.list_files()) == []
+    assert list(other_client.app.state.context.storage.list_files()) == []
 
 
 @pytest.fixture
@@ -235,18 +235,18 @@ def few_runs(files):
     return files | shortened | {"runs.jsonl": b"".join(excerpt)}
 
 
-def test_page_shows_error_at_file_field(elsewhere, few_runs):
-    response = elsewhere.post("/experiments/import", data={})
+def test_page_shows_error_at_file_field(other_client, few_runs):
+    response = other_client.post("/experiments/import", data={})
     assert response.status_code == 422
     assert "Expected the zip file of an exported experiment: choose one." in response.text
-    wrong = sent(elsewhere, b"not a zip", "/experiments/import")
+    wrong = send(other_client, b"not a zip", "/experiments/import")
     assert "sweep.zip: The file cannot be read as a zip archive" in wrong.text
-    right = sent(elsewhere, packed(few_runs), "/experiments/import")
-    assert (right.status_code, elsewhere.get(right.headers["location"]).status_code) == (303, 200)
-    assert 'href="/experiments/import"' in elsewhere.get("/experiments").text
-    limited = elsewhere.app.state.context.settings.model_copy(update={"max_upload_bytes": 1000})
+    right = send(other_client, pack(few_runs), "/experiments/import")
+    assert (right.status_code, other_client.get(right.headers["location"]).status_code) == (303, 200)
+    assert 'href="/experiments/import"' in other_client.get("/experiments").text
+    limited = other_client.app.state.context.settings.model_copy(update={"max_upload_bytes": 1000})
     with TestClient(create_app(limited), base_url="http://localhost") as small:
-        answer = small.post("/api/experiments/import", files={"file": ("sweep.zip", packed(few_runs))})
+        answer = small.post("/api/experiments/import", files={"file": ("sweep.zip", pack(few_runs))})
     assert (answer.status_code, answer.json()["detail"].startswith("The file has more than 1,000 bytes")) == (413, True)
 
 
@@ -264,10 +264,10 @@ def list_paths(value, path=()):
         yield from list_paths(item, (*path, key))
 
 
-@pytest.mark.usefixtures("unboxed")
+@pytest.mark.usefixtures("sandbox_disabled")
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_fuzzed_archive_is_rejected_or_renders(elsewhere, few_runs, data):
+def test_fuzzed_archive_is_rejected_or_renders(other_client, few_runs, data):
     name = data.draw(st.sampled_from(["experiment.json", "runs.jsonl", "steps.jsonl", "run_figures.jsonl"]))
     lines = few_runs[name].splitlines()
     line = data.draw(st.integers(0, len(lines) - 1))
@@ -281,7 +281,7 @@ def test_fuzzed_archive_is_rejected_or_renders(elsewhere, few_runs, data):
     else:
         holder[last] = data.draw(JSON_VALUES)
     lines[line] = json.dumps(document).encode()
-    answer = sent(elsewhere, packed(few_runs | {name: b"\n".join(lines) + b"\n"}))
+    answer = send(other_client, pack(few_runs | {name: b"\n".join(lines) + b"\n"}))
     if not answer.is_success:
         assert answer.detail.startswith("sweep.zip: "), answer.detail
         return
@@ -292,6 +292,6 @@ def test_fuzzed_archive_is_rejected_or_renders(elsewhere, few_runs, data):
         pages += [f"{page}/figures/{slug}.{kind}" for slug in SWEEP_FIGURES for kind in ("json", "csv")]
         pages += [f"/runs/{run['id']}" for run in experiment["runs"]]
         for page in pages:
-            assert elsewhere.get(page).status_code == 200, page
+            assert other_client.get(page).status_code == 200, page
     finally:
-        elsewhere.delete(f"/api/experiments/{experiment['id']}")
+        other_client.delete(f"/api/experiments/{experiment['id']}")

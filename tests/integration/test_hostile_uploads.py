@@ -4,7 +4,7 @@ from sqlalchemy import func, select
 from app.db.models import Embedding, EmbeddingStatus
 from app.sandbox import run_in_sandbox
 from tests.uploads.hostile import hostile
-from tests.uploads.reading import outcomes
+from tests.uploads.reading import read_uploads
 
 MIB = 2**20
 
@@ -34,6 +34,6 @@ def test_inspection_rejects_hostile_uploads_in_little_memory(tmp_path, uploads):
     for i, (_, content) in enumerate(uploads.values()):
         (tmp_path / str(i)).write_bytes(content)
     names = [name for name, _ in uploads.values()]
-    results, peak = run_in_sandbox(outcomes, tmp_path, names, memory_bytes=2048 * MIB, seconds=300)
+    results, peak = run_in_sandbox(read_uploads, tmp_path, names, memory_bytes=2048 * MIB, seconds=300)
     assert {label: outcome for label, outcome in zip(uploads, results, strict=True) if outcome != "refused"} == {}
     assert peak < 768 * MIB

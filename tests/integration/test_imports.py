@@ -7,14 +7,14 @@ from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFig
 from app.db.session import INCLUDE_HIDDEN
 from app.db.work import list_waiting_jobs
 from app.results.archive.reading import open_archive
-from tests.archives import add_experiment, exported, finish_imports, members
+from tests.archives import add_experiment, export, finish_imports, unpack
 from tests.factories import SHARED
 from workers.executor import Executor
 from workers.imports import job, tables
 from workers.imports.tables import TABLES, ImportTarget
 from workers.job_rows import JobProgress, StoppedError
 
-pytestmark = pytest.mark.usefixtures("unboxed")
+pytestmark = pytest.mark.usefixtures("sandbox_disabled")
 ROWS = 19 + 38 + 57 + 17
 """Runs, attempts, steps and figures."""
 PAGES = ("/", "/experiments", "/runs", "/compare/runs", "/datasets", "/api/experiments", "/api/runs", "/api/datasets")
@@ -27,7 +27,7 @@ class StoppedHere(BaseException):
 @pytest.fixture
 def archive(client, context, tmp_path):
     path = tmp_path / "sweep.zip"
-    path.write_bytes(exported(client, add_experiment(context)))
+    path.write_bytes(export(client, add_experiment(context)))
     with context.sessions.begin() as session:
         for experiment in session.scalars(select(Experiment)):
             session.delete(experiment)
@@ -220,7 +220,7 @@ def test_batches_are_bounded_by_rows_and_bytes(archive, monkeypatch):
     runs, target = TABLES[0]._replace(batch_rows=5), ImportTarget("import", "experiment")
     with open_archive(archive) as opened:
         sizes = [len(batch) for batch in runs.batches(opened, target)]
-        longest = max(map(len, members(archive.read_bytes())["runs.jsonl"].splitlines()))
+        longest = max(map(len, unpack(archive.read_bytes())["runs.jsonl"].splitlines()))
         monkeypatch.setattr(tables, "MAX_BATCH_BYTES", 2 * longest)
         bounded = [len(batch) for batch in runs.batches(opened, target)]
         sizes_after_skip = [len(batch) for batch in runs.batches(opened, target, skip=17)]

@@ -23,8 +23,8 @@ def settings(tmp_path, database, models_dir):
 
 
 @pytest.fixture
-def launch(client, context, trained_once):
-    dataset = upload_once(client, context, trained_once, 60, 40)
+def launch(client, context, module_cache):
+    dataset = upload_once(client, context, module_cache, 60, 40)
 
     def launch(**changes):
         needed = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label"}

@@ -18,7 +18,7 @@ from isoscope.core.errors import InvalidError
 from isotropy import cloud as clouds
 from isotropy.cloud import NEIGHBOURS
 from isotropy.projection import NAME_CHARACTERS
-from tests.once import make_once
+from tests.cached_rows import make_once
 from workers.embeddings import point_map as map_files
 
 N, D = 60, 4
@@ -53,8 +53,8 @@ def measure(client, work, **selection):
 
 
 @pytest.fixture
-def embedding_id(client, context, work, trained_once):
-    return make_once(context, trained_once, "embedding", lambda: measure(client, work))
+def embedding_id(client, context, work, module_cache):
+    return make_once(context, module_cache, "embedding", lambda: measure(client, work))
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 
 from app.main import create_app
 from tests.factories import add_copy
-from tests.postgresql import is_here
-from tests.serving import served
+from tests.postgresql import is_available
+from tests.serving import web_process
 from tests.uploads.good import GOOD
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
@@ -78,14 +78,14 @@ def test_api_records_have_unique_names(settings):
 
 
 # PostgreSQL is stricter: it refuses characters, numbers and casts that SQLite accepts.
-@pytest.mark.parametrize("database", ["postgresql" if is_here() else "sqlite"], indirect=True)
+@pytest.mark.parametrize("database", ["postgresql" if is_available() else "sqlite"], indirect=True)
 # Coverage tries each limit of the schema: 7,000 requests.
 @pytest.mark.long
 @pytest.mark.parametrize("phases", ["fuzzing,stateful", "coverage"])
 def test_answers_match_openapi_document(settings, ids, tmp_path, phases):
     config = tmp_path / "schemathesis.toml"
     config.write_text("".join(dictionaries(ids)) + ANY_FILE, encoding="utf-8")
-    with served(settings) as address:
+    with web_process(settings) as address:
         command = [
             *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
             *("run", f"{address}/api/openapi.json", "--exclude-checks", EXCLUDED_CHECKS),

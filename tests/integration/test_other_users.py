@@ -10,7 +10,7 @@ import pytest
 from app.core.peer import NOBODY, peer_uid
 from app.operations.doctor import check_access
 from app.web.tokens import TokenRequest, create_token
-from tests.serving import served
+from tests.serving import web_process
 from tests.uploads.good import npy
 
 OTHER_UID = 65534
@@ -47,7 +47,7 @@ def test_other_user_needs_token(context, address):
 @pytest.mark.slow
 def test_other_user_cannot_read_files(migrated, cloud):
     migrated.root.chmod(0o755)
-    with served(migrated) as address:
+    with web_process(migrated) as address:
         response = httpx2.post(f"{address}/api/embeddings", files={"file": ("cloud.npy", npy(cloud))})
         assert response.status_code == 201
     assert stat.S_IMODE(migrated.root.stat().st_mode) == 0o700

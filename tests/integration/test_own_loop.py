@@ -12,7 +12,7 @@ from app.db.models import RunStatus
 from app.main import create_app
 from isoscope.track import ENDED_SILENTLY, log_run
 from tests.ports import free_port
-from tests.serving import answering, served
+from tests.serving import serve_in_thread, web_process
 from tests.waiting import wait_for
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "own_loop.md"
@@ -37,7 +37,7 @@ def fetch_run(address, line):
 
 @pytest.mark.long
 def test_plain_loop_of_document_finishes_run(settings, context, tmp_path):
-    with served(settings) as address:
+    with web_process(settings) as address:
         process = run_script(find_example(0), address, tmp_path)
         assert (process.returncode, process.stderr) == (0, "")
         run = fetch_run(address, process.stdout)
@@ -57,7 +57,7 @@ def test_plain_loop_of_document_finishes_run(settings, context, tmp_path):
 
 
 def test_trainer_of_document_logs_layers_and_evaluation(settings, context, tmp_path):
-    with answering(create_app(settings)) as address:
+    with serve_in_thread(create_app(settings)) as address:
         process = run_script(find_example(1), address, tmp_path)
         assert process.returncode == 0, process.stderr
         run = fetch_run(address, process.stdout.splitlines()[-1])
@@ -80,7 +80,7 @@ def test_trainer_of_document_logs_layers_and_evaluation(settings, context, tmp_p
 def test_raising_or_silent_script_fails_its_run(settings, context, tmp_path):
     begin = f"import isoscope\nrun = isoscope.log_run('e', **{RUN!r})\nprint(run.url, flush=True)\n"
     begin += "run.step(1, task_loss=2)\n"
-    with answering(create_app(settings)) as address:
+    with serve_in_thread(create_app(settings)) as address:
         ended = run_script(begin, address, tmp_path)
         raised = run_script(begin + "with run:\n    raise KeyError('no such row')\n", address, tmp_path)
         runs = [fetch_run(address, process.stdout) for process in (ended, raised)]
@@ -97,7 +97,7 @@ def test_steps_wait_for_late_server(settings, context, capsys):
         run.step(step, task_loss=float("nan") if step == 3 else 1.0)
     assert time.monotonic() - begun < 1
     wait_for(lambda: "does not answer" in capsys.readouterr().err, 20)
-    with answering(create_app(settings), port) as address:
+    with serve_in_thread(create_app(settings), port) as address:
         assert run.finish({"accuracy": 0.5})
         reported = httpx2.get(f"{address}/api/runs/{run.id}").json()
     assert (reported["status"], len(reported["steps"]), reported["performance"]) == ("finished", 700, 0.5)
@@ -106,7 +106,7 @@ def test_steps_wait_for_late_server(settings, context, capsys):
 
 
 def test_refusal_is_printed_and_cancelled_run_stops_logging(settings, context, capsys):
-    with answering(create_app(settings)) as address:
+    with serve_in_thread(create_app(settings)) as address:
         run = log_run("refused", **RUN, url=address)
         run.step(1, layers={"beauty": [1.0]})
         wait_for(lambda: "steps were refused" in capsys.readouterr().err, 20)
@@ -118,7 +118,7 @@ def test_refusal_is_printed_and_cancelled_run_stops_logging(settings, context, c
     assert [step["step"] for step in run_json["steps"]] == [2]
     assert run_json["notes"] == ["1 steps were not logged."]
     assert "this run is not logged any more: Expected metric" in capsys.readouterr().err
-    with answering(create_app(settings)) as address:
+    with serve_in_thread(create_app(settings)) as address:
         run = log_run("cancelled", **RUN, url=address)
         wait_for(lambda: httpx2.get(f"{address}/api/runs/{run.id}").is_success, 20)
         assert not run.cancelled

@@ -17,7 +17,7 @@ from app.db.models import (
 from app.db.types import utcnow
 from app.db.work import list_waiting_jobs, pause_waiting_runs
 from tests.factories import add_experiment, run_row
-from tests.taking import taking
+from tests.job_loops import worker_loop
 from tests.waiting import wait_for
 from workers.reconciler import reconcile
 from workers.training.job import fine_tune
@@ -71,7 +71,7 @@ def test_pause_takes_running_run_from_its_worker(client, context, add):
         finally:
             ended.append(job.row_id)
 
-    with taking(context, "here/cpu", execute):
+    with worker_loop(context, "here/cpu", execute):
         wait_for(lambda: began)
         paused = client.post(f"/api/runs/{run_id}/pause").json()
         assert [paused[name] for name in ("status", "worker", "phase", "phase_done")] == ["paused", None, None, 0]
@@ -99,7 +99,7 @@ def test_immediate_resume_starts_run_again(client, context, add):
         while status() is RunStatus.RUNNING:
             await asyncio.sleep(0.05)
 
-    with taking(context, "here/cpu", execute):
+    with worker_loop(context, "here/cpu", execute):
         wait_for(lambda: began)
         client.post(f"/api/runs/{run_id}/pause")
         client.post(f"/api/runs/{run_id}/resume")
@@ -120,7 +120,7 @@ def test_run_of_lost_machine_is_paused_and_resumed_on_another(client, context, a
             run.status, run.worker = RunStatus.RUNNING, "lost/cpu"
         await asyncio.Event().wait()
 
-    with taking(context, "lost/cpu", execute):
+    with worker_loop(context, "lost/cpu", execute):
         wait_for(lambda: began)
     assert context.queue.list_worker_slots() == {"lost/cpu"}, "a lost worker releases nothing"
     paused = client.post(f"/api/runs/{run_id}/pause").json()
@@ -135,7 +135,7 @@ def test_run_of_lost_machine_is_paused_and_resumed_on_another(client, context, a
         began.append(f"here {job.row_id}")
 
     client.post(f"/api/runs/{run_id}/resume")
-    with taking(context, "here/cpu", execute_here):
+    with worker_loop(context, "here/cpu", execute_here):
         wait_for(lambda: len(began) == 2)
     assert began == [run_id, f"here {run_id}"]
 

@@ -16,9 +16,9 @@ from isoscope.cli import main
 from isoscope.client import Isoscope
 from isoscope.core.errors import IsoscopeError
 from tests.archives import add_experiment as add_archived
-from tests.archives import exported, members, packed, sent
+from tests.archives import export, pack, send, unpack
 from tests.factories import add_experiment, run_row
-from tests.serving import answering
+from tests.serving import serve_in_thread
 
 RUN = {"experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
         "regularizer": "none", "lam": 0.0, "seed": 3}  # fmt: skip
@@ -182,7 +182,7 @@ def archived(client, context):
 
 def test_archive_holds_predictions(client, context, archived):
     experiment, run = archived
-    files = members(exported(client, experiment))
+    files = unpack(export(client, experiment))
     lines = [json.loads(line) for line in files["predictions.jsonl"].splitlines()]
     expected = [(run, "validation", 5000), (run, "validation", 5000), (run, "validation", 2000)]
     assert [(line["run"], line["split"], len(line["rows"])) for line in lines] == expected
@@ -190,7 +190,7 @@ def test_archive_holds_predictions(client, context, archived):
     with context.sessions.begin() as session:
         session.execute(Run.__table__.delete())
         session.execute(Run.experiment.property.mapper.class_.__table__.delete())
-    answer = sent(client, packed(files, manifest=False))
+    answer = send(client, pack(files, manifest=False))
     assert answer.is_success, answer.detail
     with context.sessions() as session:
         (row,) = session.query(RunPredictions)
@@ -201,7 +201,7 @@ def test_archive_holds_predictions(client, context, archived):
     with context.sessions.begin() as session:
         session.execute(Run.__table__.delete())
         session.execute(Run.experiment.property.mapper.class_.__table__.delete())
-    assert sent(client, packed(files)).is_success, "predictions are optional"
+    assert send(client, pack(files)).is_success, "predictions are optional"
 
 
 def make_line(run="0" * 32, **changes):
@@ -222,11 +222,11 @@ REFUSED = [
 
 def test_invalid_archived_predictions_are_refused(client, archived, tmp_path, context):
     experiment, run = archived
-    files, path = members(exported(client, experiment)), tmp_path / "refused.zip"
+    files, path = unpack(export(client, experiment)), tmp_path / "refused.zip"
     for lines, keyword in REFUSED:
         records = [json.dumps(line).replace("0" * 32, run) for line in lines]
         files["predictions.jsonl"] = "".join(f"{line}\n" for line in records).encode()
-        path.write_bytes(packed(files))
+        path.write_bytes(pack(files))
         with pytest.raises(IsoscopeError) as refused:
             check_archive(path)
         assert keyword in refused.value.message
@@ -234,10 +234,10 @@ def test_invalid_archived_predictions_are_refused(client, archived, tmp_path, co
     experiment, run = archived
     with context.sessions() as session:
         other_id = session.query(Run.id).filter(Run.experiment_id == experiment, Run.id != run).first()[0]
-    files = members(exported(client, experiment))
+    files = unpack(export(client, experiment))
     records = [make_line(run), make_line(other_id), make_line(run, rows=[1])]
     files["predictions.jsonl"] = "".join(f"{json.dumps(line)}\n" for line in records).encode()
-    answer = sent(client, packed(files))
+    answer = send(client, pack(files))
     assert (answer.status, "twice" in answer.detail) == ("failed", True)
 
 
@@ -254,7 +254,7 @@ def test_client_and_command_download_predictions(context, tmp_path, monkeypatch,
     with context.sessions.begin() as session:
         rows = Predictions(np.arange(600), np.arange(600) % 2, np.ones(600, dtype=np.int64))
         write_predictions(session, "0" * 32, Split.VALIDATION, rows)
-    with answering(create_app(context.settings)) as address, Isoscope(address) as isoscope:
+    with serve_in_thread(create_app(context.settings)) as address, Isoscope(address) as isoscope:
         records = list(isoscope.predictions("0" * 32))
         file = isoscope.download_predictions("0" * 32, tmp_path / "p.csv").read_text()
         monkeypatch.setenv("ISOSCOPE_URL", address)

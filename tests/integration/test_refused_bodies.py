@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.main import create_app
-from tests.serving import answering, empty_settings
+from tests.serving import empty_settings, serve_in_thread
 
 TOKEN = "a-secret-of-some-length"
 
@@ -15,7 +15,7 @@ TOKEN = "a-secret-of-some-length"
 @pytest.fixture(scope="module")
 def port(tmp_path_factory, empty_databases):
     settings = empty_settings(tmp_path_factory.mktemp("refused") / "data", empty_databases)
-    with answering(create_app(settings.model_copy(update={"access_token": SecretStr(TOKEN)}))) as url:
+    with serve_in_thread(create_app(settings.model_copy(update={"access_token": SecretStr(TOKEN)}))) as url:
         yield urlsplit(url).port
 
 

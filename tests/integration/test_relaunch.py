@@ -6,19 +6,19 @@ from sqlalchemy import select, update
 from app.db.models import Experiment, Run
 from app.db.reported_config import ReportedConfig
 from isoscope.files.yaml_document import read_yaml
-from tests.once import make_once
+from tests.cached_rows import make_once
 
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
 REQUIRED = {"model": "all-MiniLM-L6-v2", "text_columns": ["sentence"], "label_column": "label"}
 
 
 @pytest.fixture
-def dataset(client, context, trained_once):
+def dataset(client, context, module_cache):
     def upload():
         files = {"train": ("train.tsv", ROWS), "validation": ("validation.tsv", ROWS)}
         return client.post("/api/datasets", files=files).json()["id"]
 
-    return make_once(context, trained_once, "dataset", upload)
+    return make_once(context, module_cache, "dataset", upload)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from app.db.task import TaskResults
 from app.embeddings.remedies import describe_trial
 from isoscope.cli import main
 from isoscope.remedies import rows_within_seconds
-from tests.judged import add_rows
+from tests.task_rows import add_rows
 from workers.embeddings.measure import measure_embedding
 from workers.tasks import judge_task
 

@@ -3,9 +3,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.results.logged_runs import MEASURES
-from tests.archives import exported, sent
+from tests.archives import export, send
 
-pytestmark = pytest.mark.usefixtures("unboxed")
+pytestmark = pytest.mark.usefixtures("sandbox_disabled")
 
 PLAIN = {
     "experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
@@ -55,7 +55,7 @@ def log_or_plain(client, path, random_values, plain):
 @pytest.mark.long
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))  # on either database
 @given(begun=st.lists(BEGUN, min_size=1, max_size=2), steps=st.lists(STEPS, max_size=2), ended=ENDED)
-def test_logged_runs_can_be_imported_elsewhere(client, elsewhere, begun, steps, ended):
+def test_logged_runs_can_be_imported_elsewhere(client, other_client, begun, steps, ended):
     ours = twin = None
     try:
         for random_values in begun:
@@ -64,16 +64,21 @@ def test_logged_runs_can_be_imported_elsewhere(client, elsewhere, begun, steps, 
             for step in steps:
                 log_or_plain(client, f"/api/runs/{run['id']}/steps", {"steps": [step]}, {"steps": []})
             log_or_plain(client, f"/api/runs/{run['id']}/finish", ended, {})
-        answer = sent(elsewhere, exported(client, ours))
+        answer = send(other_client, export(client, ours))
         assert answer.is_success, answer.detail
         twin = answer.json()["id"]
-        runs, copies = (api.get(f"/api/experiments/{row}").json() for api, row in ((client, ours), (elsewhere, twin)))
+        runs, copies = (
+            api.get(f"/api/experiments/{row}").json() for api, row in ((client, ours), (other_client, twin))
+        )
         assert copies["grid"] == runs["grid"]
         for run, copy in zip(runs["runs"], copies["runs"], strict=True):
-            first, second = client.get(f"/api/runs/{run['id']}").json(), elsewhere.get(f"/api/runs/{copy['id']}").json()
+            first, second = (
+                client.get(f"/api/runs/{run['id']}").json(),
+                other_client.get(f"/api/runs/{copy['id']}").json(),
+            )
             for name in ("config", "steps", "results", "performance", "isoscore_star", "status", "notes"):
                 assert second[name] == first[name], name
     finally:
-        for api, row in ((client, ours), (elsewhere, twin)):
+        for api, row in ((client, ours), (other_client, twin)):
             if row is not None:
                 assert api.delete(f"/api/experiments/{row}").status_code == 204

@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import func, select
 
 from app.db.models import Embedding, FigureFile, StoredFile
-from tests.once import make_once
+from tests.cached_rows import make_once
 
 
 def cloud():
@@ -23,8 +23,8 @@ def upload(client, work, x):
 
 
 @pytest.fixture
-def source(client, context, work, trained_once):
-    return make_once(context, trained_once, "source", lambda: upload(client, work, cloud()))
+def source(client, context, work, module_cache):
+    return make_once(context, module_cache, "source", lambda: upload(client, work, cloud()))
 
 
 def read_value(client, embedding_id, measure="isoscore"):

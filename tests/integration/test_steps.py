@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
+from tests.cached_rows import make_once
 from tests.factories import add_embedding
-from tests.once import make_once
 
 N, D = 240, 6
 MOVED = range(30, 36)
@@ -32,14 +32,14 @@ def named_csv(x):
 
 
 @pytest.fixture
-def series(client, context, work, trained_once):
+def series(client, context, work, module_cache):
     def measure():
         files = [{"file": (f"step-{i}.csv", named_csv(x))} for i, x in enumerate(steps())]
         ids = [client.post("/api/embeddings?commit=auto", files=file).json()["id"] for file in files]
         work()
         return " ".join(ids)
 
-    return make_once(context, trained_once, "series", measure).split()
+    return make_once(context, module_cache, "series", measure).split()
 
 
 def query(ids, **parameters):

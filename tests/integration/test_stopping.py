@@ -42,12 +42,12 @@ def launch(client):
 
 
 @pytest.fixture
-def plain(trained_once, launch, context):
+def plain(module_cache, launch, context):
     """Return the outcome of an uninterrupted run."""
-    if "plain" not in trained_once:
+    if "plain" not in module_cache:
         fine_tune(run_id := launch(), context.settings, "cpu")
-        trained_once["plain"] = outcome(context, run_id)
-    return trained_once["plain"]
+        module_cache["plain"] = outcome(context, run_id)
+    return module_cache["plain"]
 
 
 def outcome(context, run_id):

@@ -20,8 +20,8 @@ def settings(tmp_path, models_dir, database):
 
 
 @pytest.fixture
-def body(client, context, trained_once):
-    dataset = upload_once(client, context, trained_once, 40, 20)
+def body(client, context, module_cache):
+    dataset = upload_once(client, context, module_cache, 40, 20)
     return {
         "model": "tiny-bert", "dataset_id": dataset, "text_columns": ["sentence"], "label_column": "label",
         "epochs": None, "max_steps": 2, "batch_size": 8, "shrinkage_points": 200, "learning_rate": 1e-3,

@@ -8,18 +8,18 @@ from app.db.hub_tasks import HubName
 from app.db.models import Experiment
 from app.training.presets import PRESETS
 from app.training.sweeps import SweepRequest
-from tests.once import make_once
+from tests.cached_rows import make_once
 
 TABLE = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 
 
 @pytest.fixture
-def dataset(client, context, trained_once):
+def dataset(client, context, module_cache):
     def upload():
         files = {"train": ("train.tsv", TABLE), "validation": ("validation.tsv", TABLE)}
         return client.post("/datasets", files=files, data={"name": "Tiny"}).headers["location"]
 
-    return make_once(context, trained_once, "dataset", upload)
+    return make_once(context, module_cache, "dataset", upload)
 
 
 def sweep(dataset, **changed):

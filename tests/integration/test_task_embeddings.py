@@ -8,8 +8,8 @@ import pytest
 from app.db.models import Embedding, EmbeddingStatus, TaskRun
 from isotropy.tasks.storage import VectorStorage
 from isotropy.tasks.variants import Dimensions, Variant
-from tests.judged import add_rows
 from tests.rounding import assert_same_images
+from tests.task_rows import add_rows
 from workers.postprocess import make_embedding
 from workers.tasks import judge_task
 

@@ -8,7 +8,7 @@ import pytest
 from app.context import PAGE_ROWS
 from app.db.models import Embedding, EmbeddingStatus, Encoding, EncodingStatus, Pooling, StoredFile, TaskRun
 from isotropy.tasks.variants import default_variants
-from tests.judged import add_rows
+from tests.task_rows import add_rows
 from workers.tasks import judge_task
 
 N, M, D, LAYERS = 300, 150, 8, 6

@@ -17,7 +17,7 @@ from app.queue import Job
 from isotropy.catalog import TruthKind
 from isotropy.tasks.judge import decide
 from isotropy.tasks.variants import default_variants
-from tests.judged import add_rows, hidden_side
+from tests.task_rows import add_rows, hidden_side
 from workers.tasks import judge_task
 
 N, M, D = 300, 150, 16

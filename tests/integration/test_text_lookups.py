@@ -9,7 +9,7 @@ from app.db import job_kinds
 from app.db.job_kinds import Job, Queue
 from app.db.models import Embedding, Lookup
 from app.db.work import list_waiting_jobs
-from tests.once import make_once
+from tests.cached_rows import make_once
 from workers.embeddings.encoding import encode_texts
 
 TEXTS = [f"{adjective} {noun} film {number}" for number, adjective in enumerate(["good", "bad", "dull"]) for noun in (
@@ -24,7 +24,7 @@ def settings(tmp_path, models_dir, database) -> Settings:
 
 
 @pytest.fixture
-def encoded(client, context, settings, work, trained_once):
+def encoded(client, context, settings, work, module_cache):
     def encode():
         lines = "\n".join(json.dumps({"text": text}) for text in TEXTS).encode()
         draft = client.post("/api/encodings", files={"file": ("texts.jsonl", lines)}).json()
@@ -34,7 +34,7 @@ def encoded(client, context, settings, work, trained_once):
         work()
         return job.row_id
 
-    return make_once(context, trained_once, "encoded", encode)
+    return make_once(context, module_cache, "encoded", encode)
 
 
 def test_text_is_encoded_like_the_rows_unless_weights_changed(client, encoded, work, context):

@@ -11,7 +11,7 @@ from app.db.work import FileLocks, list_waiting_jobs, next_waiting_job
 from app.queue import processing_jobs
 from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, RunPriority, move_experiment, move_run, renumber
 from tests.factories import add_experiment, run_row
-from tests.taking import taking
+from tests.job_loops import worker_loop
 from tests.waiting import wait_for
 from workers.executor import enqueue_next_job
 from workers.reconciler import reconcile, requeue_jobs_of_dead_workers
@@ -47,7 +47,7 @@ def take_jobs(context, n):
         with context.sessions.begin() as session:
             session.get_one(models.Run, job.row_id).status = models.RunStatus.FINISHED
 
-    with taking(context, "here/cpu", execute):
+    with worker_loop(context, "here/cpu", execute):
         wait_for(lambda: len(order) == n, 60)
     return order
 
@@ -126,7 +126,7 @@ def test_worker_resumes_its_job_after_restart(context, add):
         began.append(job.row_id)
         await asyncio.Event().wait()
 
-    with taking(context, "here/cpu", execute):
+    with worker_loop(context, "here/cpu", execute):
         wait_for(lambda: began)
     assert context.queue.read_queue(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, set())
     assert take_jobs(context, 3) == ids

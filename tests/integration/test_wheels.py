@@ -11,9 +11,9 @@ import httpx2
 import numpy as np
 import pytest
 
-from tests.bare import build_wheels, make_environment
 from tests.ports import free_port
 from tests.waiting import wait_for
+from tests.wheels import build_wheels, make_environment
 
 TRAIN = """
 import isoscope

@@ -7,7 +7,7 @@ from collections import Counter
 from sqlalchemy import text
 
 from app.db.models import RunStatus
-from tests.lab import launch, runs_of
+from tests.machines import launch, runs_of
 from tests.waiting import wait_for
 
 # Seconds of kills; seeds of the sweep, with two runs each; the seed of the kills.

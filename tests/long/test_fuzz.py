@@ -11,8 +11,8 @@ import pytest
 from app.sandbox import run_in_sandbox
 from isoscope.core.errors import InvalidError
 from tests.uploads.good import GOOD
-from tests.uploads.mutation import mutated
-from tests.uploads.reading import outcomes
+from tests.uploads.mutation import mutate
+from tests.uploads.reading import read_uploads
 
 SECONDS = int(os.environ.get("ISOSCOPE_FUZZ_SECONDS", "60"))
 LIBRARY_FORMATS = ("wide.parquet", "list.parquet", "x.h5")
@@ -39,9 +39,9 @@ def test_library_reader_reads_refuses_or_ends_its_process(name, tmp_path, figure
     ended = 0
     for _ in range(BATCHES):
         for i in range(BATCH):
-            (tmp_path / str(i)).write_bytes(mutated(GOOD[name], chance))
+            (tmp_path / str(i)).write_bytes(mutate(GOOD[name], chance))
         try:
-            results, _ = run_in_sandbox(outcomes, tmp_path, [name] * BATCH, memory_bytes=4 * GIB, seconds=20)
+            results, _ = run_in_sandbox(read_uploads, tmp_path, [name] * BATCH, memory_bytes=4 * GIB, seconds=20)
         except InvalidError:  # the process died or hung, as HDF5 may
             ended += 1
             continue

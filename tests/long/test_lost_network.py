@@ -6,7 +6,7 @@ import psutil
 import psycopg
 
 from app.db.models import RunStatus
-from tests.lab import PATIENCE_SECONDS, check_finished, launch, runs_of, start_two, wait_until_training
+from tests.machines import PATIENCE_SECONDS, check_finished, launch, runs_of, start_two, wait_until_training
 from tests.proxy import Proxy
 from tests.waiting import wait_for
 from workers.locks import FENCED_EXIT_CODE

@@ -9,7 +9,7 @@ import psutil
 from app.context import create_context
 from app.db.models import Run, RunStatus
 from benchmarks._many_runs import fill
-from tests.serving import served
+from tests.serving import web_process
 
 WATCHERS, POLL_SECONDS, WATCHED_SECONDS = 50, 2.0, 30.0
 MAX_SHARE = 0.15
@@ -39,7 +39,7 @@ def test_fifty_watchers_take_little_of_a_core(empty_dashboard, figures):
         run = session.query(Run).where(Run.status == RunStatus.QUEUED).first()
         run.status = RunStatus.RUNNING
     context.close()
-    with served(empty_dashboard) as url:
+    with web_process(empty_dashboard) as url:
         path = f"/experiments/{experiment}"
         (web,) = [child for child in psutil.Process().children() if child.cmdline()[-2:] == ["-m", "app"]]
         httpx2.get(url + path, timeout=60)

@@ -2,7 +2,7 @@ import random
 import struct
 
 
-def mutated(content: bytes, chance: random.Random) -> bytes:
+def mutate(content: bytes, chance: random.Random) -> bytes:
     changed = bytearray(content)
     for _ in range(chance.randint(1, 4)):
         i = chance.randrange(len(changed))

@@ -10,7 +10,7 @@ from isoscope.files.matrix import inspect
 from isoscope.files.upload import NamedFile, Upload
 
 
-def outcomes(folder: Path, names: list[str]) -> tuple[list[str], int]:
+def read_uploads(folder: Path, names: list[str]) -> tuple[list[str], int]:
     return [_outcome(folder / str(i), name) for i, name in enumerate(names)], _peak()
 
 

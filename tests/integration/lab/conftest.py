@@ -3,7 +3,7 @@ import io
 import numpy as np
 import pytest
 
-from tests.once import make_once
+from tests.cached_rows import make_once
 
 
 @pytest.fixture
@@ -17,14 +17,14 @@ def vectors(cloud):
 
 
 @pytest.fixture
-def source(client, context, work, vectors, trained_once):
+def source(client, context, work, vectors, module_cache):
     def measure():
         files = {"file": ("cloud.npz", vectors)}
         created = client.post("/api/embeddings?commit=auto", files=files, data={"name": "cloud"}).json()
         work()
         return created["id"]
 
-    return make_once(context, trained_once, "source", measure)
+    return make_once(context, module_cache, "source", measure)
 
 
 @pytest.fixture

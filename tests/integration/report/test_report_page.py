@@ -11,7 +11,7 @@ from sqlalchemy import select
 from app.db.models import FigureData, Measurement
 from tests.factories import add_copy
 from tests.queries import queries_of
-from tests.reports import HOSTILE, PROJECTION, csv_of, store
+from tests.reports import HOSTILE, PROJECTION, make_csv, store
 from tests.uploads.good import npy
 
 
@@ -163,7 +163,7 @@ def test_missing_figure_data_names_the_remedy(client, context, measured, cloud, 
     path = "/api/embeddings/{}/figure-data/{}"
     absent = client.get(path.format(measured, "projection")).json()["detail"]
     assert absent.startswith(f"There is no 'projection' of {HOSTILE}: another version of Isoscope")
-    draft = client.post("/api/embeddings", files={"file": ("cloud.csv", csv_of(cloud))}).json()["id"]
+    draft = client.post("/api/embeddings", files={"file": ("cloud.csv", make_csv(cloud))}).json()["id"]
     early = client.get(path.format(draft, "projection"))
     sentence = "There is no 'projection' of cloud.csv, which is inspecting: it comes with the measures."
     assert (early.status_code, early.json()["detail"]) == (404, sentence)

@@ -21,8 +21,8 @@ def settings(tmp_path, database, models_dir):
 
 
 @pytest.fixture
-def sweep(client, context, trained_once):
-    dataset_id = upload_once(client, context, trained_once, 60, 40)
+def sweep(client, context, module_cache):
+    dataset_id = upload_once(client, context, module_cache, 60, 40)
     read = {"model": "tiny-bert", "dataset_id": dataset_id, "text_columns": ["sentence"], "label_column": "label"}
     swept = {"regularizers": ["istar", "cosreg"], "lambdas": [-1, 1], "seeds": [0, 1]}
     return read | swept | {"epochs": 2, "batch_size": 8, "precision": "fp32"}

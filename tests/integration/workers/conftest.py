@@ -205,13 +205,13 @@ def train(settings, make_run, get_run):
 
 
 @pytest.fixture
-def uninterrupted(trained_once, train):
+def uninterrupted(module_cache, train):
     """Train a run without interruption, once per module."""
 
     def uninterrupted(config=CONFIG):
-        if (key := str(config)) not in trained_once:
-            trained_once[key] = train(**config)
-        return trained_once[key]
+        if (key := str(config)) not in module_cache:
+            module_cache[key] = train(**config)
+        return module_cache[key]
 
     return uninterrupted
 

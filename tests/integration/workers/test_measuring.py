@@ -65,12 +65,12 @@ def clean(x):
 
 
 @pytest.fixture
-def report(trained_once, measured, get_data, x):
+def report(module_cache, measured, get_data, x):
     """Return the row of points x, its measurements, curves and figure data, measured once."""
-    if "report" not in trained_once:
+    if "report" not in module_cache:
         row, scores, curves = measured(x)
-        trained_once["report"] = row, scores, curves, get_data(row.id)
-    return trained_once["report"]
+        module_cache["report"] = row, scores, curves, get_data(row.id)
+    return module_cache["report"]
 
 
 READERS = [

@@ -19,7 +19,7 @@ from isoscope.files.columns import DatasetDescription, describe_dataset
 from isoscope.files.matrix import Inspection, inspect
 from isoscope.files.upload import NamedFile, Upload
 from tests.uploads.good import Explosive, X, npy, npz
-from tests.uploads.mutation import mutated
+from tests.uploads.mutation import mutate
 
 MUTATIONS = 150
 
@@ -232,7 +232,7 @@ def test_mutated_upload_is_read_or_refused(tmp_path, filename):
     path.write_bytes(GOOD_EMBEDDINGS[filename])
     assert inspect(Upload((NamedFile(path, filename),))).n == 12
     for _ in range(MUTATIONS):
-        path.write_bytes(mutated(GOOD_EMBEDDINGS[filename], chance))
+        path.write_bytes(mutate(GOOD_EMBEDDINGS[filename], chance))
         if inspection := read_or_refused(inspect, Upload((NamedFile(path, filename),))):
             assert Inspection.model_validate_json(inspection.model_dump_json()) == inspection
 
@@ -243,6 +243,6 @@ def test_mutated_validation_file_is_read_or_refused(tmp_path, filename):
     train.write_bytes(GOOD_ROWS[1])
     chance = random.Random(filename)
     for _ in range(MUTATIONS):
-        validation.write_bytes(mutated(GOOD_TABLES[filename], chance))
+        validation.write_bytes(mutate(GOOD_TABLES[filename], chance))
         if description := read_or_refused(describe_dataset, train, GOOD_ROWS[0], validation, filename):
             assert DatasetDescription.model_validate_json(description.model_dump_json()) == description

@@ -8,7 +8,7 @@ from isotropy.regularizers.istar import IStar
 from isotropy.regularizers.persistent_entropy import PersistentEntropy
 from isotropy.regularizers.spectrum_control import SpectrumControl
 from isotropy.regularizers.unbiased_istar import UnbiasedIStar
-from tests.ranks import results_of_ranks
+from tests.ranks import run_ranks
 from tests.rounding import tolerance
 
 pytestmark = pytest.mark.slow
@@ -134,7 +134,7 @@ def degenerate_of_rank(rank):
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    return results_of_ranks(steps_of_rank, tmp_path_factory.mktemp("ranks"))
+    return run_ranks(steps_of_rank, tmp_path_factory.mktemp("ranks"))
 
 
 @pytest.mark.parametrize("split", SPLITS)

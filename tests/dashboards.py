@@ -14,12 +14,12 @@ from app.storage import Incoming
 from app.training.datasets import create_dataset
 from benchmarks._many_runs import fill
 from tests.archives import add_experiment
-from tests.serving import empty_settings, served
+from tests.serving import empty_settings, web_process
 
 ROWS = "sentence\tlabel\n" + "".join(f"the {'good' if i % 2 else 'bad'} film {i}\t{i % 2}\n" for i in range(120))
 
 
-class Filled(NamedTuple):
+class FilledDashboard(NamedTuple):
     url: str
     context: Context
     finished: str
@@ -34,7 +34,7 @@ class Filled(NamedTuple):
 
 
 @contextmanager
-def fill_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[Filled]:
+def fill_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[FilledDashboard]:
     settings = empty_settings(data_dir, databases)
     context = create_context(settings)
     (finished,) = fill(context, runs=60, experiments=1, steps=24)
@@ -45,8 +45,8 @@ def fill_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[Filled]:
     troubled = add_experiment(context)
     files = (Incoming(BytesIO(ROWS.encode()), f"{split}.tsv") for split in ("train", "validation"))
     dataset = create_dataset(context, *files).id
-    with served(settings) as address:
-        yield Filled(address, context, finished, troubled, waiting, dataset)
+    with web_process(settings) as address:
+        yield FilledDashboard(address, context, finished, troubled, waiting, dataset)
     context.close()
 
 
@@ -54,6 +54,6 @@ def fill_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[Filled]:
 def empty_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[tuple[str, Context]]:
     settings = empty_settings(data_dir, databases)
     context = create_context(settings)
-    with served(settings) as address:
+    with web_process(settings) as address:
         yield address, context
     context.close()

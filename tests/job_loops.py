@@ -11,7 +11,7 @@ from workers.process import do_job
 
 
 @contextmanager
-def taking(context: Context, slot: str, execute: Execute) -> Iterator[None]:
+def worker_loop(context: Context, slot: str, execute: Execute) -> Iterator[None]:
     locks = FileLocks(context.settings.root / "locks")
     with (
         processing_jobs(context.settings.queue, slot, execute),
@@ -21,7 +21,7 @@ def taking(context: Context, slot: str, execute: Execute) -> Iterator[None]:
 
 
 @contextmanager
-def doing(context: Context, selects: Callable[[Job], bool]) -> Iterator[None]:
+def job_thread(context: Context, selects: Callable[[Job], bool]) -> Iterator[None]:
     """Do the selected jobs in a thread, which saves the seconds of starting a worker."""
     stop = Event()
 
