@@ -42,25 +42,25 @@ def add(context, tmp_path):
 
 
 @pytest.fixture
-def tried(client, settings, add):
+def try_remedies(client, settings, add):
     """Measure an embedding, have its remedies judged, and return its id and the task."""
 
-    def tried(x, **columns):
+    def try_remedies(x, **columns):
         embedding_id = add(x, **columns)
         jobs = measure_embedding(embedding_id, settings, "cpu")
         assert [job.kind.name for job in jobs] == ["judge"]
         judge_task(jobs[0].row_id, settings, "cpu")
         return embedding_id, client.get(f"/api/tasks/{jobs[0].row_id}").json()
 
-    return tried
+    return try_remedies
 
 
 def page_of(client, address):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", client.get(address).text)).split())
 
 
-def test_decision_on_labeled_embedding_heads_report(client, tried, x):
-    embedding_id, task = tried(x)
+def test_decision_on_labeled_embedding_heads_report(client, try_remedies, x):
+    embedding_id, task = try_remedies(x)
     assert task["status"] == "finished", task["error"]
     conclusion = task["results"]["conclusion"]
     assert conclusion.startswith(("Standardize: the nearest neighbors predict", "Whiten", "Remove the mean"))
@@ -87,8 +87,8 @@ def test_decision_on_labeled_embedding_heads_report(client, tried, x):
         (0.0, 0.0, 0.0, "no clear gain, 0.000 k-NN accuracy (0.000 to 0.000)."),
     ],
 )
-def test_trial_is_worse_only_if_its_interval_is(tried, x, difference, low, high, sentence):
-    _, task = tried(x)
+def test_trial_is_worse_only_if_its_interval_is(try_remedies, x, difference, low, high, sentence):
+    _, task = try_remedies(x)
     for variant in task["results"]["variants"]:
         variant["report"] |= {"difference": difference, "difference_low": low, "difference_high": high}
     results = TaskResults.model_validate(task["results"])
@@ -96,8 +96,8 @@ def test_trial_is_worse_only_if_its_interval_is(tried, x, difference, low, high,
     assert describe_trial(results, "flow") == describe_trial(None, "centring") == ""
 
 
-def test_check_decide_api_and_page_agree(client, tried, x, tmp_path, capsys):
-    embedding_id, task = tried(x)
+def test_check_decide_api_and_page_agree(client, try_remedies, x, tmp_path, capsys):
+    embedding_id, task = try_remedies(x)
     (listed,) = client.get(f"/api/embeddings/{embedding_id}/tasks").json()
     conclusion = listed["conclusion"]
     assert conclusion in page_of(client, f"/embeddings/{embedding_id}")
@@ -118,8 +118,8 @@ def test_waiting_decision_updates_itself(client, settings, add, x):
     assert 'hx-select="#decision"' in page
 
 
-def test_categorical_column_is_ground_truth_by_default(tried, x):
-    _, task = tried(x, labels=None)
+def test_categorical_column_is_ground_truth_by_default(try_remedies, x):
+    _, task = try_remedies(x, labels=None)
     assert task["config"]["labels"] == "side"
 
 
@@ -134,15 +134,15 @@ def test_too_few_rows_are_not_evaluated(client, settings, add, x):
     )
 
 
-def test_layers_share_a_task_family(client, tried, x):
-    ids, tasks = zip(*(tried(x, layer=layer) for layer in (0, 1)), strict=True)
+def test_layers_share_a_task_family(client, try_remedies, x):
+    ids, tasks = zip(*(try_remedies(x, layer=layer) for layer in (0, 1)), strict=True)
     members = client.get(f"/api/tasks/{tasks[0]['id']}/family").json()["members"]
     assert [member["embedding_id"] for member in members] == list(ids)
 
 
-def test_large_embedding_is_sampled(client, tried, x, monkeypatch):
+def test_large_embedding_is_sampled(client, try_remedies, x, monkeypatch):
     monkeypatch.setattr("isoscope.remedies.rows_within_seconds", lambda d: 200)
-    embedding_id, task = tried(x)
+    embedding_id, task = try_remedies(x)
     assert task["results"]["n"] == 200
     assert task["notes"] == ["200 of 400 labeled rows, drawn at random, are judged."]
     page = page_of(client, f"/embeddings/{embedding_id}")
@@ -150,8 +150,8 @@ def test_large_embedding_is_sampled(client, tried, x, monkeypatch):
     assert "Judge every method on all rows" in page
 
 
-def test_task_tab_ranks_remedies_and_links_to_lab(client, tried, x):
-    embedding_id, task = tried(x)
+def test_task_tab_ranks_remedies_and_links_to_lab(client, try_remedies, x):
+    embedding_id, task = try_remedies(x)
     page = client.get(f"/embeddings/{embedding_id}/tasks").text
     assert page.index('id="remedies"') < page.index("Judge by other ground truth")
     assert 'kind=labels#truth" aria-current="page"' in page
@@ -174,8 +174,8 @@ def test_task_tab_ranks_remedies_and_links_to_lab(client, tried, x):
 
 
 @pytest.mark.parametrize("path", ["/lab?method=centring", "/tasks"])
-def test_task_and_lab_pages_keep_title_and_tabs(client, tried, x, path):
-    embedding_id, task = tried(x)
+def test_task_and_lab_pages_keep_title_and_tabs(client, try_remedies, x, path):
+    embedding_id, task = try_remedies(x)
     for address in (f"/embeddings/{embedding_id}{path}", f"/tasks/{task['id']}"):
         page = client.get(address).text
         assert "<h1>cloud</h1>" in page

@@ -33,13 +33,13 @@ def score(monkeypatch, capsys):
 
 
 @pytest.fixture
-def scored(score):
-    def scored(*arguments):
+def score_json(score):
+    def score_json(*arguments):
         printed, code = score(*arguments, "--json")
         assert code == 0
         return json.loads(printed.out)
 
-    return scored
+    return score_json
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def npy(tmp_path, x):
     return tmp_path / "x.npy"
 
 
-def test_json_has_every_measure_with_details_and_reasons(scored, npy, x):
-    report = scored(npy)
+def test_json_has_every_measure_with_details_and_reasons(score_json, npy, x):
+    report = score_json(npy)
     assert list(report) == ["n", "d", "n_left_out", "independent", *MEASURES, "findings"]
     assert "common_mean" in [finding["slug"] for finding in report.pop("findings")]
     assert all(entry.keys() >= {"value", "se", "status", "reason"} for entry in report.values())
@@ -68,20 +68,20 @@ def test_json_has_every_measure_with_details_and_reasons(scored, npy, x):
     assert "label" in silhouette["reason"]
 
 
-def test_hubs_are_named_and_similarity_is_reported(scored, tmp_path, npy, x, score):
+def test_hubs_are_named_and_similarity_is_reported(score_json, tmp_path, npy, x, score):
     lines = [f"word {row},{','.join(map(str, values))}" for row, values in enumerate(x)]
     (tmp_path / "named.csv").write_text("word,a,b,c,d,e,f\n" + "\n".join(lines))
-    hubs = scored(tmp_path / "named.csv", "--measures", "hubness")["hubness"]["detail"]["hubs"]
+    hubs = score_json(tmp_path / "named.csv", "--measures", "hubness")["hubness"]["detail"]["hubs"]
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     far = -unit @ unit.T
     np.fill_diagonal(far, np.inf)
     counts = np.bincount(far.argsort(axis=1)[:, :10].ravel(), minlength=len(x))
     assert [hub["occurrences"] for hub in hubs] == sorted(counts, reverse=True)[:10]
     assert all(hub["name"] == f"word {hub['row']}" and hub["occurrences"] == counts[hub["row"]] for hub in hubs)
-    unnamed = scored(npy, "--measures", "hubness")["hubness"]["detail"]["hubs"]
+    unnamed = score_json(npy, "--measures", "hubness")["hubness"]["detail"]["hubs"]
     assert {hub["name"] for hub in unnamed} == {None}
     chosen = (npy, "--similarity", "euclidean", "--measures", "hubness,levina_bickel")
-    scores = scored(*chosen)
+    scores = score_json(*chosen)
     far = cdist(x, x)
     np.fill_diagonal(far, np.inf)
     counts = np.bincount(far.argsort(axis=1)[:, :10].ravel(), minlength=len(x))
@@ -90,12 +90,12 @@ def test_hubs_are_named_and_similarity_is_reported(scored, tmp_path, npy, x, sco
     assert "neighbors and hubness by Euclidean distance" in score(*chosen)[0].out
 
 
-def test_duplicates_and_groups_count_once(scored, score, tmp_path, x):
+def test_duplicates_and_groups_count_once(score_json, score, tmp_path, x):
     lines = [f"{row // 10},{','.join(map(str, values))}" for row, values in enumerate(np.repeat(x[:30], 10, axis=0))]
     path = tmp_path / "copies.csv"
     path.write_text("document,a,b,c,d,e,f\n" + "\n".join(lines))
     columns = ("--vectors", "a,b,c,d,e,f", "--measures", "isoscore_unbiased")
-    copies, grouped = scored(path, *columns), scored(path, *columns, "--groups", "document")
+    copies, grouped = score_json(path, *columns), score_json(path, *columns, "--groups", "document")
     assert copies["independent"]["detail"] == {"by": "duplicates"}
     assert grouped["independent"]["detail"] == {"by": "groups"}
     assert copies["independent"]["value"] == grouped["independent"]["value"] == 30
@@ -105,27 +105,27 @@ def test_duplicates_and_groups_count_once(scored, score, tmp_path, x):
     assert (code, "nothing called 'typo' for the groups" in printed.err) == (1, True)
 
 
-def test_labels_come_from_column_or_second_file(scored, tmp_path, x):
+def test_labels_come_from_column_or_second_file(score_json, tmp_path, x):
     lines = ["a,b,c,d,e,f,side", *(f"{','.join(map(repr, map(float, row)))},{i // 150}" for i, row in enumerate(x))]
     (tmp_path / "x.csv").write_text("\n".join(lines))
-    scores = scored(tmp_path / "x.csv", "--labels", "side", "--measures", "silhouette, isoscore_by_label")
+    scores = score_json(tmp_path / "x.csv", "--labels", "side", "--measures", "silhouette, isoscore_by_label")
     assert set(scores) == {"n", "d", "n_left_out", "independent", "findings", "silhouette", "isoscore_by_label"}
     assert scores["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
     np.save(tmp_path / "part-1.npy", x[:100])
     np.save(tmp_path / "part-2.npy", x[100:])
     (tmp_path / "sides.txt").write_text("\n".join(["left"] * 150 + ["right"] * 150))
     files = tmp_path / "part-1.npy", tmp_path / "part-2.npy"
-    scores = scored(*files, "--annotations", tmp_path / "sides.txt", "--labels", "line", "--measures", "silhouette")
+    scores = score_json(*files, "--annotations", tmp_path / "sides.txt", "--labels", "line", "--measures", "silhouette")
     assert scores["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
 
 
-def test_transpose_swaps_axes_and_nonfinite_rows_are_counted(scored, npy, x, score, tmp_path):
-    scores = scored(npy, "--transpose", "--measures", "isoscore")
+def test_transpose_swaps_axes_and_nonfinite_rows_are_counted(score_json, npy, x, score, tmp_path):
+    scores = score_json(npy, "--transpose", "--measures", "isoscore")
     assert (scores["n"]["value"], scores["d"]["value"]) == (6, 300)
     assert scores["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(x.T)), abs=1e-7)
     x[3, 2] = np.nan
     np.save(tmp_path / "x.npy", x)
-    scores = scored(tmp_path / "x.npy", "--measures", "isoscore")
+    scores = score_json(tmp_path / "x.npy", "--measures", "isoscore")
     assert (scores["n"]["value"], scores["n_left_out"]["value"]) == (299, 1)
     assert "rows left out for NaN or infinity: 1\n" in score(tmp_path / "x.npy")[0].out
 
@@ -163,7 +163,7 @@ def test_unreadable_file_is_reported(score, npy, monkeypatch):
         assert printed.out == ""
 
 
-def test_labels_are_suggested_and_seed_changes_sample(score, tmp_path, scored, x):
+def test_labels_are_suggested_and_seed_changes_sample(score, tmp_path, score_json, x):
     (tmp_path / "x.csv").write_text("a,b,c,side\n.1,2.,.5,1\n3.5,4.,.5,2\n5.,6.5,.5,1\n")
     printed = score(tmp_path / "x.csv")[0].out
     assert "dimensions d = 4\nside is taken as a coordinate; if it is a label: --labels side\n" in printed
@@ -175,10 +175,10 @@ def test_labels_are_suggested_and_seed_changes_sample(score, tmp_path, scored, x
     lines = ["a,b,c", *(",".join(map(repr, map(float, row))) for row in rows)]
     (tmp_path / "x.csv").write_text("\n".join(lines))
     arguments = tmp_path / "x.csv", "--vectors", "a, c", "--measures", "barcode,"
-    scores = scored(*arguments)
+    scores = score_json(*arguments)
     assert scores["d"]["value"] == 2
-    assert scores["barcode"]["value"] == scored(*arguments, "--seed", "0")["barcode"]["value"]
-    assert scores["barcode"]["value"] != scored(*arguments, "--seed", "1")["barcode"]["value"]
+    assert scores["barcode"]["value"] == score_json(*arguments, "--seed", "0")["barcode"]["value"]
+    assert scores["barcode"]["value"] != score_json(*arguments, "--seed", "1")["barcode"]["value"]
 
 
 def test_closed_pipe_prints_no_traceback(npy):

@@ -157,45 +157,45 @@ def test_absent_server_delays_the_end_by_five_seconds(capsys):
 
 
 @pytest.fixture
-def away(server):
+def unavailable_server(server):
     is_back = []
     server.answer = lambda path, _: (200, {}) if is_back or path == "runs" else (503, "away")
     server.come_back = lambda: is_back.append(True)
     return server
 
 
-def test_finish_is_delivered_when_server_is_back(away, capsys):
-    run = log_run("e", url=away.url, **RUN)
-    wait_for(lambda: away.bodies("runs"))
+def test_finish_is_delivered_when_server_is_back(unavailable_server, capsys):
+    run = log_run("e", url=unavailable_server.url, **RUN)
+    wait_for(lambda: unavailable_server.bodies("runs"))
     run.step(1, task_loss=1)
     assert not run.finish({"accuracy": 1}, timeout=0.1)
     assert "1 steps and the end are lost if the script ends before it does" in capsys.readouterr().err
-    away.come_back()
+    unavailable_server.come_back()
     assert run.finish()
-    assert [body["metrics"] for body in away.bodies("finish")] == [{"accuracy": 1}]
-    assert logged_steps(away)[-1] == {"step": 1, "task_loss": 1.0}
+    assert [body["metrics"] for body in unavailable_server.bodies("finish")] == [{"accuracy": 1}]
+    assert logged_steps(unavailable_server)[-1] == {"step": 1, "task_loss": 1.0}
 
 
-def test_process_exit_waits_for_finish(away, capsys):
-    run = log_run("e", url=away.url, **RUN)
-    wait_for(lambda: away.bodies("runs"))
+def test_process_exit_waits_for_finish(unavailable_server, capsys):
+    run = log_run("e", url=unavailable_server.url, **RUN)
+    wait_for(lambda: unavailable_server.bodies("runs"))
     assert not run.finish({"accuracy": 1}, timeout=0.1)
-    Timer(1, away.come_back).start()
+    Timer(1, unavailable_server.come_back).start()
     run._end_at_exit()
-    assert [body.get("metrics") for body in away.bodies("finish")][-1] == {"accuracy": 1}
-    assert {body.get("error") for body in away.bodies("finish")} == {None}
+    assert [body.get("metrics") for body in unavailable_server.bodies("finish")][-1] == {"accuracy": 1}
+    assert {body.get("error") for body in unavailable_server.bodies("finish")} == {None}
 
 
-def test_exit_hook_gets_its_time_limit_and_replaces_the_wait(away, capsys):
-    run = log_run("e", url=away.url, **RUN)
-    wait_for(lambda: away.bodies("runs"))
+def test_exit_hook_gets_its_time_limit_and_replaces_the_wait(unavailable_server, capsys):
+    run = log_run("e", url=unavailable_server.url, **RUN)
+    wait_for(lambda: unavailable_server.bodies("runs"))
     waited = []
     run.at_exit(lambda seconds: (waited.append(seconds), run.finish(timeout=0.1)))
     begun = time.monotonic()
     run._end_at_exit()
     assert waited == [SECONDS_AT_EXIT]
     assert time.monotonic() - begun < 2
-    away.come_back()
+    unavailable_server.come_back()
     assert run.finish()
 
 

@@ -57,12 +57,12 @@ def outcome(context, run_id):
         return run.status, run.error, run.performance, run.results, steps
 
 
-def while_it_loads(monkeypatch, act):
+def during_loading(monkeypatch, act):
     load = training._load
     monkeypatch.setattr(training, "_load", lambda *arguments: (load(*arguments), act())[0])
 
 
-def while_it_is_evaluated(monkeypatch, act):
+def during_evaluation(monkeypatch, act):
     advance = Progress.advance
 
     def advance_after_act(self, done):
@@ -77,7 +77,7 @@ def while_it_is_evaluated(monkeypatch, act):
 
 @pytest.mark.usefixtures("always_checkpoint")
 @pytest.mark.parametrize(
-    ("moment", "keeps_folder"), [(while_it_loads, False), (while_it_is_evaluated, True)], ids=["loading", "evaluating"]
+    ("moment", "keeps_folder"), [(during_loading, False), (during_evaluation, True)], ids=["loading", "evaluating"]
 )
 def test_run_paused_at_any_moment_ends_like_uninterrupted_run(
     client, context, launch, plain, monkeypatch, moment, keeps_folder

@@ -243,7 +243,7 @@ def test_invalid_search_is_refused_at_its_field(client, context, body):
 
 
 @pytest.fixture
-def searched(context, launch):
+def pruning_search(context, launch):
     """A pruning search: one trial waits with two seeds, the others have an impossibly high performance."""
     options = {"max_steps": 6, "evaluate_every": 2, "checkpoint": "best"}
     experiment = launch({"prune": True, "trials": 9, "at_once": 6}, seeds=[0, 1], **options)
@@ -257,8 +257,8 @@ def searched(context, launch):
     return experiment, runs
 
 
-def test_median_rule_prunes_all_seeds_but_no_baseline(client, context, searched):
-    experiment, runs = searched
+def test_median_rule_prunes_all_seeds_but_no_baseline(client, context, pruning_search):
+    experiment, runs = pruning_search
     pruned_run, sibling = runs[-2:]
     fine_tune(pruned_run.id, context.settings, "cpu")
     rows = {run.id: run for run in runs_of(context, experiment["id"])}
@@ -273,7 +273,7 @@ def test_median_rule_prunes_all_seeds_but_no_baseline(client, context, searched)
     assert "1 pruned (median rule)" in every_tab(client, f"/experiments/{experiment['id']}").text
     assert not (context.settings.runs / pruned_run.id).exists()
     assert len(rows) > len(runs)  # the next trial is added
-    _, runs = searched
+    _, runs = pruning_search
     with context.sessions.begin() as session:
         session.get_one(Run, runs[0].id).status = RunStatus.QUEUED
     fine_tune(runs[0].id, context.settings, "cpu")

@@ -38,10 +38,10 @@ def corpus(context, tmp_path, x):
 
 
 @pytest.fixture
-def judged(client, settings, corpus, monkeypatch):
+def judge_variant(client, settings, corpus, monkeypatch):
     """Judge the unchanged vectors and one variant by labels, choose the variant, and return the task."""
 
-    def judged(variant, *, chosen=1, similarity="cosine"):
+    def judge_variant(variant, *, chosen=1, similarity="cosine"):
         monkeypatch.setattr("workers.tasks.default_variants", lambda setting: [AS_IT_IS, variant])
         monkeypatch.setattr("isotropy.tasks.decision.min", lambda indices, key: chosen, raising=False)
         form = {"kind": "labels", "labels": "side", "similarity": similarity}
@@ -51,15 +51,15 @@ def judged(client, settings, corpus, monkeypatch):
         assert (document["status"], document["results"]["chosen"]) == ("finished", chosen), document["error"]
         return document
 
-    return judged
+    return judge_variant
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda row: row.name)
 def test_new_embedding_matches_exported_numpy_lines(
-    client, settings, judged, tmp_path, monkeypatch, x, variant, similarity
+    client, settings, judge_variant, tmp_path, monkeypatch, x, variant, similarity
 ):
-    task = judged(variant, similarity=similarity)
+    task = judge_variant(variant, similarity=similarity)
     reply = client.post(f"/api/tasks/{task['id']}/embedding", json={"name": "mapped"})
     assert (reply.status_code, reply.json()["status"], reply.json()["name"]) == (201, "making", "mapped"), reply.text
     make_embedding(reply.json()["id"], settings, "cpu")
@@ -106,8 +106,8 @@ def test_map_of_corpus_applies_to_queries(client, context, settings, work, corpu
     assert reply.status_code == 201, reply.text
 
 
-def test_queries_are_required_and_deleted_task_maps_nothing(client, judged, context, work):
-    task = judged(VARIANTS[4])
+def test_queries_are_required_and_deleted_task_maps_nothing(client, judge_variant, context, work):
+    task = judge_variant(VARIANTS[4])
     refused = client.post(f"/api/tasks/{task['id']}/embedding", json={"of": "queries"})
     assert (refused.status_code, refused.json()["field"]) == (422, "of")
     assert refused.json()["detail"] == "This task has no queries. Map its corpus."
@@ -122,8 +122,8 @@ def test_queries_are_required_and_deleted_task_maps_nothing(client, judged, cont
     assert "Judge it again first." in failed.error
 
 
-def test_kept_embedding_names_its_task(client, work, judged, corpus):
-    task = judged(VARIANTS[1])
+def test_kept_embedding_names_its_task(client, work, judge_variant, corpus):
+    task = judge_variant(VARIANTS[1])
     page = client.get(f"/tasks/{task['id']}").text
     assert page.count("Keep as an embedding") == 1
     assert "Applies the map to 300 rows and measures the new vectors, in float32." in page
@@ -148,13 +148,13 @@ def test_kept_embedding_names_its_task(client, work, judged, corpus):
     assert client.get(f"/embeddings/{made_id}").status_code == 200
 
 
-def test_unmapped_or_unfinished_task_makes_no_embedding(client, corpus, judged):
+def test_unmapped_or_unfinished_task_makes_no_embedding(client, corpus, judge_variant):
     task = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side"}).json()
     refused = client.post(f"/api/tasks/{task['id']}/embedding", json={"which": "chosen"})
     assert refused.status_code == 409
     assert refused.json()["detail"] == "This task is queued; it has results when it has finished."
     assert client.post(f"/api/tasks/{task['id']}/embedding", json={"which": "best"}).status_code == 422
-    task = judged(Variant(storage=VectorStorage.INT8))
+    task = judge_variant(Variant(storage=VectorStorage.INT8))
     assert "Keep as an embedding" not in client.get(f"/tasks/{task['id']}").text
     refused = client.post(f"/api/tasks/{task['id']}/embedding")
     assert refused.status_code == 409

@@ -44,10 +44,10 @@ def qrels(numbers):
 
 
 @pytest.fixture
-def encoded(context, tmp_path, numbers):
+def add_layers(context, tmp_path, numbers):
     """Encode texts: add an encoding whose layers are measured; return the ids of its embeddings by layer."""
 
-    def encoded(side, prefix, model="bert", layers=range(LAYERS), texts=None):
+    def add_layers(side, prefix, model="bert", layers=range(LAYERS), texts=None):
         encoding = Encoding(name=prefix, filename="t.txt", n_texts=1, columns=[], status=EncodingStatus.FINISHED)
         with context.sessions.begin() as session:
             encoding.file_sha256 = "0" * 64
@@ -60,11 +60,11 @@ def encoded(context, tmp_path, numbers):
         add = partial(add_rows, context, tmp_path, prefix)
         return [add(numbers[0][layer][side], name, layer=layer, **columns) for layer, name in names.items()]
 
-    return encoded
+    return add_layers
 
 
 @pytest.fixture
-def start(client, qrels):
+def start_task(client, qrels):
     def start_task(corpus, queries, **settings):
         form = {"kind": "queries", "queries_id": queries, **settings}
         response = client.post(f"/api/embeddings/{corpus}/tasks", data=form, files={"file": (QRELS, qrels.encode())})
@@ -83,9 +83,9 @@ def judge(settings):
     return judge
 
 
-def test_every_layer_is_judged_with_queries_of_its_layer(client, context, encoded, start, judge):
-    corpus, queries = encoded(0, "d"), encoded(1, "q")
-    task = start(corpus[2], queries[2])
+def test_every_layer_is_judged_with_queries_of_its_layer(client, context, add_layers, start_task, judge):
+    corpus, queries = add_layers(0, "d"), add_layers(1, "q")
+    task = start_task(corpus[2], queries[2])
     judge(task)
     assert "figure-embeddings" not in client.get(f"/tasks/{task}").text
     assert client.post(f"/tasks/{task}/others", data={"every_layer": "true"}).status_code == 303
@@ -116,9 +116,9 @@ def test_every_layer_is_judged_with_queries_of_its_layer(client, context, encode
     assert (again.status_code, len(again.json()["members"])) == (201, LAYERS)
 
 
-def test_layer_without_queries_is_left_out(client, encoded, start, judge):
-    corpus, queries = encoded(0, "d"), encoded(1, "q", layers=range(4))
-    task = start(corpus[0], queries[0])
+def test_layer_without_queries_is_left_out(client, add_layers, start_task, judge):
+    corpus, queries = add_layers(0, "d"), add_layers(1, "q", layers=range(4))
+    task = start_task(corpus[0], queries[0])
     judge(task)
     family = client.post(f"/api/tasks/{task}/others", json={}).json()
     assert [member["layer"] for member in family["members"]] == [0, 1, 2, 3]
@@ -127,11 +127,11 @@ def test_layer_without_queries_is_left_out(client, encoded, start, judge):
     assert "has no partner of layer 5, mean" in client.get(f"/tasks/{task}").text
 
 
-def test_other_model_of_same_texts_is_judged_with_its_queries(client, context, encoded, start, judge):
-    corpus, queries = encoded(0, "d", layers=[1]), encoded(1, "q", layers=[1])
-    other_corpus, others_queries = encoded(0, "d", "gpt", [1]), encoded(1, "q", "gpt", [1])
-    stranger = encoded(0, "d", "t5", [1], texts="other texts")
-    task = start(corpus[0], queries[0])
+def test_other_model_of_same_texts_is_judged_with_its_queries(client, context, add_layers, start_task, judge):
+    corpus, queries = add_layers(0, "d", layers=[1]), add_layers(1, "q", layers=[1])
+    other_corpus, others_queries = add_layers(0, "d", "gpt", [1]), add_layers(1, "q", "gpt", [1])
+    stranger = add_layers(0, "d", "t5", [1], texts="other texts")
+    task = start_task(corpus[0], queries[0])
     judge(task)
     page = client.get(f"/tasks/{task}").text
     assert f'value="{other_corpus[0]}"' in page
@@ -146,18 +146,18 @@ def test_other_model_of_same_texts_is_judged_with_its_queries(client, context, e
     assert "figure-embeddings" in page
 
 
-def test_same_file_and_settings_form_one_family(client, encoded, start):
-    corpus, queries = encoded(0, "d"), encoded(1, "q")
-    first = start(corpus[0], queries[0])
-    same = start(corpus[1], queries[1], metric="ndcg@10")
-    start(corpus[2], queries[2], seed="1")
-    start(corpus[3], queries[3], metric="mrr@10")
+def test_same_file_and_settings_form_one_family(client, add_layers, start_task):
+    corpus, queries = add_layers(0, "d"), add_layers(1, "q")
+    first = start_task(corpus[0], queries[0])
+    same = start_task(corpus[1], queries[1], metric="ndcg@10")
+    start_task(corpus[2], queries[2], seed="1")
+    start_task(corpus[3], queries[3], metric="mrr@10")
     members = client.get(f"/api/tasks/{first}/family").json()["members"]
     assert [member["embedding_id"] for member in members] == corpus[:2]
     assert client.get(f"/api/tasks/{same}").json()["family_id"] == first
     assert client.delete(f"/api/tasks/{first}").status_code == 204
     assert len(client.get(f"/api/tasks/{same}/family").json()["members"]) == 1
-    joined = start(corpus[4], queries[4])
+    joined = start_task(corpus[4], queries[4])
     assert client.get(f"/api/tasks/{joined}").json()["family_id"] == first
 
 
@@ -170,7 +170,7 @@ def labeled(client, context, tmp_path, numbers, judge):
     return task_id, add
 
 
-def test_labels_and_queries_of_uploads_are_judged(client, labeled, numbers, judge, context, tmp_path, start):
+def test_labels_and_queries_of_uploads_are_judged(client, labeled, numbers, judge, context, tmp_path, start_task):
     task, add = labeled
     other_corpus = add("d", numbers[0][5][0], "second")
     possible = f"/api/embeddings/{other_corpus}/tasks/possible"
@@ -200,7 +200,7 @@ def test_labels_and_queries_of_uploads_are_judged(client, labeled, numbers, judg
     assert figure["title"] == "Isotropy against performance"
     corpus, queries = add("d", numbers[0][0][0], "corpus"), add("q", numbers[0][0][1], "queries")
     other_corpus, others_queries = add("d", numbers[0][5][0], "corpus 2"), add("q", numbers[0][5][1], "queries 2")
-    task = start(corpus, queries)
+    task = start_task(corpus, queries)
     judge(task)
     assert "Which queries belong to corpus 2 is not known." in client.get(f"/tasks/{task}").text
     body = {"others": [{"embedding_id": other_corpus, "queries_id": others_queries}]}

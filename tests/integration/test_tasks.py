@@ -51,16 +51,18 @@ def qrels(numbers):
 
 
 @pytest.fixture
-def ask(client, corpus):
-    def ask(kind, lines=None, name=QRELS, **fields):
+def request_task(client, corpus):
+    def request_task(kind, lines=None, name=QRELS, **fields):
         files = None if lines is None else {"file": (name, "\n".join(lines).encode())}
         return client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": kind, **fields}, files=files)
 
-    return ask
+    return request_task
 
 
-def test_queries_are_judged_and_map_applies(client, settings, ask, queries, qrels, numbers, tmp_path, monkeypatch):
-    requested = ask("queries", qrels, queries_id=queries)
+def test_queries_are_judged_and_map_applies(
+    client, settings, request_task, queries, qrels, numbers, tmp_path, monkeypatch
+):
+    requested = request_task("queries", qrels, queries_id=queries)
     assert requested.status_code == 201, requested.text
     task = requested.json()
     assert (task["status"], task["results"]) == ("queued", None)
@@ -135,27 +137,28 @@ def test_form_previews_before_launch(client, settings, corpus, queries, qrels):
     assert client.get(f"/tasks/{task_id}").status_code == 404
 
 
-def test_labels_pairs_and_compression(client, settings, ask, numbers):
+def test_labels_pairs_and_compression_are_judged(client, settings, request_task, numbers):
     pairs = np.random.default_rng(0).permutation(N).reshape(-1, 2)
     products = (numbers[0][pairs[:, 0]] * numbers[0][pairs[:, 1]]).sum(1)
     lines = ["one,other,score", *(f"d{a},d{b},{p}" for (a, b), p in zip(pairs, products, strict=True))]
-    tasks = [ask("labels", labels="side", groups="home"), ask("pairs", lines, "pairs.csv", similarity="dot"), ask(
-        "compression", similarity="euclidean",
-    )]  # fmt: skip
+    answers = [
+        request_task("labels", labels="side", groups="home"),
+        request_task("pairs", lines, "pairs.csv", similarity="dot"),
+        request_task("compression", similarity="euclidean"),
+    ]
     kinds = []
-    for requested in tasks:
-        assert requested.status_code == 201, requested.text
-        judge_task(requested.json()["id"], settings, "cpu")
-        task = client.get(f"/api/tasks/{requested.json()['id']}").json()
+    for answer in answers:
+        assert answer.status_code == 201, answer.text
+        judge_task(answer.json()["id"], settings, "cpu")
+        task = client.get(f"/api/tasks/{answer.json()['id']}").json()
         assert task["status"] == "finished", task["error"]
         kinds.append((task["results"]["task"], task["results"]["metric"], task["results"]["similarity"]))
         assert client.get(f"/tasks/{task['id']}").status_code == 200
-    assert kinds == [("labels", "knn_accuracy", "cosine"), ("pairs", "spearman", "dot"), (
-        "compression", "overlap@10", "euclidean",
-    )]  # fmt: skip
+    expected = [("labels", "knn_accuracy", "cosine"), ("pairs", "spearman", "dot")]
+    assert kinds == [*expected, ("compression", "overlap@10", "euclidean")]
 
 
-def test_invalid_task_is_refused_at_its_field(ask, corpus, add, numbers, qrels):
+def test_invalid_task_is_refused_at_its_field(request_task, corpus, add, numbers, qrels):
     cases = [
         ({"kind": "queries"}, None, "file", "relevance"),
         ({"kind": "queries"}, ["query-id\tcorpus-id", "q0\td0"], "queries_id", "Choose the embedding"),
@@ -177,27 +180,27 @@ def test_invalid_task_is_refused_at_its_field(ask, corpus, add, numbers, qrels):
     ]  # fmt: skip
     for fields, lines, field, word in cases:
         form_fields = {name: corpus if value == "own" else value for name, value in fields.items()}
-        refused = ask(form_fields.pop("kind"), lines, "file.csv", **form_fields)
+        refused = request_task(form_fields.pop("kind"), lines, "file.csv", **form_fields)
         assert refused.status_code in (415, 422), refused.text
         problem = refused.json()
         assert field in {problem.get("field"), *(error["field"] for error in problem.get("errors", []))}
         assert word in refused.text
-    narrow = ask("queries", qrels, queries_id=add("n", numbers[1][:, :5]))
+    narrow = request_task("queries", qrels, queries_id=add("n", numbers[1][:, :5]))
     assert (narrow.status_code, narrow.json()["field"]) == (422, "queries_id")
     assert "5 dimensions" in narrow.json()["detail"]
-    draft = ask("queries", qrels, queries_id=add("u", numbers[1], status=EmbeddingStatus.DRAFT))
+    draft = request_task("queries", qrels, queries_id=add("u", numbers[1], status=EmbeddingStatus.DRAFT))
     assert (draft.status_code, draft.json()["field"]) == (422, "queries_id")
     assert "u is not measured" in draft.json()["detail"]
-    large = ask("queries", qrels, queries_id=add("l", numbers[1], **{"n": 2**25}))
+    large = request_task("queries", qrels, queries_id=add("l", numbers[1], **{"n": 2**25}))
     assert (large.status_code, large.json()["field"]) == (413, "queries_id")
     assert "the limit of a task" in large.json()["detail"]
-    broken = ask("queries", qrels, queries_id=add("b", numbers[1], n_left_out=2))
+    broken = request_task("queries", qrels, queries_id=add("b", numbers[1], n_left_out=2))
     assert (broken.status_code, broken.json()["field"]) == (422, "queries_id")
     assert "2 rows of b hold NaN" in broken.json()["detail"]
 
 
-def test_tasks_are_cancelled_relaunched_or_fail(client, context, settings, ask, queries, qrels):
-    task = ask("labels", labels="side").json()["id"]
+def test_tasks_are_cancelled_relaunched_or_fail(client, context, settings, request_task, queries, qrels):
+    task = request_task("labels", labels="side").json()["id"]
     assert Job(job_kinds.JUDGE, task) in list_waiting_jobs(context.sessions)
     with context.sessions.begin() as session:
         session.get_one(TaskRun, task).status = TaskStatus.RUNNING  # its worker was killed
@@ -207,7 +210,7 @@ def test_tasks_are_cancelled_relaunched_or_fail(client, context, settings, ask, 
     assert client.get(f"/api/tasks/{task}/map.safetensors").status_code == 409
     judge_task(task, settings, "cpu")
     assert client.get(f"/api/tasks/{task}").json()["status"] == "cancelled"
-    task = ask("queries", qrels[:20], queries_id=queries).json()
+    task = request_task("queries", qrels[:20], queries_id=queries).json()
     judge_task(task["id"], settings, "cpu")
     failed = client.get(f"/api/tasks/{task['id']}").json()
     assert failed["status"] == "failed"
@@ -216,10 +219,10 @@ def test_tasks_are_cancelled_relaunched_or_fail(client, context, settings, ask, 
     assert client.post(f"/api/tasks/{task['id']}/launch").json()["status"] == "queued"
 
 
-def test_scores_appear_while_judging_and_a_kill_leaves_no_result(client, settings, ask, monkeypatch):
+def test_scores_appear_while_judging_and_a_kill_leaves_no_result(client, settings, request_task, monkeypatch):
     monkeypatch.setattr("workers.job_rows.SECONDS_BETWEEN_WRITES", 0)
     monkeypatch.setattr("workers.tasks.default_variants", lambda setting: default_variants(setting)[:3])
-    task = ask("labels", labels="side").json()["id"]
+    task = request_task("labels", labels="side").json()["id"]
     snapshots = []
 
     def take_snapshots(killed_after):
@@ -262,13 +265,13 @@ def test_scores_appear_while_judging_and_a_kill_leaves_no_result(client, setting
 
 
 @pytest.mark.both_databases
-def test_deletion_and_new_selection_remove_tasks_and_files(client, context, ask, corpus, queries, qrels):
-    task = ask("queries", qrels, queries_id=queries, launch="false").json()
+def test_deletion_and_new_selection_remove_tasks_and_files(client, context, request_task, corpus, queries, qrels):
+    task = request_task("queries", qrels, queries_id=queries, launch="false").json()
     assert task["status"] == "draft"
     n_files = len(list(context.storage.list_files()))
     assert client.delete(f"/api/tasks/{task['id']}").status_code == 204
     assert len(list(context.storage.list_files())) == n_files - 1
-    task = ask("queries", qrels, queries_id=queries, launch="false").json()
+    task = request_task("queries", qrels, queries_id=queries, launch="false").json()
     with context.sessions() as session:
         selection = session.get_one(Embedding, corpus).selection
     assert client.put(f"/api/embeddings/{corpus}/selection", json=selection).status_code == 200

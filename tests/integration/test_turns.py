@@ -255,7 +255,7 @@ def test_waiting_job_is_kept_and_job_of_final_row_cancelled(context, row_ids):
 
 
 @pytest.fixture
-def stranded(context, row_ids):
+def dead_worker(context, row_ids):
     """Start a job on the worker here/cpu, which then dies. Return the started ids and the executor."""
     began: list[str] = []
 
@@ -270,8 +270,8 @@ def stranded(context, row_ids):
 
 
 @pytest.mark.both_databases
-def test_jobs_of_dead_worker_go_to_another(context, row_ids, stranded, tmp_path):
-    began, execute = stranded
+def test_jobs_of_dead_worker_go_to_another(context, row_ids, dead_worker, tmp_path):
+    began, execute = dead_worker
     assert context.queue.list_worker_slots() == {"here/cpu"}
 
     locks = FileLocks(tmp_path)
@@ -289,7 +289,7 @@ def test_jobs_of_dead_worker_go_to_another(context, row_ids, stranded, tmp_path)
     assert context.queue.list_worker_slots() == {"here/cuda:0"}
 
 
-@pytest.mark.usefixtures("stranded")
+@pytest.mark.usefixtures("dead_worker")
 def test_reopened_session_declares_no_worker_dead(context, tmp_path):
     class Reopened(FileLocks):
         """Locks whose session is lost while one is requested, as in PostgreSQL."""

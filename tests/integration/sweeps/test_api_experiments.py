@@ -20,7 +20,7 @@ def request_body(dataset):
 
 
 @pytest.fixture
-def launched(client, request_body):
+def launch(client, request_body):
     """Launch a changed sweep; return its record and the configurations of its runs."""
 
     def launch(**changes):
@@ -36,8 +36,8 @@ def pick(configs, *names):
     return [tuple(config[name] for name in names) for config in configs]
 
 
-def test_sweep_has_runs_for_each_lambda_and_seed_and_baselines(client, context, launched):
-    created, configs = launched()
+def test_sweep_has_runs_for_each_lambda_and_seed_and_baselines(client, context, launch):
+    created, configs = launch()
     runs = created["runs"]
     assert [(run["seed"], run["lam"]) for run in runs] == [(s, lam) for s in (0, 1) for lam in (0, -1, 1)]
     assert [run["regularizer"] for run in runs] == ["none", "istar", "istar"] * 2
@@ -50,14 +50,14 @@ def test_sweep_has_runs_for_each_lambda_and_seed_and_baselines(client, context, 
     assert client.post(f"/api/runs/{runs[0]['id']}/cancel").status_code == 409
 
 
-def test_runs_are_products_of_swept_options(launched):
+def test_runs_are_products_of_swept_options(launch):
     for no_regularizers in ([], ["none"]):
-        runs = launched(regularizers=no_regularizers)[0]["runs"]
+        runs = launch(regularizers=no_regularizers)[0]["runs"]
         assert [(run["seed"], run["lam"]) for run in runs] == [(0, 0), (1, 0)]
     for field, value in (("layers", "last"), ("points", "tokens")):  # one of the two does not read it
         changes = {"regularizers": ["cosreg", "spectrum"], "lambdas": [1], "seeds": [0], field: value}
-        assert [run["regularizer"] for run in launched(**changes)[0]["runs"]] == ["none", "cosreg", "spectrum"]
-    configs = launched(regularizers=["istar", "cosreg"], lambdas=[1, 1, -1], zetas=[0.2, 0.4], seeds=[3, 3])[1]
+        assert [run["regularizer"] for run in launch(**changes)[0]["runs"]] == ["none", "cosreg", "spectrum"]
+    configs = launch(regularizers=["istar", "cosreg"], lambdas=[1, 1, -1], zetas=[0.2, 0.4], seeds=[3, 3])[1]
     assert pick(configs, "regularizer", "lam", "zeta") == [
         ("none", 0, 0.2),
         *[("istar", lam, zeta) for zeta in (0.2, 0.4) for lam in (-1, 1)],
@@ -65,24 +65,24 @@ def test_runs_are_products_of_swept_options(launched):
         ("cosreg", 1, 0.2),
     ], "only I-STAR reads zeta"
     bars = ["prominent", "all"]
-    configs = launched(fixed_regularizers={"entropy": 0.5}, grid={"entropy_bars": bars}, seeds=[0])[1]
+    configs = launch(fixed_regularizers={"entropy": 0.5}, grid={"entropy_bars": bars}, seeds=[0])[1]
     assert pick(configs, "entropy_bars", "lam") == [(bar, lam) for bar in bars for lam in (0, -1, 1)]
     assert {config["fixed_regularizers"]["entropy"] for config in configs} == {0.5}, "the baseline has it too"
     grid = {"points": ["tokens", "mean"], "include_padding": [False, True]}
-    configs = launched(regularizers=["cosreg"], lambdas=[1], seeds=[0], grid=grid)[1]
+    configs = launch(regularizers=["cosreg"], lambdas=[1], seeds=[0], grid=grid)[1]
     assert pick(configs, "lam", "points", "include_padding") == [
         (0, "tokens", False),
         (1, "tokens", False),
         (1, "tokens", True),
         (1, "mean", False),
     ], "only token points read padding"
-    configs = launched(regularizers=[], seeds=[0], grid={"max_steps": [5, 10]})[1]
+    configs = launch(regularizers=[], seeds=[0], grid={"max_steps": [5, 10]})[1]
     assert pick(configs, "epochs", "max_steps") == [(None, 5), (None, 10)]
 
 
-def test_grid_varies_only_options_that_a_run_reads(client, launched):
+def test_grid_varies_only_options_that_a_run_reads(client, launch):
     grid = {"learning_rate": [1e-5, 3e-5, 1e-5], "entropy_bars": ["prominent", "all"], "layers": [None, [2, 1]]}
-    created, configs = launched(regularizers=["cosreg", "entropy"], lambdas=[1], seeds=[0], grid=grid)
+    created, configs = launch(regularizers=["cosreg", "entropy"], lambdas=[1], seeds=[0], grid=grid)
     assert created["grid"] == grid | {"learning_rate": [1e-5, 3e-5], "layers": [None, [1, 2]]}
     assert created["config"]["learning_rate"] == 1e-5
     options_by_run = [
@@ -113,14 +113,14 @@ def test_number_of_transactions_does_not_grow_with_runs(client, context, request
     assert counts[0] == counts[1]
 
 
-def test_runs_that_differ_only_in_unread_options_are_dropped(context, request_body, launched):
+def test_runs_that_differ_only_in_unread_options_are_dropped(context, request_body, launch):
     grid = {"fixed_regularizers": [{}, {"istar": 0.5}]}
     change = {"regularizers": ["cosreg"], "lambdas": [1], "zetas": [0.2, 0.4], "seeds": [0], "grid": grid}
     assert plan_sweep(context, SweepRequest.model_validate(request_body | change)).notes[:2] == [
         "The λ = 0 baseline was added, one run for each seed and setting.",
         "2 would repeat another, because nothing in them reads what they differ in, and are left out.",
     ]
-    assert pick(launched(**change)[1], "fixed_regularizers", "zeta", "lam") == [
+    assert pick(launch(**change)[1], "fixed_regularizers", "zeta", "lam") == [
         *[({}, 0.2, lam) for lam in (0, 1)],
         *[({"istar": 0.5}, zeta, lam) for zeta in (0.2, 0.4) for lam in (0, 1)],
     ]
@@ -259,7 +259,7 @@ def test_invalid_request_names_its_field_and_writes_nothing(client, request_body
     assert client.get("/api/experiments").json() == []
 
 
-def test_presets_of_papers_are_listed_and_launched(client, request_body, context, launched):
+def test_presets_of_papers_are_listed_and_launched(client, request_body, context, launch):
     presets = {preset["slug"]: preset for preset in client.get("/api/presets").json()}
     assert list(presets)[:3] == ["istar-1-search", "istar-2-tuning", "istar-3-seeds"]
     body = {name: request_body[name] for name in ("model", "dataset_id", "text_columns", "label_column")}
@@ -273,7 +273,7 @@ def test_presets_of_papers_are_listed_and_launched(client, request_body, context
         ("all-MiniLM-L6-v2 on", ["all-MiniLM-L6-v2"]),
         ("2 models on", ["all-MiniLM-L6-v2", "another"]),
     ):
-        assert launched(grid={"model": models})[0]["name"].startswith(name)
+        assert launch(grid={"model": models})[0]["name"].startswith(name)
 
 
 def test_persistent_entropy_by_label_needs_labels(client, request_body):

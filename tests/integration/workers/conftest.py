@@ -234,15 +234,15 @@ def use_rows(sessions, dataset_id, store):
 
 
 @pytest.fixture
-def copied(models_dir):
+def copy_model(models_dir):
     """Copy a tiny model under another name."""
     folders = []
 
-    def copied(name, source="tiny-bert"):
+    def copy_model(name, source="tiny-bert"):
         folders.append(models_dir / name)
         shutil.copytree(models_dir / source, folders[-1])
         return folders[-1]
 
-    yield copied
+    yield copy_model
     for folder in folders:
         shutil.rmtree(folder)

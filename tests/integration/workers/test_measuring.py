@@ -38,17 +38,17 @@ def get_data(sessions):
 
 
 @pytest.fixture
-def measured(settings, make_embedding, get):
+def measure_array(settings, make_embedding, get):
     """Measure an array as if a user had committed it."""
 
-    def measured(x):
+    def measure_array(x):
         embedding_id = make_embedding(
             x, status=EmbeddingStatus.MEASURING, n=len(x), d=x.shape[1], selection={"vectors": "array"}
         )
         assert measure_embedding(embedding_id, settings, "cpu") == ()
         return get(embedding_id)
 
-    return measured
+    return measure_array
 
 
 @pytest.fixture
@@ -65,10 +65,10 @@ def clean(x):
 
 
 @pytest.fixture
-def report(module_cache, measured, get_data, x):
+def report(module_cache, measure_array, get_data, x):
     """Return the row of points x, its measurements, curves and figure data, measured once."""
     if "report" not in module_cache:
-        row, scores, curves = measured(x)
+        row, scores, curves = measure_array(x)
         module_cache["report"] = row, scores, curves, get_data(row.id)
     return module_cache["report"]
 
@@ -176,10 +176,10 @@ class TestMeasuring:
         assert sum(measurements["cosine_histogram"].detail["counts"]) == len(cosines)
         assert measurements["isoscore"].value < measurements["isoscore_star"].value
 
-    def test_outlier_dimension_is_named(self, measured):
+    def test_outlier_dimension_is_named(self, measure_array):
         x = np.random.default_rng(0).normal(size=(500, 40))
         x[:, 7] *= 50
-        outliers = measured(x)[1]["activation_profile"]
+        outliers = measure_array(x)[1]["activation_profile"]
         assert outliers.value == 1
         assert outliers.detail["outliers"][0]["dimension"] == 7
         assert "variance_5x" in outliers.detail["outliers"][0]["rules"]
@@ -207,8 +207,8 @@ class TestMeasuring:
         assert data["projection"]["shares"] == pytest.approx(measurements["anisotropy_centred"].detail["values"][:3])
 
     @pytest.mark.both_databases
-    def test_measuring_again_replaces_results(self, settings, sessions, measured, get, get_data, x):
-        row, first, _ = measured(x)
+    def test_measuring_again_replaces_results(self, settings, sessions, measure_array, get, get_data, x):
+        row, first, _ = measure_array(x)
         data = get_data(row.id)
         with sessions.begin() as session:
             session.get(Embedding, row.id).status = EmbeddingStatus.MEASURING
@@ -222,8 +222,8 @@ class TestMeasuring:
         assert set(data) >= {"sample_size", "projection"}
 
     @pytest.mark.parametrize("x", [np.ones((1, 3)), np.ones((20, 3)), np.zeros((20, 3)), np.arange(20.0)[:, None]])
-    def test_undefined_measures_have_a_reason(self, measured, get_data, x):
-        row, measurements, curves = measured(x)
+    def test_undefined_measures_have_a_reason(self, measure_array, get_data, x):
+        row, measurements, curves = measure_array(x)
         size = get_data(row.id)["sample_size"]
         assert (size["rows"], size["reason"]) == ([], measurements["isoscore"].reason)
         assert row.status is EmbeddingStatus.READY
@@ -234,28 +234,28 @@ class TestMeasuring:
         assert line["values"] == [None] * 101
         assert line["reason"]
 
-    def test_fewer_rows_than_dimensions_are_measured(self, measured):
+    def test_fewer_rows_than_dimensions_are_measured(self, measure_array):
         x = np.random.default_rng(0).normal(size=(10, 30))
-        _, measurements, curves = measured(x)
+        _, measurements, curves = measure_array(x)
         assert measurements["isoscore"].value == pytest.approx(float(IsoScore.IsoScore(x)), abs=1e-7)
         assert [line["rows"] for line in curves["identity"].lines] == [10]
 
-    def test_too_many_columns_fail(self, monkeypatch, measured, x):
+    def test_too_many_columns_fail(self, monkeypatch, measure_array, x):
         monkeypatch.setattr(rows, "MAX_DIMENSIONS", 5)
-        row, measurements, _ = measured(x)
+        row, measurements, _ = measure_array(x)
         assert row.status is EmbeddingStatus.FAILED
         assert "Expected at most 5 columns" in row.error
         assert measurements == {}
 
-    def test_large_sample_is_drawn_without_replacement(self, monkeypatch, measured):
+    def test_large_sample_is_drawn_without_replacement(self, monkeypatch, measure_array):
         monkeypatch.setattr(cloud, "SAMPLE_ROWS", 100)
         x = np.random.default_rng(0).normal(size=(1000, 3))
-        _, measurements, curves = measured(x)
+        _, measurements, curves = measure_array(x)
         assert [line["rows"] for line in curves["identity"].lines] == [32, 64, 1000]
         assert measurements["cosine_histogram"].detail["rows"] == measurements["cosine_histogram"].n == 100
 
-    def test_missing_file_fails(self, settings, sessions, measured, get, x):
-        row, _, _ = measured(x)
+    def test_missing_file_fails(self, settings, sessions, measure_array, get, x):
+        row, _, _ = measure_array(x)
         open_storage(settings).delete(row.files[0].file_sha256)
         with sessions.begin() as session:
             session.get(Embedding, row.id).status = EmbeddingStatus.MEASURING
@@ -276,9 +276,9 @@ class TestCurve:
 
         return curve
 
-    def test_curve_runs_from_own_score_to_that_of_source(self, settings, measured, curve, x):
-        points, measurements, _ = measured(x)
-        source, other_measurements, _ = measured(np.random.default_rng(1).normal(size=(300, 6)))
+    def test_curve_runs_from_own_score_to_that_of_source(self, settings, measure_array, curve, x):
+        points, measurements, _ = measure_array(x)
+        source, other_measurements, _ = measure_array(np.random.default_rng(1).normal(size=(300, 6)))
         row = curve(points, source)
         assert (row.status, row.error) == (ResultStatus.READY, None)
         assert row.lines[-1]["values"][0] == pytest.approx(measurements["isoscore"].value)
@@ -286,7 +286,7 @@ class TestCurve:
         assert compute_curve(row.id, settings, "cpu") == ()
         assert compute_curve("gone", settings, "cpu") == ()
 
-        source, _, _ = measured(x[:, :4])
+        source, _, _ = measure_array(x[:, :4])
         row = curve(points, source)
         assert row.status is ResultStatus.FAILED
         assert "Expected a shrinkage covariance of 6 dimensions, as 'x' has, got 'x' with 4" in row.error

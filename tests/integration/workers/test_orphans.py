@@ -23,25 +23,25 @@ def ledger(settings, sessions):
 
 
 @pytest.fixture
-def stored(ledger):
-    def stored(content, seconds_ago):
+def store_file(ledger):
+    def store_file(content, seconds_ago):
         sha256 = ledger.store(io.BytesIO(content), 100).sha256
         os.utime(ledger.storage.local_path(sha256), (time.time() - seconds_ago,) * 2)
         return sha256
 
-    return stored
+    return store_file
 
 
 @pytest.fixture
-def referenced(sessions, stored):
-    sha256 = stored(b"named", 3 * DAY)
+def referenced(sessions, store_file):
+    sha256 = store_file(b"named", 3 * DAY)
     with sessions.begin() as session:
         session.add(StoredFile(sha256=sha256, size_bytes=5, created_at=utcnow() - timedelta(days=3)))
     return sha256
 
 
-def test_unreferenced_files_are_deleted_after_a_day(ledger, stored, referenced):
-    old, fresh = stored(b"old", 2 * DAY), stored(b"fresh", DAY - 60)
+def test_unreferenced_files_are_deleted_after_a_day(ledger, store_file, referenced):
+    old, fresh = store_file(b"old", 2 * DAY), store_file(b"fresh", DAY - 60)
     assert ledger.sweep() == 1
     assert {key: ledger.storage.exists(key) for key in (old, fresh, referenced)} == {
         old: False,
@@ -50,8 +50,8 @@ def test_unreferenced_files_are_deleted_after_a_day(ledger, stored, referenced):
     }
 
 
-def test_files_older_than_every_row_are_kept(ledger, stored, sessions):
-    old = stored(b"old", 2 * DAY)
+def test_files_older_than_every_row_are_kept(ledger, store_file, sessions):
+    old = store_file(b"old", 2 * DAY)
     assert ledger.sweep() == 0
     with sessions.begin() as session:
         session.add(StoredFile(sha256="0" * 64, size_bytes=5, created_at=utcnow() - timedelta(days=1)))
@@ -68,17 +68,17 @@ def queue():
     return UnreachableQueue()
 
 
-def test_worker_sweeps_when_it_starts(ledger, queue, stored, referenced, tmp_path):
-    old = stored(b"old", 2 * DAY)
+def test_worker_sweeps_when_it_starts(ledger, queue, store_file, referenced, tmp_path):
+    old = store_file(b"old", 2 * DAY)
     with Janitor(ledger, queue, FileLocks(tmp_path)):
         wait_for(lambda: not ledger.storage.exists(old))
     assert ledger.storage.exists(referenced)
 
 
 @pytest.mark.both_databases
-def test_only_one_worker_sweeps(ledger, queue, stored, referenced, tmp_path):
+def test_only_one_worker_sweeps(ledger, queue, store_file, referenced, tmp_path):
     locks = FileLocks(tmp_path)
-    old = stored(b"old", 2 * DAY)
+    old = store_file(b"old", 2 * DAY)
     with locks.held("janitor"), Janitor(ledger, queue, locks):
         time.sleep(0.5)
     assert ledger.storage.exists(old)

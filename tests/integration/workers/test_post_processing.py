@@ -41,8 +41,8 @@ def source(make_embedding, x):
 
 
 @pytest.fixture
-def ask(sessions, source):
-    def ask(method="soft_zca", embedding_id=source, **parameters):
+def add_trial(sessions, source):
+    def add_trial(method="soft_zca", embedding_id=source, **parameters):
         with sessions.begin() as session:
             embedding = session.get(Embedding, embedding_id)
             key = embedding.hash_request(method, parameters)
@@ -50,7 +50,7 @@ def ask(sessions, source):
             session.add(trial)
         return trial.id
 
-    return ask
+    return add_trial
 
 
 @pytest.fixture
@@ -63,13 +63,13 @@ def get(sessions):
 
 
 @pytest.fixture
-def trial_of(settings, ask, get):
-    def trial_of(method="soft_zca", **parameters):
-        trial_id = ask(method, **parameters)
+def run_trial(settings, add_trial, get):
+    def run_trial(method="soft_zca", **parameters):
+        trial_id = add_trial(method, **parameters)
         assert post_process(trial_id, settings, "cpu") == ()
         return get(PostProcessing, trial_id)
 
-    return trial_of
+    return run_trial
 
 
 @pytest.fixture
@@ -81,13 +81,13 @@ def values(entries):
     return {slug: entry["value"] for slug, entry in entries.items()}
 
 
-def test_trial_measures_held_out_rows_before_and_after(trial_of, rows, settings, get, source):
+def test_trial_measures_held_out_rows_before_and_after(run_trial, rows, settings, get, source):
     points, positions = rows
     cloud = read_cloud(open_embedding(get(Embedding, source), settings), SAMPLE_SEED)
     assert torch.equal(points, cloud.pair_rows), "the lab and the report share their rows"
     assert torch.equal(positions, cloud.rows)
     assert len(points) == 398
-    trial = trial_of("soft_zca", eps=0.5)
+    trial = run_trial("soft_zca", eps=0.5)
     assert (trial.status, trial.error) == (ResultStatus.READY, None)
     results = trial.results
     assert [results[key] for key in ("rows", "distinct", "fit_rows", "seed")] == [398, 398, 199, SAMPLE_SEED]
@@ -107,14 +107,14 @@ def test_trial_measures_held_out_rows_before_and_after(trial_of, rows, settings,
     assert {slug for slug, score in results["after"].items() if score["detail"]} == set(FIGURE_SLUGS)
 
 
-def test_whitening_gives_fitted_rows_isoscore_1_and_others_less(trial_of):
-    results = trial_of("zca_whitening").results
+def test_whitening_gives_fitted_rows_isoscore_1_and_others_less(run_trial):
+    results = run_trial("zca_whitening").results
     assert results["in_sample"]["isoscore"]["value"] == pytest.approx(1, abs=1e-6)
     assert results["before"]["isoscore"]["value"] < results["after"]["isoscore"]["value"] < 0.9999
 
 
-def test_fitted_map_is_stored_and_restored(trial_of, rows, settings):
-    trial = trial_of("all_but_the_top", D=2)
+def test_fitted_map_is_stored_and_restored(run_trial, rows, settings):
+    trial = run_trial("all_but_the_top", D=2)
     path = open_storage(settings).local_path(trial.state_sha256)
     expected = held_out(rows[0], lambda x: fit("all_but_the_top", x, D=2), 0.5, SAMPLE_SEED).fitted
     restored = restore(trial.method, load_file(path))
@@ -122,33 +122,33 @@ def test_fitted_map_is_stored_and_restored(trial_of, rows, settings):
     assert_same_images(restored.apply(rows[0]).numpy(), expected.apply(rows[0]).numpy())
 
 
-def test_second_trial_reuses_numbers_before(trial_of, sessions):
-    first = trial_of("centring")
+def test_second_trial_reuses_numbers_before(run_trial, sessions):
+    first = run_trial("centring")
     with sessions.begin() as session:
         row = session.get(PostProcessing, first.id)
         results = json.loads(json.dumps(row.results))
         results["before"]["isoscore"]["reason"] = "taken from the first"
         row.results = results
-    second = trial_of("standardisation")
+    second = run_trial("standardisation")
     assert second.results["before"]["isoscore"]["reason"] == "taken from the first"
     assert second.results["after"]["isoscore"]["reason"] is None
 
 
-def test_invalid_parameters_or_changed_vectors_fail(ask, trial_of, settings, sessions, source, get):
-    trial = trial_of("cluster_based", clusters=200, D=1, seed=0)
+def test_invalid_parameters_or_changed_vectors_fail(add_trial, run_trial, settings, sessions, source, get):
+    trial = run_trial("cluster_based", clusters=200, D=1, seed=0)
     assert trial.status is ResultStatus.FAILED
     assert trial.error == "Expected 1 <= clusters <= n = 199, got 200: there are n points to share out."
     assert (trial.results, trial.state_sha256) == (None, None)
 
-    trial_id = ask("centring")
+    trial_id = add_trial("centring")
     with sessions.begin() as session:
         session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
     post_process(trial_id, settings, "cpu")
     assert get(PostProcessing, trial_id).error == "Other vectors of this embedding were selected meanwhile. Try again."
 
 
-def test_deleted_trial_leaves_no_map(ask, settings, sessions, monkeypatch, caplog):
-    trial_id = ask("centring")
+def test_deleted_trial_leaves_no_map(add_trial, settings, sessions, monkeypatch, caplog):
+    trial_id = add_trial("centring")
 
     def delete_trial_first(*arguments):
         with sessions.begin() as session:
@@ -180,8 +180,8 @@ def add_embedding(sessions, source):
     return add_embedding
 
 
-def test_embedding_is_made_of_all_rows_by_the_tried_map(trial_of, add_embedding, settings, get, x):
-    trial = trial_of("soft_zca", eps=0.5)
+def test_embedding_is_made_of_all_rows_by_the_tried_map(run_trial, add_embedding, settings, get, x):
+    trial = run_trial("soft_zca", eps=0.5)
     made_id = add_embedding(trial.id)
     assert make(made_id, settings, "cpu") == (Job(job_kinds.INSPECT, made_id),)
     row = get(Embedding, made_id)
@@ -202,8 +202,8 @@ def test_embedding_is_made_of_all_rows_by_the_tried_map(trial_of, add_embedding,
     assert (row.status, row.n, row.d, row.n_left_out) == (EmbeddingStatus.READY, 400, 6, 2)
 
 
-def test_changed_or_deleted_source_fails(trial_of, add_embedding, settings, get, sessions, source):
-    trial = trial_of("centring")
+def test_changed_or_deleted_source_fails(run_trial, add_embedding, settings, get, sessions, source):
+    trial = run_trial("centring")
 
     def error_of(made_id):
         assert make(made_id, settings, "cpu") == ()
@@ -226,8 +226,8 @@ def test_changed_or_deleted_source_fails(trial_of, add_embedding, settings, get,
     assert error_of(third) == "What this was to be made of was deleted; try a method on another embedding."
 
 
-def test_embedding_deleted_while_made_leaves_no_file(trial_of, add_embedding, settings, sessions, monkeypatch):
-    made_id = add_embedding(trial_of("centring").id)
+def test_embedding_deleted_while_made_leaves_no_file(run_trial, add_embedding, settings, sessions, monkeypatch):
+    made_id = add_embedding(run_trial("centring").id)
 
     def delete_embedding_first(*arguments):
         with sessions.begin() as session:
@@ -240,8 +240,8 @@ def test_embedding_deleted_while_made_leaves_no_file(trial_of, add_embedding, se
     assert set(settings.files.iterdir()) == before
 
 
-def test_error_after_first_file_leaves_none(trial_of, add_embedding, settings, get, sessions, source, monkeypatch):
-    made_id = add_embedding(trial_of("centring").id)
+def test_error_after_first_file_leaves_none(run_trial, add_embedding, settings, get, sessions, source, monkeypatch):
+    made_id = add_embedding(run_trial("centring").id)
 
     def fail_to_write(*arguments):
         raise RuntimeError("It cannot be written")
@@ -265,12 +265,12 @@ def test_equal_rows_are_held_out_together():
 
 
 @pytest.mark.both_databases
-def test_oldest_trials_are_deleted_when_maps_exceed_limit(trial_of, add_embedding, get, monkeypatch, settings):
-    first, second = trial_of("centring"), trial_of("standardisation")
+def test_oldest_trials_are_deleted_when_maps_exceed_limit(run_trial, add_embedding, get, monkeypatch, settings):
+    first, second = run_trial("centring"), run_trial("standardisation")
     sizes = [open_storage(settings).local_path(trial.state_sha256).stat().st_size for trial in (first, second)]
     add_embedding(first.id)
     monkeypatch.setattr(postprocess, "MAX_MAPS_BYTES", max(sizes) // 2)
-    third = trial_of("soft_zca", eps=0.5)
+    third = run_trial("soft_zca", eps=0.5)
     # An embedding is being made by the first.
     assert [get(PostProcessing, trial.id) is None for trial in (first, second, third)] == [False, True, False]
     files = {path.name for path in settings.files.iterdir()}

@@ -43,8 +43,8 @@ STEP_TOLERANCE = tolerance(100, torch.float32)
 
 
 @pytest.fixture
-def no_dropout(copied):
-    path = copied("no-dropout") / "config.json"
+def no_dropout(copy_model):
+    path = copy_model("no-dropout") / "config.json"
     dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     path.write_text(json.dumps(json.loads(path.read_text()) | dropout))
 

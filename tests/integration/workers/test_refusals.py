@@ -97,16 +97,16 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize(("sentence", "damage"), DAMAGES.items())
-def test_broken_model_is_refused_and_pickles_are_not_loaded(make_run, error_of, copied, sentence, damage):
-    damage(copied("broken"))
+def test_broken_model_is_refused_and_pickles_are_not_loaded(make_run, error_of, copy_model, sentence, damage):
+    damage(copy_model("broken"))
     assert sentence in error_of(make_run(model="broken"))
 
 
 @pytest.fixture
-def not_a_number(copied):
-    broken = BertForSequenceClassification(BertConfig.from_pretrained(copied("broken")))
+def not_a_number(copy_model):
+    broken = BertForSequenceClassification(BertConfig.from_pretrained(copy_model("broken")))
     torch.nn.init.constant_(broken.bert.encoder.layer[0].output.dense.weight, float("nan"))
-    broken.save_pretrained(copied("broken2"))
+    broken.save_pretrained(copy_model("broken2"))
     return "broken2"
 
 

@@ -55,9 +55,9 @@ def error_of(settings, get_encoding, layers_of):
 
 
 @pytest.fixture
-def save_model(copied):
+def save_model(copy_model):
     def save_model(name, model):
-        folder = copied(name)
+        folder = copy_model(name)
         (folder / "model.safetensors").unlink()
         model.save_pretrained(folder)
         return folder

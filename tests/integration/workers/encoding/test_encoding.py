@@ -60,8 +60,8 @@ def test_pairs_and_long_texts_are_truncated_like_the_model(settings, models_dir,
 
 
 @pytest.mark.parametrize("source", ["tiny-bert", "tiny-gpt2"])
-def test_left_padding_gives_the_same_vectors(settings, copied, make_encoding, layers_of, source):
-    folder = copied("left", source)
+def test_left_padding_gives_the_same_vectors(settings, copy_model, make_encoding, layers_of, source):
+    folder = copy_model("left", source)
     provenance = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps(provenance | {"padding_side": "left"}))
     assert AutoTokenizer.from_pretrained(folder).padding_side == "left"

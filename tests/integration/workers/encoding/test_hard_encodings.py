@@ -34,22 +34,22 @@ def test_batch_is_halved_once_if_memory_runs_out(settings, make_encoding, get_en
     assert "There was not enough memory. Take fewer rows" in error_of(make_encoding(batch_size=4))
 
 
-def test_unusable_models_are_refused(make_encoding, error_of, copied, models_dir):
+def test_unusable_models_are_refused(make_encoding, error_of, copy_model, models_dir):
     transformers.T5Model(
         transformers.T5Config(vocab_size=18, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
-    ).save_pretrained(copied("both"))
+    ).save_pretrained(copy_model("both"))
     assert "which encoder-decoder models do not" in error_of(make_encoding(model="both"))
 
-    deeper = transformers.BertConfig.from_pretrained(copied("shallow"))
+    deeper = transformers.BertConfig.from_pretrained(copy_model("shallow"))
     deeper.num_hidden_layers = 3
     deeper.save_pretrained(models_dir / "shallow")
     sentence = error_of(make_encoding(model="shallow"))
     assert "The files of 'shallow' lack 16 of its weights, such as encoder.layer.2.attention" in sentence
 
-    (copied("strange") / "config.json").write_text('{"model_type": "strange"}')
+    (copy_model("strange") / "config.json").write_text('{"model_type": "strange"}')
     assert "The model 'strange' cannot be loaded to encode texts: " in error_of(make_encoding(model="strange"))
 
-    broken = transformers.BertModel(transformers.BertConfig.from_pretrained(copied("broken")))
+    broken = transformers.BertModel(transformers.BertConfig.from_pretrained(copy_model("broken")))
     torch.nn.init.constant_(broken.encoder.layer[1].output.dense.weight, float("nan"))
     broken.save_pretrained(models_dir / "broken")
     make_tokenizer().save_pretrained(models_dir / "broken")
@@ -97,8 +97,8 @@ def test_model_without_mask_is_pooled_without_padding(settings, make_encoding, g
     assert assert_vectors(settings, layers_of(encoding_id), expected)
 
 
-def test_text_without_token_is_named_by_its_row(make_encoding, error_of, copied):
-    folder = copied("bare")
+def test_text_without_token_is_named_by_its_row(make_encoding, error_of, copy_model):
+    folder = copy_model("bare")
     words = transformers.AutoTokenizer.from_pretrained(folder).backend_tokenizer
     words.post_processor = None
     words.normalizer = normalizers.Replace("dull", "")
