@@ -84,7 +84,6 @@ class Machine:
 
 
 def launch(context: Context, steps: int, lambdas: list[float], seeds: list[int]) -> Experiment:
-    """Launch a sweep on a tiny model; each seed adds a run at lambda = 0."""
     files = (Incoming(BytesIO(FILMS.encode()), f"{split}.tsv") for split in ("train", "validation"))
     dataset = create_dataset(context, *files)
     request = SweepRequest(

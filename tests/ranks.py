@@ -1,5 +1,3 @@
-"""Several distributed processes on one machine."""
-
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.queues import Queue

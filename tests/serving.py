@@ -85,7 +85,6 @@ class Serving:
         return max(children, key=lambda process: process.create_time())
 
     def measure(self, name: str, content: bytes, **options: Any) -> str:
-        """Upload and measure an embedding; return its id."""
         created = self.post("/api/embeddings?commit=auto", files={"file": (name, content)}, **options)
         address = f"/api/embeddings/{created['id']}"
         self.wait_for(lambda: self.get(address)["status"] == "ready", "measurements")

@@ -31,7 +31,6 @@ def make_tokenizer(pad_token: str | None = "[PAD]") -> transformers.PreTrainedTo
 
 
 def tiny_configs() -> list[transformers.PreTrainedConfig]:
-    """Return one configuration per architecture; each takes 64 tokens."""
     size = {**SIZE, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     special = {"cls_token_id": 2, "sep_token_id": 3}
     return [

@@ -27,7 +27,6 @@ def choose_files(page: Page, url: str, files: Path | list[Path]) -> Locator:
 
 @pytest.fixture(scope="module")
 def small_limits(tmp_path_factory, empty_databases) -> Iterator[str]:
-    """The address of a dashboard with small upload limits."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ISOSCOPE_MAX_UPLOAD_BYTES", str(2**20))
         patch.setenv("ISOSCOPE_MAX_DATASET_BYTES", "1000")

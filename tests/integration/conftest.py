@@ -42,7 +42,6 @@ def database(request: pytest.FixtureRequest) -> dict[str, str]:
 
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the pause of executors between attempts."""
     monkeypatch.setattr("workers.executor.FIRST_PAUSE_SECONDS", 0.01)
 
 
@@ -64,7 +63,6 @@ def sandbox_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def address(context: Context) -> Iterator[str]:
-    """The address of an application on the rows of ``context``."""
     with serve_in_thread(create_app(context.settings)) as address:
         yield address
 

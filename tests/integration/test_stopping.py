@@ -42,12 +42,11 @@ def launch(client):
 
 
 @pytest.fixture
-def plain(module_cache, launch, context):
-    """Return the outcome of an uninterrupted run."""
-    if "plain" not in module_cache:
+def uninterrupted(module_cache, launch, context):
+    if "uninterrupted" not in module_cache:
         fine_tune(run_id := launch(), context.settings, "cpu")
-        module_cache["plain"] = outcome(context, run_id)
-    return module_cache["plain"]
+        module_cache["uninterrupted"] = outcome(context, run_id)
+    return module_cache["uninterrupted"]
 
 
 def outcome(context, run_id):
@@ -80,7 +79,7 @@ def during_evaluation(monkeypatch, act):
     ("moment", "keeps_folder"), [(during_loading, False), (during_evaluation, True)], ids=["loading", "evaluating"]
 )
 def test_run_paused_at_any_moment_ends_like_uninterrupted_run(
-    client, context, launch, plain, monkeypatch, moment, keeps_folder
+    client, context, launch, uninterrupted, monkeypatch, moment, keeps_folder
 ):
     run_id, answers = launch(), []
     with monkeypatch.context() as patch:
@@ -92,12 +91,12 @@ def test_run_paused_at_any_moment_ends_like_uninterrupted_run(
     assert (context.settings.runs / run_id).exists() is keeps_folder
     client.post(f"/api/runs/{run_id}/resume")
     fine_tune(run_id, context.settings, "cpu")
-    assert outcome(context, run_id) == plain
+    assert outcome(context, run_id) == uninterrupted
     assert not (context.settings.runs / run_id).exists()
 
 
 @pytest.mark.usefixtures("always_checkpoint")
-def test_failed_run_is_retried_on_another_worker(client, context, launch, plain, tmp_path, monkeypatch):
+def test_failed_run_is_retried_on_another_worker(client, context, launch, uninterrupted, tmp_path, monkeypatch):
     home = context.settings.model_copy(update={"worker_name": "here"})
     away = home.model_copy(update={"worker_name": "there", "data_dir": tmp_path / "there"})
     (tmp_path / "there" / "runs").mkdir(parents=True)
@@ -120,7 +119,7 @@ def test_failed_run_is_retried_on_another_worker(client, context, launch, plain,
     assert {path.name for path in (home.runs / run_id).glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2"}
     client.post(f"/api/runs/{run_id}/retry")
     fine_tune(run_id, away, "cpu")
-    assert outcome(context, run_id) == plain
+    assert outcome(context, run_id) == uninterrupted
     with context.sessions() as session:
         assert session.get_one(Run, run_id).worker == "there/cpu"
         assert session.get_one(Run, run_id).status is RunStatus.FINISHED

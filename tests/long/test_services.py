@@ -70,7 +70,6 @@ def engine(figures: list[str]) -> Engine:
 
 @pytest.fixture(scope="module")
 def postgres(engine: Engine, figures: list[str]) -> str:
-    """The PostgreSQL image or its stand-in."""
     if engine.does("image", "inspect", POSTGRES) or engine.does("pull", POSTGRES, seconds=120):
         return POSTGRES
     figures.append(f"{POSTGRES} could not be pulled: a STAND-IN built from Debian packages replaces it")

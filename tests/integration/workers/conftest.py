@@ -182,7 +182,6 @@ def kill(frequent_settings, make_run, killed_after):
 
 @pytest.fixture
 def resume(settings, get_run):
-    """Finish a run; returns its row."""
 
     def resume(run_id):
         fine_tune(run_id, settings, "cpu")
@@ -235,7 +234,6 @@ def use_rows(sessions, dataset_id, store):
 
 @pytest.fixture
 def copy_model(models_dir):
-    """Copy a tiny model under another name."""
     folders = []
 
     def copy_model(name, source="tiny-bert"):

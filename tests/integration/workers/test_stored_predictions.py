@@ -27,7 +27,6 @@ def read_stored(sessions):
 
 @pytest.fixture
 def train_and_read(train, read_stored):
-    """Train a run; return its row and its stored predictions."""
 
     def train_and_read(**changes):
         run = train(**changes)

@@ -109,7 +109,6 @@ def test_final_or_deleted_encoding_is_left_alone(settings, sessions, make_encodi
 
 @pytest.fixture
 def batch_gate(monkeypatch):
-    """Make every batch wait for a semaphore."""
     go = threading.Semaphore(1)
     real = models.pool
 
