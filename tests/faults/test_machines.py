@@ -20,7 +20,7 @@ def test_run_of_lost_machine_ends_on_another(context, machine):
 @pytest.mark.long
 def test_runs_continue_while_database_restarts(context, machine, postgresql):
     if not postgresql.is_own:
-        pytest.skip("the PostgreSQL server that is named is not the tests' own, so it is not restarted")
+        pytest.skip("only a PostgreSQL server started for the tests can be restarted")
     worker = machine("alpha")
     launch(context, steps=STEPS, lambdas=[0.0], seeds=[0])
     begun = wait_until_training(context)

@@ -21,15 +21,15 @@ def test_runs_and_writers_outlast_a_locked_database(train_on):
     sweep = train_on(ISOSCOPE_BUSY_TIMEOUT="2")
     answers = write_at_once(sweep.server, 40, during=lambda: lock_sqlite(sweep.server.data_dir, seconds=3))
     assert set(answers) <= {201, 503}
-    struck = sweep.check()
+    runs = sweep.check()
     assert "Traceback" not in sweep.server.log()
-    assert struck
+    assert runs
 
 
 @pytest.mark.long
 def test_runs_outlast_a_frozen_database(train_on, postgresql, postgresql_url):
     if not postgresql.is_own:
-        pytest.skip("the PostgreSQL server that is named is not the tests' own, so it is not frozen")
+        pytest.skip("only a PostgreSQL server started for the tests can be frozen")
     sweep = train_on(ISOSCOPE_DATABASE_URL=postgresql_url)
     freeze(postgresql, seconds=4)
     sweep.check()
@@ -48,7 +48,7 @@ def test_damaged_checkpoint_falls_back_to_previous(train_on):
     weights = newest / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"!")
     sweep.server.post(f"{path}/resume")
-    (struck,) = sweep.check()
-    (note,) = struck["notes"]
+    (run,) = sweep.check()
+    (note,) = run["notes"]
     assert f"The checkpoint of step {newest.name.rpartition('-')[2]} was damaged on the disk" in note
-    assert [attempt["outcome"] for attempt in struck["attempts"]] == ["paused", "finished"]
+    assert [attempt["outcome"] for attempt in run["attempts"]] == ["paused", "finished"]

@@ -6,8 +6,8 @@ from tests.crowd import read_while_writers_wait
 from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_once
 
 
-def report(figures, label, struck):
-    for run in struck:
+def report(figures, label, runs):
+    for run in runs:
         figures.append(f"{label}: {', '.join(str(attempt['outcome']) for attempt in run['attempts'])}")
 
 
@@ -29,7 +29,7 @@ def test_runs_and_writers_outlast_45_seconds_of_lock(train_on, figures):
 
 def test_runs_outlast_40_seconds_of_a_frozen_database(train_on, postgresql, postgresql_url, figures):
     if not postgresql.is_own:
-        pytest.skip("the PostgreSQL server that is named is not the tests' own, so it is not frozen")
+        pytest.skip("only a PostgreSQL server started for the tests can be frozen")
     sweep = train_on(ISOSCOPE_DATABASE_URL=postgresql_url)
     freeze(postgresql, seconds=40)
     report(figures, "PostgreSQL frozen for 40 s", sweep.check())
