@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks._calibration import SEED
 from benchmarks.outlier_limit import tail_point
 from isotropy.findings.dimensions import max_rogue_dimensions
-from isotropy.findings.limits import greatest_gap
+from isotropy.findings.limits import find_largest_gap
 from isotropy.findings.mixed_clouds import best_split, leading_directions
 from isotropy.findings.nearest import QUERIES, Similarity, find_nearest
 from isotropy.findings.outlier_rows import TAIL
@@ -59,13 +59,13 @@ def dimension_statistics(x: Points, random: np.random.Generator) -> Iterator[tup
     n, d = x.shape
     points = torch.from_numpy(x).double()
     y = points - points.mean(0)
-    yield "variance_gap", greatest_gap(y.square().mean(0), max_rogue_dimensions(d)).excess
+    yield "variance_gap", find_largest_gap(y.square().mean(0), max_rogue_dimensions(d)).excess
     mean = torch.from_numpy(random.standard_normal(d) * x.std())
-    yield "energy_gap", greatest_gap((points + mean).square().mean(0), max_rogue_dimensions(d)).excess
+    yield "energy_gap", find_largest_gap((points + mean).square().mean(0), max_rogue_dimensions(d)).excess
     products = y @ y.T if n < d else y.T @ y
     yield (
         "direction_gap",
-        greatest_gap(torch.linalg.eigvalsh(products).clamp(min=0), max_collapsed_directions(n, d)).excess,
+        find_largest_gap(torch.linalg.eigvalsh(products).clamp(min=0), max_collapsed_directions(n, d)).excess,
     )
     centre, directions = leading_directions(points)
     split = best_split((points - centre) @ directions)

@@ -20,7 +20,7 @@ from isoscope.rank_relation import ScoredEmbedding, describe_relation, relation_
 from isoscope.remedies import sample_labels
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
 from isotropy.catalog import METRICS, Similarity
-from isotropy.tasks.decision import BASELINE, Decision, format_difference, signed
+from isotropy.tasks.decision import BASELINE, Decision, format_difference, format_signed
 from isotropy.tasks.judge import JudgingTask, decide, map_of
 from isotropy.tasks.variants import Variant, all_variants, default_variants, remedies
 
@@ -121,7 +121,8 @@ def _decision_table(task: JudgingTask, decision: Decision) -> Iterator[str]:
     yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{interval_headings}  variant"
     for index, result in enumerate(decision.variants):
         mark = ("*" if index == decision.chosen else " ") + ("+" if index == decision.smallest else " ")
-        gain = f"{signed(result.gain.difference)} [{signed(result.gain.low)}, {signed(result.gain.high)}]"
+        difference, low, high = map(format_signed, result.gain)
+        gain = f"{difference} [{low}, {high}]"
         scores = f"{result.report.value:9.3f}  {format_difference(result.report):26}  {gain:26}"
         yield f"{mark}{index:3} {result.bytes:7,}{number(result.isoscore):>10}{scores}  {result.variant.name}"
     yield "* chosen: the best whose gain has an interval above 0, else as it is. + smallest within the tolerance of it."

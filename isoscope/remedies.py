@@ -54,7 +54,7 @@ def sample_labels(loaded: LoadedTask, seed: int) -> LoadedTask:
     labeled = loaded.truth
     if not isinstance(labeled, LabelTruth):
         raise TypeError(f"Expected labels to try remedies by, got {labeled.kind}.")
-    corpus, truth = labeled.sampled(loaded.corpus, rows_within_seconds(loaded.corpus.shape[1]), seed)
+    corpus, truth = labeled.sample(loaded.corpus, rows_within_seconds(loaded.corpus.shape[1]), seed)
     notes = [f"{len(corpus):,} of {plural(len(labeled.rows), 'labeled row')}, drawn at random, are judged."]
     return LoadedTask(corpus, truth, loaded.notes + (notes if truth is not labeled else []))
 

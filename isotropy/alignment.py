@@ -18,13 +18,13 @@ from isotropy.findings.nearest import NEAREST, kept_neighbor_shares
 from isotropy.score import FEWEST_FOR_SE, Score, count_clause, error_parts
 
 ROWS = 3000  # Maximum rows of a comparison: products of all pairs are held at once
-# Dimensions up to which the Procrustes residual is computed, from the singular values of a matrix of that size.
-MOST_DIMENSIONS = 2048
+# For the Procrustes residual, which needs the singular values of a matrix of that size.
+MAX_DIMENSIONS = 2048
 # Minimum rows per dimension of the smaller embedding for an interval of the residual. With fewer, its bias exceeds its
-# error: for unrelated embeddings in 64 dimensions, 95% intervals cover 1 in no case with 64 rows and in 18% of cases
-# with 128.
+# error: for unrelated embeddings in 64 dimensions, 95% intervals never cover 1 with 64 rows, and in 18% of cases with
+# 128.
 ROWS_PER_DIMENSION = 4
-FEW_ROWS = f"No interval: it takes {ROWS_PER_DIMENSION} rows a dimension."
+NO_INTERVAL = f"No interval: it takes {ROWS_PER_DIMENSION} rows a dimension."
 ROUNDING = 1e-9  # Maximum distance from 0 or 1 that counts as rounding
 
 
@@ -42,11 +42,10 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
     x, y = (points.double() / (float(points.abs().amax()) or 1.0) for points in (x, y))
     block_ids, counts = np.unique(blocks, return_counts=True)
     shares = [float(count) / len(blocks) for count in counts]
-    # Rows outside each block, if there are several.
-    remaining_rows = (
-        [torch.from_numpy(np.flatnonzero(blocks != block)) for block in block_ids] if len(block_ids) > 1 else []
-    )
-    K, L = _kernel(x), _kernel(y)
+    remaining_rows = [torch.from_numpy(np.flatnonzero(blocks != block)) for block in block_ids]
+    if len(block_ids) == 1:  # without the only block, no row remains
+        remaining_rows = []
+    K, L = _linear_kernel(x), _linear_kernel(y)
     overlaps = kept_neighbor_shares(x, y, torch.arange(len(x)))  # The jackknife leaves rows out as queries only
     scores = {
         "cka": _cka(K, L),
@@ -67,7 +66,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
         corrected = Score.within(residual.value - bias, 0, 1)
         has_enough_rows = len(x) >= ROWS_PER_DIMENSION * min(x.shape[1], y.shape[1])
         scores["procrustes"] = (
-            corrected.with_error(residual.parts) if has_enough_rows else replace(corrected, reason=FEW_ROWS)
+            corrected.with_error(residual.parts) if has_enough_rows else replace(corrected, reason=NO_INTERVAL)
         )
     for slug, score in scores.items():
         # Snap values within rounding of 0 or 1.
@@ -82,7 +81,7 @@ def cka(x: Tensor, y: Tensor) -> Score:
 
     HSIC is estimated without bias (Song et al. 2012), so the value can fall below 0 by chance.
     """
-    return _cka(*(_kernel(points) for points in (x, y)))
+    return _cka(*(_linear_kernel(points) for points in (x, y)))
 
 
 def procrustes_residual(x: Tensor, y: Tensor) -> Score:
@@ -90,8 +89,8 @@ def procrustes_residual(x: Tensor, y: Tensor) -> Score:
 
     It is 1 - (the sum of the singular values of x^T y)^2, both centered and scaled. Biased low for few rows.
     """
-    if max(x.shape[1], y.shape[1]) > MOST_DIMENSIONS:
-        return Score.undefined(f"It is computed for at most {MOST_DIMENSIONS:,} dimensions.")
+    if max(x.shape[1], y.shape[1]) > MAX_DIMENSIONS:
+        return Score.undefined(f"It is computed for at most {MAX_DIMENSIONS:,} dimensions.")
     normalized = []
     for points in (x.double(), y.double()):
         centered = points - points.mean(0)
@@ -102,7 +101,7 @@ def procrustes_residual(x: Tensor, y: Tensor) -> Score:
     return Score.within(1 - float(torch.linalg.svdvals(normalized[0].T @ normalized[1]).sum()) ** 2, 0, 1)
 
 
-def _kernel(x: Tensor) -> Tensor:
+def _linear_kernel(x: Tensor) -> Tensor:
     centered = x.double() - x.double().mean(0)
     return (centered @ centered.T).fill_diagonal_(0)
 
@@ -125,7 +124,7 @@ def _hsic(K: Tensor, L: Tensor) -> float:
     return float((K * L).sum()) + sums_product - 2 * float(k @ m) / (n - 2)
 
 
-ROWS_AT_ONCE = 2048  # How many rows are searched for neighbors at once
+ROWS_AT_ONCE = 2048  # Rows searched for neighbors at once
 
 
 class RowDrift(NamedTuple):
@@ -153,8 +152,8 @@ def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
     shares = torch.cat(
         [kept_neighbor_shares(x, y, rows[start : start + ROWS_AT_ONCE], references=references) for start in starts]
     )
-    if max(x.shape[1], y.shape[1]) > MOST_DIMENSIONS:
-        return RowDrift(shares, None, f"Residuals are computed for at most {MOST_DIMENSIONS:,} dimensions.")
+    if max(x.shape[1], y.shape[1]) > MAX_DIMENSIONS:
+        return RowDrift(shares, None, f"Residuals are computed for at most {MAX_DIMENSIONS:,} dimensions.")
     normalized = []
     for cloud in (x, y):
         points = cloud.double() / (float(cloud.abs().amax()) or 1.0)

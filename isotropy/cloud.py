@@ -15,7 +15,7 @@ from torch import Tensor
 from isotropy.anisotropy import mean_share, second_moment
 from isotropy.catalog import Similarity
 from isotropy.cosine import CosineMoments
-from isotropy.isoscore import isoscore_from_ratio, participation_ratio, shrunk_ratio
+from isotropy.isoscore import isoscore_from_ratio, participation_ratio, shrink_ratio
 from isotropy.neighbours import BlockNeighbours, NearestNeighbours
 from isotropy.pairs import PairMeasures, measure_euclidean_pairs, measure_pairs
 from isotropy.partition import PartitionFunction
@@ -65,7 +65,7 @@ class Cloud:
     """Sums and samples from one pass over the rows; rows with NaN or infinity are counted and left out.
 
     Moments are float64, because rank and spectrum depend on small variances. Points, moments and samples are in units
-    of ``unit``; scores are in those of the file.
+    of ``unit``; scores are in the file's units.
     """
 
     points: Points
@@ -98,7 +98,7 @@ class Cloud:
         ratio = participation_ratio(self.moments.scatter)  # of any multiple of the covariance
         scores = {
             "isoscore": isoscore_from_ratio(ratio, self.d),
-            "isoscore_star": isoscore_from_ratio(shrunk_ratio(ratio, self.d, ZETA), self.d),
+            "isoscore_star": isoscore_from_ratio(shrink_ratio(ratio, self.d, ZETA), self.d),
             "participation_ratio": ratio,
         }
         mean_share_score = {"mean_share": mean_share(self.moments)}
@@ -107,16 +107,14 @@ class Cloud:
         block_products = BlockProducts(self.blocks.parts)
         left_out = (block_products.scores_without(block) for block in range(len(block_products)))
         if self.dealing.grouping == "rows":
-            return scores | self.blocks.with_errors(
-                mean_share_score | corrected_scores_from_moments(self.moments), left_out
-            )
+            totals = mean_share_score | corrected_scores_from_moments(self.moments)
+            return scores | self.blocks.with_errors(totals, left_out)
+        totals = mean_share_score | scores_across_blocks(block_products)
         group_scores = (
             scores_left_out | scores_across_blocks(block_products, block)
             for block, scores_left_out in enumerate(left_out)
         )
-        return scores | self.blocks.with_errors(
-            mean_share_score | scores_across_blocks(block_products), group_scores, self.dealing.groups
-        )
+        return scores | self.blocks.with_errors(totals, group_scores, self.dealing.groups)
 
     def without_rows(self, rows: NDArray[np.int64]) -> Cloud:
         """Return the cloud without the rows at some positions; ``cosine_blocks`` and ``points`` keep all rows.
@@ -260,8 +258,8 @@ def read_cloud(
     dealing = duplicates.dealing() if groups is None else deal_groups(groups, points.n)
     sums = _Sums.empty(points)
     sample = Sample(min(points.n, SAMPLE_ROWS), points.d, points.dtype, seed)
-    n_left_out, unit = 0, 0.0
-    for rows, positions, read in finite_chunks(points):
+    n_left_out, unit = 0, 0.0  # the unit stays 0 until a number is not 0
+    for rows, positions, n_read in finite_chunks(points):
         if (larger := unit_for(rows, unit)) != unit:
             for part in sums.blocks.parts:  # Cosines do not depend on the unit
                 part.rescale(unit / larger)
@@ -272,8 +270,8 @@ def read_cloud(
         sample.update(scaled_rows.numpy(), positions)
         if groups is None:
             duplicates.update(rows.numpy(), positions)
-        n_left_out += read - len(rows)
-        progress(read)
+        n_left_out += n_read - len(rows)
+        progress(n_read)
     if unit not in (0, 1):
         points = ScaledPoints(points, unit)
     if groups is None and (by_duplicates := duplicates.dealing()).grouping == "duplicates":

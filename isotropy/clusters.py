@@ -99,7 +99,7 @@ class _Group:
 
 def _distances_to_classes(points: CentredPoints, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return each point's sum of distances to its own class and smallest mean distance to another, [n] each."""
-    own_sums = torch.zeros_like(points.norms)
+    own_sums = torch.zeros_like(points.squared_norms)
     nearest = torch.full_like(own_sums, math.inf)
     groups, start, pending_sizes = [], 0, list[int]()
     for size, next_size in zip(sizes, [*sizes[1:], math.inf], strict=True):
@@ -111,13 +111,13 @@ def _distances_to_classes(points: CentredPoints, sizes: Sequence[int]) -> tuple[
             start, pending_sizes = start + rows, []
     for index, group in enumerate(groups):
         group_rows = slice(group.rows.start, group.rows.stop)
-        sums, _ = _distance_sums(points, group, group)
+        sums, _ = _sum_distances(points, group, group)
         own_sums[group_rows] = (sums * group.membership).sum(1)
         mean_distances = (sums / group.membership.sum(0)).masked_fill_(group.membership.bool(), math.inf)
         nearest[group_rows] = torch.minimum(nearest[group_rows], mean_distances.amin(1))
         for later_group in groups[index + 1 :]:
             later_rows = slice(later_group.rows.start, later_group.rows.stop)
-            forward_sums, backward_sums = _distance_sums(points, group, later_group)
+            forward_sums, backward_sums = _sum_distances(points, group, later_group)
             nearest[group_rows] = torch.minimum(
                 nearest[group_rows], (forward_sums / later_group.membership.sum(0)).amin(1)
             )
@@ -125,11 +125,11 @@ def _distances_to_classes(points: CentredPoints, sizes: Sequence[int]) -> tuple[
     return own_sums, nearest
 
 
-def _distance_sums(points: CentredPoints, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:
+def _sum_distances(points: CentredPoints, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:
     """Return the sums of distances of each row of a group to each class of the other, and the reverse."""
-    forward_sums = points.norms.new_zeros(len(first.rows), second.membership.shape[1])
+    forward_sums = points.squared_norms.new_zeros(len(first.rows), second.membership.shape[1])
     backward_sums = (
-        forward_sums if first is second else points.norms.new_zeros(len(second.rows), first.membership.shape[1])
+        forward_sums if first is second else points.squared_norms.new_zeros(len(second.rows), first.membership.shape[1])
     )
     first_points, second_points = (points[group.rows.start : group.rows.stop] for group in (first, second))
     for i in range(0, len(first.rows), TILE_ROWS):
@@ -138,7 +138,7 @@ def _distance_sums(points: CentredPoints, first: _Group, second: _Group) -> tupl
         for j in range(i if first is second else 0, len(second.rows), TILE_ROWS):
             columns = slice(j, j + TILE_ROWS)
             if first is second and i == j:
-                diagonal = torch.arange(len(x.norms), device=x.norms.device)
+                diagonal = torch.arange(len(x.squared_norms), device=x.squared_norms.device)
                 forward_sums[rows] += distances(x, x, diagonal).fill_diagonal_(0) @ second.membership[columns]
                 continue
             tile = distances(x, second_points[columns])

@@ -19,7 +19,7 @@ class CentredPoints:
 
     points: Tensor  # float64 [n, d]
     centred: Tensor  # float64 [n, d], the points less the center
-    norms: Tensor  # float64 [n], squared, of the centered points
+    squared_norms: Tensor  # float64 [n], of the centered points
 
     @classmethod
     def about(cls, centre: Tensor, points: Tensor) -> Self:
@@ -28,7 +28,7 @@ class CentredPoints:
         return cls(points, centred, centred.square().sum(1))
 
     def __getitem__(self, rows: slice) -> Self:
-        return type(self)(self.points[rows], self.centred[rows], self.norms[rows])
+        return type(self)(self.points[rows], self.centred[rows], self.squared_norms[rows])
 
 
 def centre_of(points: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ def distances(x: CentredPoints, y: CentredPoints, excluded: Tensor | None = None
 
     ``excluded`` [n] is, for each x, the index of the y whose distance becomes infinity.
     """
-    sums = x.norms[:, None] + y.norms
+    sums = x.squared_norms[:, None] + y.squared_norms
     squares = torch.addmm(sums, x.centred, y.centred.T, alpha=-2)
     if excluded is not None:
         squares.scatter_(1, excluded[:, None], math.inf)

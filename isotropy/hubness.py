@@ -68,11 +68,11 @@ def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
         robin_hood=Score(float(excess.abs().sum()) / (2 * k * n)),
         antihubs=Score(float((occurrences == 0).double().mean())),
         greatest=Score(float(occurrences.max())),
-        hubs=greatest_hubs(occurrences),
+        hubs=find_largest_hubs(occurrences),
     )
 
 
-def greatest_hubs(occurrences: Tensor, max_hubs: int = MAX_LISTED_HUBS) -> tuple[HubPoint, ...]:
+def find_largest_hubs(occurrences: Tensor, max_hubs: int = MAX_LISTED_HUBS) -> tuple[HubPoint, ...]:
     """Return the points with the largest counts, int64 [n], excluding zeros."""
     counts, points = occurrences.sort(descending=True, stable=True)
     pairs = zip(points[:max_hubs].tolist(), counts[:max_hubs].tolist(), strict=True)

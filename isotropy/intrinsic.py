@@ -28,7 +28,7 @@ class TwoNNFit:
     dimension: Score
     log_mu: Tensor  # [at most `FIGURE_POINTS`] float64 ascending, evenly spaced among the ranks of the points fitted
     minus_log_survival: Tensor  # -ln(1 - F) of these, float64
-    # The greatest difference between F and the fit's distribution over all points fitted, in [0, 1] (Kolmogorov and
+    # The largest difference between F and the fit's distribution over all points fitted, in [0, 1] (Kolmogorov and
     # Smirnov). Not R^2: through the origin and of sorted numbers it is near 1 whatever the fit.
     distance: float | None = None
     # About the 95th percentile of that distance if the model holds; approximate, because rows share distances.

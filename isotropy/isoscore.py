@@ -38,20 +38,20 @@ def isoscore(x: Tensor) -> Score:
 def isoscore_from_covariance(S: Tensor) -> Score:
     """Return IsoScore of a covariance [d, d], in [0, 1]; of ``shrink(S_X, S_S, zeta)`` it is IsoScore*.
 
-    Undefined for d = 1 and where the participation ratio is. Raises ValueError for a matrix that is not square.
+    Undefined for d = 1 and where ``participation_ratio`` is. Raises ValueError for a matrix that is not square.
     """
     return isoscore_from_ratio(participation_ratio(S), len(S))
 
 
 def isoscore_from_ratio(ratio: Score, d: int) -> Score:
-    """Return IsoScore from the participation ratio in d dimensions; undefined where that is, and for d = 1."""
+    """Return IsoScore from the participation ratio in d dimensions; undefined where the ratio is, and for d = 1."""
     if d < 2:
         return Score.undefined(f"IsoScore needs at least 2 dimensions; there is {d}.")
     return ratio if ratio.value is None else Score.within((ratio.value - 1) / (d - 1), 0, 1)
 
 
-def shrunk_ratio(ratio: Score, d: int, zeta: float) -> Score:
-    """Return the participation ratio of a covariance shrunk toward the scaled identity, from that of the covariance."""
+def shrink_ratio(ratio: Score, d: int, zeta: float) -> Score:
+    """Return the participation ratio after shrinking toward the scaled identity, from the ratio before."""
     weight = (1 - zeta) ** 2
     return ratio if ratio.value is None else Score.within(1 / (weight / ratio.value + (1 - weight) / d), 1, d)
 
@@ -59,7 +59,7 @@ def shrunk_ratio(ratio: Score, d: int, zeta: float) -> Score:
 def isoscore_from_gram(gram: Tensor, d: int) -> Score:
     """Return IsoScore of points of d dimensions from their centered Gram matrix [n, n], in n^2 d operations for n < d.
 
-    Undefined where that of the covariance is. Raises ValueError for a matrix that is not square.
+    Undefined where ``isoscore_from_covariance`` is. Raises ValueError for a matrix that is not square.
     """
     return isoscore_from_ratio(participation_ratio(gram), d)
 

@@ -40,42 +40,42 @@ class Products:
 
     For a centered point a the precision holds b with |a - b| <= rho |a|. With unit roundoffs u of sums and u' of stored
     products (Higham 2002, section 3.1), |a - a'|^2 >= (1 - error) (|a|^2 + |a'|^2) - 2 fl(b b') - underflow. Where
-    coordinates are multiples of one unit and squared distances integers that the precision holds, the bounds are exact;
-    binary, one-hot and counted features have very many ties. Points are float32 or float64 of ordinary size
+    coordinates are multiples of one unit and squared distances integers that the precision holds, the bounds are exact,
+    which settles the many ties of binary, one-hot and counted features. Points are float32 or float64 of ordinary size
     (``isotropy.neighbours.SAFE_MAGNITUDE``); float64 products settle every row; ``candidates`` is at most n - 1.
     """
 
     def __init__(self, points: Tensor, precision: torch.dtype, candidates: int) -> None:
         n, d = points.shape
-        exact = torch.promote_types(points.dtype, precision)
-        sums = torch.promote_types(precision, torch.float32)
+        exact_dtype = torch.promote_types(points.dtype, precision)
+        sum_dtype = torch.promote_types(precision, torch.float32)
         centre = centre_of(points)
         self._rounded_points = points.new_empty(n, d, dtype=precision)
         squares = points.new_empty(n, dtype=torch.float64)
         rho = 0.0
         for start in range(0, n, CHUNK_ROWS):
             rows = slice(start, start + CHUNK_ROWS)
-            centred = points[rows].to(exact) - centre
+            centred = points[rows].to(exact_dtype) - centre
             rounded = centred.to(precision)
             self._rounded_points[rows] = rounded
             squares[rows] = _squared_norms(centred)
-            if precision != exact:
+            if precision != exact_dtype:
                 rho = max(rho, float((_squared_norms(centred - rounded) / squares[rows]).nan_to_num(0).max()) ** 0.5)
         self._points = points
         self.precision = precision
         self._candidates = candidates
-        self._is_last = precision == torch.float64
-        self._is_exact = sums == precision and has_exact_products(points, float(squares.max()), precision)
+        self._is_float64 = precision == torch.float64
+        self._is_exact = sum_dtype == precision and has_exact_products(points, float(squares.max()), precision)
         if self._is_exact:
             self._bases = squares
         else:
-            rho += unit_roundoff(exact)
+            rho += unit_roundoff(exact_dtype)
             # 8 covers the rounding of the squares and of their sum with the product, 1.01 second-order terms.
-            rounding = 1.01 * (unit_roundoff(precision) + (d + 8) * unit_roundoff(sums))
+            rounding = 1.01 * (unit_roundoff(precision) + (d + 8) * unit_roundoff(sum_dtype))
             error = (1 + rho) ** 2 * (1 + rounding) - 1
-            self._bases = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sums).tiny
-        self._rounded_bases = self._bases.to(sums)
-        self.has_tiles = not self._is_exact and sums == precision
+            self._bases = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sum_dtype).tiny
+        self._rounded_bases = self._bases.to(sum_dtype)
+        self.has_tiles = not self._is_exact and sum_dtype == precision
         """Whether ``tile`` can be called."""
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
@@ -115,7 +115,7 @@ class Products:
         candidate_bounds, columns = smallest_in_rows(bounds, self._candidates)
         candidate_bounds = candidate_bounds.double() + self._bases[rows, None]
         nearest = measure_candidates(self._points, rows, candidate_bounds, columns, k)
-        if self._is_last and not nearest.settled.all():
+        if self._is_float64 and not nearest.settled.all():
             unsettled = (~nearest.settled).nonzero().squeeze(1)
             is_candidate = (
                 bounds[unsettled].double() + self._bases[rows[unsettled], None] <= nearest.reach[unsettled, None]
@@ -173,12 +173,12 @@ def measure_candidates(
 
 def _fill_squared_distances(points: Tensor, squares: Tensor, mask: Tensor, rows: Tensor, columns: Tensor) -> None:
     """Fill in the squared distances [rows, columns] selected by a mask."""
-    row, _ = mask.nonzero(as_tuple=True)
+    row_indices, _ = mask.nonzero(as_tuple=True)
     select_points = partial(points.index_select, 0)
-    pairs = max(PAIR_NUMBERS // max(points.shape[1], 1), 1)
+    n_pairs = max(PAIR_NUMBERS // max(points.shape[1], 1), 1)
     distances = [
         _squared_norms(select_points(i).double().sub_(select_points(j).double()))
-        for i, j in zip(torch.split(rows[row], pairs), torch.split(columns[mask], pairs), strict=True)
+        for i, j in zip(torch.split(rows[row_indices], n_pairs), torch.split(columns[mask], n_pairs), strict=True)
     ]
     squares[mask] = torch.cat(distances)
 

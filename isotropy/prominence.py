@@ -1,10 +1,10 @@
 """Prominent bars of a barcode, by a rule that separates groups of points from noise.
 
 In the rule of Atienza, Gonzalez-Diaz & Rucco (2019), used by Kudriashov, Karpik & Klyshinsky (2025), the longest bar T
-is prominent and the shortest, r, is noise. Others are tried from the longest down: the first i, without T, get the
-neutral length, which maximizes the entropy while the others stay. Bar i stands out if the share of T in the sum does
-not fall; after the first that does not, all are noise. If more stand out than the number Q at which bars of lengths T
-and r have least entropy, the rule is applied again to them and r.
+is prominent and the shortest, r, is noise. The bars between are tested from the longest down: to test bar i, the first
+i after T are set to the neutral length, which maximizes the entropy given the other bars. Bar i stands out unless this
+lowers the share of T in the sum; from the first bar that does not stand out, all are noise. At Q bars of length T, bars
+of only the lengths T and r have least entropy: if more than Q stand out, the rule is applied again to them and r.
 
 In many dimensions bars are about equal, and the rule calls dozens to hundreds of one Gaussian cloud prominent. So the
 number is reported next to that of a Gaussian cloud of the same size.

@@ -64,7 +64,7 @@ def stable_rank(values: Tensor) -> Score:
 
 
 def explained_variance(values: Tensor, K: int) -> tuple[Score, ...]:
-    """Return the share of the k greatest eigenvalues in their sum, k = 1 to K, in [0, 1].
+    """Return the share of the k largest eigenvalues in the sum of all, k = 1 to K, in [0, 1].
 
     Undefined where ``anisotropy`` is. Raises ValueError unless 1 <= K <= d.
     """

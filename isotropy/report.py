@@ -1,4 +1,4 @@
-"""Every measure of the catalog, of one cloud."""
+"""Results of the catalog's measures for one cloud."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class MeasureResult(NamedTuple):
 
     score: Score
     n: int  # Rows behind the score; fewer than the cloud's if it comes from a sample
-    # Lists and settings; None if the score is undefined. A measure that is a list has it in "values".
+    # Lists and settings; None if the score is undefined. A list-valued measure has its list in "values".
     detail: dict[str, Any] | None = None
     # Scores of the first 1,000, 2,000, ... rows, for measures that depend on the number of rows.
     at_sizes: Mapping[int, Score] = MappingProxyType({})
 
     @property
     def value(self) -> float | list[float | None] | None:
-        """The list of a measure that is a list, else its value; None if undefined."""
+        """The list of a list-valued measure, else the value of the score; None if undefined."""
         values: list[float | None] | float | None = (self.detail or {}).get("values", self.score.value)
         return values
 
@@ -57,7 +57,9 @@ def measure(cloud: Cloud, slugs: Iterable[str] | None = None) -> dict[str, Measu
 
     Raises ValueError for a slug that the catalog lacks.
     """
-    selected_slugs = set(CATALOG if slugs is None else [slugs] if isinstance(slugs, str) else slugs)
+    if isinstance(slugs, str):
+        slugs = [slugs]
+    selected_slugs = set(CATALOG if slugs is None else slugs)
     if unknown := selected_slugs - CATALOG.keys():
         raise ValueError(f"There is no measure {min(unknown)!r}: choose among {', '.join(CATALOG)}.")
     results = {}
@@ -77,7 +79,7 @@ def _spectrum_measure(slug: str, **detail: object) -> MeasureFunction:
 
 
 def _spectrum_list(slug: str, cloud: Cloud) -> MeasureResult:
-    """Return the spectrum scores "slug k", headed by the first."""
+    """Return the spectrum scores named "slug k" as a list; the first is the headline."""
     scores = [score for name, score in cloud.spectrum_scores.items() if name.startswith(f"{slug} ")]
     detail: dict[str, Any] = {"values": [score.value for score in scores]}
     if any(score.se is not None for score in scores):
@@ -107,8 +109,8 @@ def _rogue_dimensions(cloud: Cloud) -> MeasureResult:
 
 def _activation_profile(cloud: Cloud) -> MeasureResult:
     profile = activation_profile(cloud.moments)
-    rules = [[rule for rule, flags in profile.outliers.items() if flags[i]] for i in range(len(profile.mean))]
-    outliers = [{"dimension": i, "rules": broken} for i, broken in enumerate(rules) if broken]
+    broken_rules = [[rule for rule, flags in profile.outliers.items() if flags[i]] for i in range(len(profile.mean))]
+    outliers = [{"dimension": i, "rules": rules} for i, rules in enumerate(broken_rules) if rules]
     mean, std = profile.mean * cloud.unit, profile.std * cloud.unit
     if not (mean.isfinite().all() and std.isfinite().all()):
         return MeasureResult(Score.undefined(OUT_OF_RANGE), cloud.n)
@@ -149,7 +151,7 @@ def _twonn(cloud: Cloud) -> MeasureResult:
 def _local_dimension(
     cloud: Cloud, estimate: Callable[[NearestNeighbours], Score], detail: Mapping[str, Any] = MappingProxyType({})
 ) -> MeasureResult:
-    """Estimate by Euclidean distance, whatever rows are compared by: unit rows lie on a sphere, a dimension less."""
+    """Estimate from Euclidean neighbors, even if rows are compared by cosine: the sphere has one dimension less."""
     neighbours = cloud.block_neighbours
     n = len(neighbours.all_neighbours.indices)
     return MeasureResult(neighbours.score(estimate), n, dict(detail), neighbours.scores_by_size(estimate))

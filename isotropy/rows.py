@@ -136,11 +136,11 @@ class FiniteChunk(NamedTuple):
 
 def finite_chunks(points: Points) -> Iterator[FiniteChunk]:
     """Yield the finite rows in order by chunks, with their positions."""
-    read = 0
-    for chunk, finite in finite_rows(points):
-        rows = chunk if finite.all() else chunk[finite]
-        yield FiniteChunk(rows, read + finite.nonzero().squeeze(1).numpy(), len(chunk))
-        read += len(chunk)
+    n_read = 0
+    for chunk, is_finite in finite_rows(points):
+        rows = chunk if is_finite.all() else chunk[is_finite]
+        yield FiniteChunk(rows, n_read + is_finite.nonzero().squeeze(1).numpy(), len(chunk))
+        n_read += len(chunk)
 
 
 def finite_rows(points: Points) -> Iterator[tuple[Tensor, Tensor]]:
@@ -220,8 +220,8 @@ class Sample:
         return torch.from_numpy(points), torch.from_numpy(rows)
 
 
-SLICES_PER_BLOCK = 8  # If there are enough rows, so that each block of a sorted file gets part of every class
-BLOCK_ORDER_SEED = 0  # So that the same rows have the same standard errors
+SLICES_PER_BLOCK = 8  # With enough rows. Several, so that each block of a sorted file gets part of every class
+BLOCK_ORDER_SEED = 0  # Fixed, so that the same rows have the same standard errors
 
 Grouping = Literal["rows", "duplicates", "groups"]
 
@@ -258,17 +258,18 @@ class Dealing:
     grouping: Grouping  # Each row by itself, exact duplicates together, or named groups
     groups: int  # Number of groups among the measured rows
     # [rows] the number of each row's group, by first appearance; None if every row is its own group.
-    ranks: NDArray[np.int64] | None = None
+    group_numbers: NDArray[np.int64] | None = None
 
     def blocks_of(self, positions: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
         """Return the block [m] of each row, given by its position in the file."""
-        return Slices(self.groups, blocks).blocks_of(positions if self.ranks is None else self.ranks[positions])
+        numbers = positions if self.group_numbers is None else self.group_numbers[positions]
+        return Slices(self.groups, blocks).blocks_of(numbers)
 
     def key(self) -> str:
         """Return a digest that two dealings share only if they assign rows alike."""
         digest = sha256(f"{self.groups}".encode())
-        if self.ranks is not None:
-            digest.update(self.ranks.tobytes())
+        if self.group_numbers is not None:
+            digest.update(self.group_numbers.tobytes())
         return digest.hexdigest()[:16]
 
 
@@ -281,10 +282,10 @@ def deal_groups(groups: Iterable[str], n: int) -> Dealing:
 
     Raises ValueError unless each row has a name.
     """
-    ranks = group_numbers(groups)
-    if len(ranks) != n:
-        raise ValueError(f"Expected a group for each of {n} rows, got {len(ranks)}: empty for a row of no group.")
-    return Dealing("groups", int(ranks.max(initial=-1)) + 1, ranks)
+    numbers = group_numbers(groups)
+    if len(numbers) != n:
+        raise ValueError(f"Expected a group for each of {n} rows, got {len(numbers)}: empty for a row of no group.")
+    return Dealing("groups", int(numbers.max(initial=-1)) + 1, numbers)
 
 
 def group_numbers(groups: Iterable[str]) -> NDArray[np.int64]:
@@ -317,7 +318,7 @@ class Duplicates:
         _, first_rows, inverse = np.unique(self._hashes[self._finite], return_index=True, return_inverse=True)
         if len(first_rows) == len(inverse):
             return deal_rows(len(self._finite))
-        ranks = np.full(len(self._finite), -1)
+        numbers = np.full(len(self._finite), -1)
         # Number groups by first appearance, not by hash.
-        ranks[self._finite] = np.argsort(np.argsort(first_rows))[inverse]
-        return Dealing("duplicates", len(first_rows), ranks)
+        numbers[self._finite] = np.argsort(np.argsort(first_rows))[inverse]
+        return Dealing("duplicates", len(first_rows), numbers)

@@ -10,7 +10,7 @@ from torch import Tensor
 from isotropy.points import at_least_float32, require_points
 
 CHUNK_ROWS = 4096  # Rows of one matrix product: enough for speed, few enough for sums in float32
-SHIFT_ROWS = 64  # Target number of rows averaged for the shift: 43 to 85 of 128 or more, else all
+SHIFT_ROWS = 64  # About how many rows are averaged for the shift: 43 to 85 if there are 128 or more, else all
 BLOCK_COLUMNS = 192  # Columns of one product when a symmetric matrix is computed by blocks
 SAFE_NORM = 1e140  # Norms up to it, and down to its inverse, have squares within the range of float64
 
@@ -210,7 +210,7 @@ def eigenvalues(S: Tensor, rank: int | None = None) -> Tensor:
     return clean_eigenvalues(torch.linalg.eigvalsh(S), rank)
 
 
-def clean_eigenvalues(values: Tensor, rank: int | None = None) -> Tensor:
+def clean_eigenvalues(values: Tensor, rank: int | None) -> Tensor:
     """Clean ascending eigenvalues, float64 [d], as ``eigenvalues`` does, and return them descending."""
     values = values.flip(0)
     # For points in a subspace, sums leave up to 20 eps in place of 0, and the solver up to d eps.

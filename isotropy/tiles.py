@@ -9,15 +9,15 @@ from torch.nn.functional import pad
 
 # Maximum rows and columns of a tile: 4 MB in float32, which stay in the cache.
 TILE_ROWS = 1024
-# Minimum rows of a tile: diagonal tiles compute each pair twice, so clouds of few points use small tiles.
-FEW_ROWS = 256
+# Diagonal tiles compute each pair twice, so clouds of few points use small tiles.
+MIN_TILE_ROWS = 256
 GROUP = 16  # Bounds per group; only the smallest of each group is compared first
 # Maximum bounds that wait to be merged: a higher limit lets more useless ones wait, a lower one merges more often.
-PENDING = 100_000
+MAX_PENDING = 100_000
 
 
 def tile_spans(n: int) -> Iterator[slice]:
-    rows = min(TILE_ROWS, max(FEW_ROWS, n // 8))
+    rows = min(TILE_ROWS, max(MIN_TILE_ROWS, n // 8))
     for start in range(0, n, rows):
         yield slice(start, min(start + rows, n))
 
@@ -101,7 +101,7 @@ class _SmallestBounds:
         members = grouped_rows[group, :, column]
         hit, member = (members < self._largest_bounds[columns][column, None]).nonzero(as_tuple=True)
         self._queue(column[hit] + columns.start, group[hit] * GROUP + member + rows.start, members[hit, member])
-        if self._pending_count > PENDING:
+        if self._pending_count > MAX_PENDING:
             self.merge()
 
     def _queue(self, points: Tensor, neighbours: Tensor, bounds: Tensor) -> None:
@@ -109,6 +109,7 @@ class _SmallestBounds:
         self._pending_count += len(points)
 
     def merge(self) -> None:
+        """Merge pending bounds into the smallest of their points."""
         if not self._pending_count:
             return
         points, neighbours, bounds = map(torch.cat, zip(*self._pending_bounds, strict=True))
@@ -122,8 +123,7 @@ class _SmallestBounds:
             firsts, owner = is_first.nonzero().squeeze(1), is_first.cumsum(0) - 1
             owners = points[firsts]
             rank = torch.arange(len(points), device=points.device) - firsts[owner]
-            # Merge at most ``count`` new bounds per point and round, so that one point with very many needs no wide
-            # table.
+            # Merge at most ``count`` new bounds per point and round: one point with very many would need a wide table.
             is_merged = rank < count
             width = count + min(int(rank.max()) + 1, count)
             table = self.bounds.new_full((len(owners), width), math.inf)

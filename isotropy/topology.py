@@ -114,11 +114,11 @@ def _spanning_tree(x: Tensor) -> Tensor:
         return torch.empty(0, 2, dtype=torch.int64, device=x.device)
     x = x.detach()
     squares = gram((x - x.mean(0)).T)
-    norms = squares.diagonal().clone()
+    squared_norms = squares.diagonal().clone()
     squares.fill_diagonal_(-math.inf)
     for start in range(0, len(x), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
-        sums = norms[rows, None] + norms
+        sums = squared_norms[rows, None] + squared_norms
         recompute_close(squares[rows].mul_(-2).add_(sums), sums, x[rows], x)
     distances = squares.cpu().numpy()
     n = len(distances)

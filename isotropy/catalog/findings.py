@@ -54,7 +54,7 @@ _ENTRIES = (
         effect="IsoScore of the columns.",
         advice="Choose the other orientation in the selection, or transpose the array, and measure again.",
         pitfall="Values that rise and fall together in a whole row, such as pixels of dark and light pictures, "
-        "look alike. Centered files that are swapped cannot be told.",
+        "look alike. Swapped files that are centered are not found.",
     ),
     FindingEntry(
         slug="zero_rows",
@@ -101,7 +101,7 @@ _ENTRIES = (
             "Whether all values of a dimension are whole or rounded numbers, are a few values that recur, or count "
             "the rows."
         ),
-        limit="All rows of a dimension, in at most a quarter of the dimensions. Else the file is written so.",
+        limit="All rows of a dimension, in at most a quarter of the dimensions. If more, the file is written that way.",
         effect="IsoScore and the top-10 neighbors without these dimensions.",
         advice="Leave each listed column out of the vectors. Use it for names, labels or groups instead.",
         pitfall="Does not recognize metadata with arbitrary fractions, such as times scaled to [0, 1].",

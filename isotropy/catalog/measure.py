@@ -71,7 +71,7 @@ class Measure:
     @property
     def compared(self) -> Comparability:
         """Return which embeddings can be compared with an interval."""
-        return COMPARED[self.error]
+        return COMPARABILITY[self.error]
 
     @property
     def error_sentence(self) -> str:
@@ -102,7 +102,7 @@ class Measure:
         return min(low for low, _ in ends), max(high for _, high in ends)
 
 
-COMPARED: dict[ErrorKind, Comparability] = {"none": "never", "population": "at any n", "sample": "at equal n"}
+COMPARABILITY: dict[ErrorKind, Comparability] = {"none": "never", "population": "at any n", "sample": "at equal n"}
 ERROR_SENTENCES: dict[ErrorKind, str] = {
     "none": "The value has no standard error.",
     "population": "SE is the standard error of an estimate of the population's value.",

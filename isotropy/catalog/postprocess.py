@@ -19,9 +19,8 @@ class MethodParameter:
     range: str
     meaning: str
     symbol: str = ""  # Its symbol in the method's formula, if not its name
-    dimensions_per_component: int | None = (
-        None  # Dimensions per component where the default is None; at least one component
-    )
+    # Dimensions per component where the default is None; at least one component.
+    dimensions_per_component: int | None = None
     # If `high` is None: whether the fitted points or their dimensions bound it.
     bounded_by: Literal["n", "d"] | None = None
 
@@ -53,7 +52,7 @@ class MethodEntry:
     slug: str
     name: str
     action: str
-    """What applying it is called."""
+    """Imperative for applying it, such as "Whiten by PCA"."""
     formula: str
     meaning: str
     pitfall: str

@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["CHECKS", "Effect", "Finding", "Severity", "findings_of", "sort_findings", "to_finding"]
 
-# Causes before what they cause: a later check looks at what is left without the rows and dimensions found before, and
-# after an error at nothing.
+# Causes come before their symptoms: each check examines the cloud without the rows and dimensions that earlier checks
+# blamed. An error ends the checks.
 CHECKS: tuple[Callable[[ExaminedCloud], Defect | None], ...] = (
     not_finite,
     transposed,
@@ -78,7 +78,7 @@ def findings_of(
         if scope:
             title = f"{defect.title} ({scope})"
             share = cloud.moment_scores["mean_share"].value
-            if defect.slug == "common_mean" and share is not None:  # the headline of a report tells the share of all
+            if defect.slug == "common_mean" and share is not None:  # a report's headline has the share of all
                 title += f", {percent(share)} with all"
             evidence = f"{defect.evidence} Measured on the {scope} that no other finding blames."
             defect = defect._replace(title=title, evidence=evidence)

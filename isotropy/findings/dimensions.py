@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from isotropy.findings.finding import Defect, Effect, ExaminedCloud, Severity, judge, percent, score_effects
-from isotropy.findings.limits import greatest_gap, limit
+from isotropy.findings.limits import find_largest_gap, limit
 
 # Variance over the square of the mean, or over the median variance, up to which a dimension is constant.
 ROUNDING = 1e-12
 # The same for values with more digits than float32, such as timestamps, relative to the squared mean.
 ROUNDING_OF_FLOAT64 = 1e-24
-# Variance of the difference of two dimensions, over both of theirs, up to which they are copies: bfloat16 rounds less.
+# Maximum variance of the difference of copies, relative to the sum of their variances; rounding to bfloat16 is less.
 COPY = 1e-5
 SMALLEST_RATIO = 2.0  # Minimum ratio between a dimension that stands out and the next
 
@@ -54,22 +54,23 @@ def doubled_dimensions(examined: ExaminedCloud) -> Defect | None:
     S, mean = cloud.moments.covariance(), cloud.moments.mean
     variances = S.diagonal()
     differences = variances + variances[:, None] - 2 * S + (mean - mean[:, None]).square()
-    equal = differences <= COPY * (variances + variances[:, None])
-    is_doubled = equal.tril(-1).any(1)
+    are_equal = differences <= COPY * (variances + variances[:, None])
+    is_doubled = are_equal.tril(-1).any(1)
     count = int(is_doubled.sum())
     if count == 0 or (removal := examine_without(examined, is_doubled, affected=count / cloud.d)) is None:
         return None
     remaining, effect, severity = removal
-    first = examined.dimensions[equal[is_doubled].int().argmax(1).numpy()]
+    originals = examined.dimensions[are_equal[is_doubled].int().argmax(1).numpy()]
     doubled = examined.dimensions[is_doubled.numpy()]
-    examples = ", ".join(f"{copy} repeats {original}" for copy, original in zip(doubled[:3], first[:3], strict=True))
+    pairs = zip(doubled[:3], originals[:3], strict=True)
+    examples = ", ".join(f"{copy} repeats {original}" for copy, original in pairs)
     return Defect(
         slug="doubled_dimensions",
         severity=severity,
         title=f"{count_dimensions(count)} {'repeats' if count == 1 else 'repeat'} another",
         evidence=(
             f"{count:,} of {cloud.d:,} dimensions have in every row the value of an earlier one: {examples}"
-            f"{' ...' if count > len(first[:3]) else ''}. They count twice in every cosine."
+            f"{' ...' if count > len(originals[:3]) else ''}. They count twice in every cosine."
         ),
         effect=effect,
         dimensions=doubled,
@@ -87,8 +88,8 @@ def rogue_dimensions(examined: ExaminedCloud) -> Defect | None:
     energies = variances + moments.mean.square()
     is_rogue = torch.zeros(cloud.d, dtype=torch.bool)
     for statistic, values in (("variance_gap", variances), ("energy_gap", energies)):
-        gap = greatest_gap(values, max_rogue_dimensions(cloud.d))
-        if gap.excess > limit(statistic, examined.independent_rows, cloud.d) and gap.ratio >= SMALLEST_RATIO:
+        gap = find_largest_gap(values, max_rogue_dimensions(cloud.d))
+        if gap.excess > limit(statistic, examined.n_independent_rows, cloud.d) and gap.ratio >= SMALLEST_RATIO:
             is_rogue[values.argsort(descending=True)[: gap.n_above]] = True
     count = int(is_rogue.sum())
     if count == 0:

@@ -1,8 +1,8 @@
 """Whether two sets of rows use unrelated directions: rows of another model, or with dimensions in another order.
 
-Clusters of one model share the directions in which nearest neighbors differ. A rotation or permutation of the
-dimensions shares none. So the covariances of differences between nearest neighbors are correlated, each without its
-trace: 1 in two parts of one cloud, about 0 after a random rotation.
+Clusters of one model share the directions in which nearest neighbors differ; after a rotation or permutation of the
+dimensions they share none. The covariances of these differences, each without its trace, have a correlation of 1 in two
+parts of one cloud, and of about 0 after a random rotation.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from torch import Tensor
 STANDARD_ERRORS = 2.0
 DIVISIONS = 10  # Random divisions of a cloud that must have related directions, or the rows are too few
 SEED = 0
-SHUFFLED_ERRORS = 3.0  # The same for the share of rows that fit better than after shuffling, about a half
-UNRELATED = 0.25  # Maximum absolute correlation, for few dimensions
-# Squared coefficient of variation of the local variances: below it neighbors differ in all directions alike.
-STRUCTURED = 0.1
-# Maximum ratio of it between the parts, which a rotation or permutation keeps; of neighbors, which are few, a greater.
-ALIKE = 2.0
-ALIKE_LOCALLY = 4.0
+# Standard errors above one half up to which the share of rows that fit better than after shuffling is chance.
+SHUFFLED_ERRORS = 3.0
+MAX_CORRELATION = 0.25  # Absolute correlation, for few dimensions
+# Squared coefficient of variation of the local variances: below it neighbors differ alike in all directions.
+MIN_VARIATION = 0.1
+# Ratio of these coefficients in two sets of rows, which a rotation or permutation keeps. Neighbors are few: allow more.
+MAX_RATIO = 2.0
+MAX_LOCAL_RATIO = 4.0
 
 
 class DirectionRelation(NamedTuple):
@@ -37,18 +38,18 @@ class DirectionRelation(NamedTuple):
 
 def are_unrelated(first: Tensor, second: Tensor) -> bool:
     """Return whether two sets of rows have unrelated directions, but spectra as after a rotation or permutation."""
-    limit = min(UNRELATED, STANDARD_ERRORS / first.shape[1] ** 0.5)
+    limit = min(MAX_CORRELATION, STANDARD_ERRORS / first.shape[1] ** 0.5)
     differences = [_neighbor_differences(units) for units in (first, second)]
     local = _relation_of(*differences)
-    if abs(local.correlation) > limit or local.smaller_variation < STRUCTURED or local.ratio > ALIKE_LOCALLY:
+    if abs(local.correlation) > limit or local.smaller_variation < MIN_VARIATION or local.ratio > MAX_LOCAL_RATIO:
         return False
     if any(
         division.correlation <= 2 * limit for division in _random_divisions(torch.cat(differences), len(differences[0]))
     ):
         return False
     within = _relation_of(first - first.mean(0), second - second.mean(0))
-    # Rows that are permuted each in its own way vary in all directions alike.
-    return within.smaller_variation < STRUCTURED or (abs(within.correlation) <= limit and within.ratio <= ALIKE)
+    # Rows permuted each in its own way vary alike in all directions.
+    return within.smaller_variation < MIN_VARIATION or (abs(within.correlation) <= limit and within.ratio <= MAX_RATIO)
 
 
 def local_relation(first: Tensor, second: Tensor) -> DirectionRelation:
@@ -57,7 +58,7 @@ def local_relation(first: Tensor, second: Tensor) -> DirectionRelation:
 
 
 def _random_divisions(differences: Tensor, count: int) -> Iterator[DirectionRelation]:
-    """Yield the relations of random parts of differences, ``count`` and the others: few rows show none."""
+    """Yield relations of ``count`` random differences [m, d] to the others: unrelated if there are too few rows."""
     generator = torch.Generator().manual_seed(SEED)
     for _ in range(DIVISIONS):
         order = torch.randperm(len(differences), generator=generator)
@@ -67,12 +68,12 @@ def _random_divisions(differences: Tensor, count: int) -> Iterator[DirectionRela
 def fit_like_shuffled(rows: Tensor, shuffled: Tensor, reference: Tensor) -> bool:
     """Return whether rows [m, d] vary in the directions of reference rows no more than after shuffling them, [m, d].
 
-    These are the directions in which nearest neighbors differ. If they do so in all directions alike, shuffling would
-    not show, and the answer is no: then rows far from all others may belong there.
+    These are the directions in which nearest neighbors differ. If they differ alike in all, shuffling changes nothing,
+    so the result is False: rows far from all others may belong to the cloud.
     """
-    # Each row in one difference alone: those that share a row would look alike.
+    # Use each row in only one difference, because differences that share a row look alike.
     differences = _neighbor_differences(reference, mutual=True)
-    if _relation_of(differences, differences).smaller_variation < STRUCTURED:
+    if _relation_of(differences, differences).smaller_variation < MIN_VARIATION:
         return False
     fits, shuffled_fits = ((differences @ x.T).square().sum(0) for x in (rows, shuffled))
     share = float((fits > shuffled_fits).double().mean())
@@ -85,7 +86,7 @@ def _relation_of(first: Tensor, second: Tensor) -> DirectionRelation:
     for rows in (first.double(), second.double()):
         S = rows.T @ rows
         trace = float(S.trace())
-        # Products of different rows alone, so that tr(S S) is unbiased.
+        # Only products of different rows, so that tr(S S) is unbiased.
         squares = float(S.square().sum() - rows.square().sum(1).square().sum()) * len(rows) / max(len(rows) - 1, 1)
         covariances.append(S / max(trace, 1e-300))
         variations.append(d * squares / max(trace, 1e-300) ** 2 - 1)
@@ -104,7 +105,7 @@ def cosines_to_others(units: Tensor, references: Tensor) -> Tensor:
 def _neighbor_differences(units: Tensor, *, mutual: bool = False) -> Tensor:
     """Return the differences [m, d] of unit rows and their nearest other row, each pair once, without copies.
 
-    ``mutual``: only of rows that are nearest to each other.
+    ``mutual`` takes only rows that are nearest to each other.
     """
     nearest = cosines_to_others(units, units).argmax(1)
     rows = torch.arange(len(units))

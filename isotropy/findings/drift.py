@@ -45,13 +45,13 @@ class EnergyDistance(NamedTuple):
     p: float
 
 
-def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed: int = SEED) -> Defect | None:
+def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None) -> Defect | None:
     """Return how a cloud differs from a baseline, or None if it does not.
 
     It is a warning if the energy distance or the share of changed neighbors exceeds 0.05 and chance. Clouds with
-    different numbers of dimensions are compared by their shared rows only. ``seed`` draws the permutations.
+    different numbers of dimensions are compared by their shared rows only.
     """
-    energy = energy_distance(cloud, baseline, seed) if cloud.d == baseline.d else None
+    energy = energy_distance(cloud, baseline) if cloud.d == baseline.d else None
     neighbors_kept = None if shared is None else _neighbors_kept(*(x[:SHARED_ROWS].double() for x in shared))
     effects = [] if neighbors_kept is None else [neighbors_kept]
     exceeds_chance = energy is not None and energy.p <= 1 / (PERMUTATIONS + 1)
@@ -87,7 +87,7 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None, seed:
     )
 
 
-def energy_distance(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDistance | None:
+def energy_distance(cloud: Cloud, baseline: Cloud) -> EnergyDistance | None:
     """Return the energy distance of two clouds with equal d, permuting whole groups; None if one has no rows."""
     x, y = (side.sample[:ROWS].double() * side.unit for side in (cloud, baseline))
     if min(len(x), len(y)) < 2:
@@ -101,15 +101,15 @@ def energy_distance(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> EnergyDi
     # Offset group numbers, so that the clouds share none.
     groups_by_cloud = []
     for side, offset in ((cloud, 0), (baseline, cloud.points.n)):
-        positions, ranks = side.rows[:ROWS].numpy(), side.dealing.ranks
-        groups_by_cloud.append((positions if ranks is None else ranks[positions]) + offset)
+        positions, numbers = side.rows[:ROWS].numpy(), side.dealing.group_numbers
+        groups_by_cloud.append((positions if numbers is None else numbers[positions]) + offset)
     groups = np.concatenate(groups_by_cloud)
     is_first = torch.zeros(len(pooled), 1 + PERMUTATIONS)
     is_first[: len(x), 0] = 1
     # Each permutation assigns whole groups at random to the first cloud, keeping its number of groups.
     _, first_rows, group_numbers = np.unique(groups, return_index=True, return_inverse=True)
     first_group_count = int((first_rows < len(x)).sum())
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(SEED)
     permuted = np.zeros((len(first_rows), PERMUTATIONS), np.float32)
     for column in range(PERMUTATIONS):
         permuted[generator.permutation(len(first_rows))[:first_group_count], column] = 1

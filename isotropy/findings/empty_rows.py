@@ -1,4 +1,4 @@
-"""Rows that hold nothing: of zeros alone, or only the first dimensions of a longer vector."""
+"""Rows that are all zero, and rows that hold only the first dimensions of a longer vector."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from isotropy.findings.finding import (
 )
 
 NO_DIRECTION = 1e-6  # Fraction of the median norm up to which a row is zero: its direction is rounding of float32
-CHANCE = 0.001  # Expected number of such rows by chance, up to which they are none by nature
-FEWEST_WHOLE = 20  # Minimum number of whole rows, which say how often a dimension has a value by nature
+CHANCE = 0.001  # Maximum number of such rows expected by chance for a row to be a defect
+FEWEST_WHOLE = 20  # Minimum number of whole rows, from which chances are estimated
 
 
 def zero_rows(examined: ExaminedCloud) -> Defect | None:
@@ -39,6 +39,7 @@ def zero_rows(examined: ExaminedCloud) -> Defect | None:
     count, n = int(is_zero.sum()), len(lengths)
     if not 0 < count <= n - FEWEST_WHOLE:
         return None
+    # Laplace's rule of succession: how often each dimension is zero in the other rows.
     chances = ((zeros - count).clamp(min=0) + 1) / (n - count + 2)
     if n * float(chances.log().sum().exp()) > CHANCE:
         return None
@@ -60,12 +61,12 @@ def zero_rows(examined: ExaminedCloud) -> Defect | None:
 
 
 class _Tails(NamedTuple):
-    """How many dimensions at the end of each row hold the value that most repeated ends have, such as 0."""
+    """The tail of each row that is filled with one value, such as 0: the value that rows most often end in twice."""
 
     positions: NDArray[np.int64]
     lengths: Tensor  # int64 [n], 0 to d
     repeats: Tensor  # int64 [n], dimensions anywhere with this value
-    fill_shares: Tensor  # float64 [d], the share of rows with another last value that have it there
+    fill_shares: Tensor  # float64 [d], the share of whole rows, which end in another value, that have it there
 
 
 def truncated_rows(examined: ExaminedCloud) -> Defect | None:
@@ -109,7 +110,7 @@ def truncated_rows(examined: ExaminedCloud) -> Defect | None:
 
 
 def _read_tails(examined: ExaminedCloud) -> _Tails | None:
-    """Return the ends of all rows; None if no row ends in a repeated value, or too few rows do not."""
+    """Return the filled ends of all rows; None if no row ends in one value twice, or too few rows are whole."""
     repeated = [rows[rows[:, -1] == rows[:, -2], -1] for rows, _ in examined.all_rows()]
     last_values = torch.cat(repeated)
     if len(last_values) == 0:
@@ -128,7 +129,7 @@ def _read_tails(examined: ExaminedCloud) -> _Tails | None:
     whole_rows = int((tails == 0).sum())
     if whole_rows < FEWEST_WHOLE:
         return None
-    # The last value is the fill in the other rows: how often by nature, whole rows cannot say.
+    # Whole rows never end in the fill, so they cannot tell how often the last dimension has it by chance.
     shares = (fill_counts + 1) / (whole_rows + 2)
     shares[-1] = 1
     return _Tails(np.concatenate(all_positions), tails, torch.cat(repeats), shares)

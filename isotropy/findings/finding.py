@@ -168,14 +168,9 @@ class ExaminedCloud:
     def from_cloud(cls, cloud: Cloud) -> ExaminedCloud:
         return cls(cloud, np.arange(cloud.d))
 
-    def without_rows(self, rows: NDArray[np.int64], remaining: Cloud | None = None) -> ExaminedCloud:
-        """Leave out rows; ``remaining`` is the cloud without them, if already computed."""
+    def without_rows(self, rows: NDArray[np.int64]) -> ExaminedCloud:
         excluded_rows = np.union1d(self.excluded_rows, rows)
-        return replace(
-            self,
-            cloud=self.cloud.without_rows(excluded_rows) if remaining is None else remaining,
-            excluded_rows=excluded_rows,
-        )
+        return replace(self, cloud=self.cloud.without_rows(excluded_rows), excluded_rows=excluded_rows)
 
     def without_dimensions(self, dimensions: Iterable[int]) -> ExaminedCloud:
         dropped = sorted(dimensions)
@@ -195,7 +190,7 @@ class ExaminedCloud:
 
     @cached_property
     def effective_dimensions(self) -> float:
-        """Effective dimensions: the participation ratio, corrected for few rows where it can be."""
+        """Effective dimensions: the participation ratio, corrected for few rows where possible."""
         scores = self.cloud.moment_scores
         plain = scores["participation_ratio"].value
         corrected = scores["participation_ratio_unbiased"].value
@@ -207,12 +202,12 @@ class ExaminedCloud:
         return min(max(sample_participation(unit_rows(self.sample)), 1.0), float(self.cloud.d))
 
     @property
-    def independent_rows(self) -> int:
+    def n_independent_rows(self) -> int:
         return max(min(self.cloud.dealing.groups, self.cloud.n), 0)
 
     @property
     def has_spread(self) -> bool:
-        """Whether statistics make sense: at least 20 rows, not all equal, with finite moments."""
+        """Whether checks can measure the cloud: at least 20 rows, not all equal, with finite moments."""
         scatter = self.cloud.moments.scatter
         return self.cloud.n >= 20 and bool(scatter.isfinite().all()) and float(scatter.trace()) > 0
 

@@ -3,7 +3,7 @@
 High-dimensional clouds have hubs by nature (Radovanović, Nanopoulos & Ivanović 2010), so the limit by angle is that of
 healthy clouds with as many rows and effective dimensions. By distance, short rows of every real cloud are hubs. Those
 far nearer to the center than others share the neighbor slots, so they are counted together. Others are compared with a
-Gaussian cloud of the same variances, and are a note only where neighbors are sought by cosine, which has no such hubs.
+Gaussian cloud of the same variances. Where neighbors are searched by cosine, which has no such hubs, they are a note.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def hubs(examined: ExaminedCloud) -> Defect | None:
     worst = max(by_angle, _hubs_by_distance(examined), key=lambda candidate: candidate.slot_share)
     count = len(worst.rows)
     if count == 0:
-        return _beyond_gaussian(examined)
+        return _find_hubs_beyond_gaussian(examined)
     if count > max(1, MAX_SHARE * examined.cloud.n):
         return None
     subject = "1 row is a neighbor" if count == 1 else f"{count:,} rows are neighbors"
@@ -90,7 +90,7 @@ def _hubs_by_distance(examined: ExaminedCloud) -> _Hubs:
         for rows, positions in examined.reference_rows()
     ]
     inner_positions = torch.cat(inner_rows)
-    # Most clouds have none, so neighbors are not searched.
+    # Most clouds have none: skip the search.
     if len(inner_positions) == 0:
         return _Hubs(NO_ROWS, 0.0, 0.0, "distance")
     neighbors = examined.nearest("euclidean")
@@ -106,7 +106,7 @@ def _describe_hubs(neighbors: NearestRows, rows: Tensor, similarity: str) -> _Hu
     return _Hubs(np.sort(rows.numpy()), float(is_hub.mean()), float(is_hub.amax(1).mean()), similarity)
 
 
-def _beyond_gaussian(examined: ExaminedCloud) -> Defect | None:
+def _find_hubs_beyond_gaussian(examined: ExaminedCloud) -> Defect | None:
     """Find rows that are neighbors by distance of more rows than any in a Gaussian cloud of the same variances."""
     cloud = examined.cloud
     neighbors = examined.nearest("euclidean")
@@ -114,40 +114,42 @@ def _beyond_gaussian(examined: ExaminedCloud) -> Defect | None:
     crowded = _describe_hubs(neighbors, rows[shares > MATERIAL], "distance")
     if crowded.slot_share <= MATERIAL:  # the usual case, in which no cloud is drawn
         return None
-    gaussian = _gaussian_share(examined)
-    far_hubs = _describe_hubs(neighbors, rows[shares > max(MATERIAL, GAUSSIAN_FACTOR * gaussian)], "distance")
-    count = len(far_hubs.rows)
-    if far_hubs.slot_share <= MATERIAL or count > max(1, MAX_SHARE * cloud.n):
+    gaussian = _largest_gaussian_share(examined)
+    excess_hubs = _describe_hubs(neighbors, rows[shares > max(MATERIAL, GAUSSIAN_FACTOR * gaussian)], "distance")
+    count = len(excess_hubs.rows)
+    if excess_hubs.slot_share <= MATERIAL or count > max(1, MAX_SHARE * cloud.n):
         return None
-    by_angle = _describe_hubs(examined.nearest("cosine"), torch.from_numpy(far_hubs.rows), "angle").slot_share
-    by_distance = cloud.similarity is Similarity.EUCLIDEAN
+    angle_share = _describe_hubs(examined.nearest("cosine"), torch.from_numpy(excess_hubs.rows), "angle").slot_share
+    uses_distance = cloud.similarity is Similarity.EUCLIDEAN
     # The effect is on the neighbors by the similarity in use.
-    effect, severity = judge([neighbors_kept_effect(1 - (far_hubs.slot_share if by_distance else by_angle))], cloud.d)
+    slot_share = excess_hubs.slot_share if uses_distance else angle_share
+    effect, severity = judge([neighbors_kept_effect(1 - slot_share)], cloud.d)
     subject = "1 row is a neighbor" if count == 1 else f"{count:,} rows are neighbors"
     return Defect(
         slug="hubs",
-        severity=severity if by_distance else Severity.NOTE,
-        title=f"By Euclidean distance {subject} of {percent(far_hubs.row_share)} of all rows",
+        severity=severity if uses_distance else Severity.NOTE,
+        title=f"By Euclidean distance {subject} of {percent(excess_hubs.row_share)} of all rows",
         evidence=(
             f"The largest hub is among the {NEAREST} nearest of {percent(float(shares.max()))} of the rows. In a "
             f"Gaussian cloud of the same variances no row is near to more than {percent(gaussian)}. "
-            f"{'It takes' if count == 1 else 'They take'} {percent(far_hubs.slot_share)} of the neighbor slots by "
-            f"distance, and {percent(by_angle)} by angle about the mean: by distance short rows are near to all others."
+            f"{'It takes' if count == 1 else 'They take'} {percent(excess_hubs.slot_share)} of the neighbor slots by "
+            f"distance, and {percent(angle_share)} by angle about the mean: by distance short rows are near to all "
+            "others."
         ),
         effect=effect,
-        rows=far_hubs.rows,
-        remaining=examined.without_rows(far_hubs.rows) if by_distance else None,
+        rows=excess_hubs.rows,
+        remaining=examined.without_rows(excess_hubs.rows) if uses_distance else None,
         advice=FINDINGS["hubs"].advice_by_distance,
     )
 
 
-def _gaussian_share(examined: ExaminedCloud) -> float:
+def _largest_gaussian_share(examined: ExaminedCloud) -> float:
     """Return the share of rows that the largest hub by distance has in a Gaussian cloud of the same variances."""
     cloud = examined.cloud
     scales = eigenvalues(cloud.moments.covariance(), cloud.n - 1).clamp(min=0).sqrt().float()
     n = min(cloud.n, GAUSSIAN_ROWS)
-    random = torch.Generator().manual_seed(SEED)
-    points = torch.randn(n, cloud.d, generator=random) * scales
+    generator = torch.Generator().manual_seed(SEED)
+    points = torch.randn(n, cloud.d, generator=generator) * scales
     positions = torch.arange(n)
     return float(
         find_nearest(points[:QUERIES], positions[:QUERIES], [(points, positions)], "euclidean").shares()[1].max()

@@ -48,13 +48,13 @@ class Gap(NamedTuple):
 
     excess: float  # Excess in natural logarithms; minus infinity if there are too few values
     n_above: int  # Values above the gap
-    ratio: float  # The smallest value above the gap over the greatest below it
+    ratio: float  # The smallest value above the gap over the largest below it
 
 
 NO_GAP = Gap(float("-inf"), 0, 1.0)
 
 
-def greatest_gap(values: Tensor, max_above: int) -> Gap:
+def find_largest_gap(values: Tensor, max_above: int) -> Gap:
     """Return the gap of values [d] >= 0 that most exceeds the decay after it, with at most ``max_above`` values above.
 
     Below the k largest values v the excess is log(v_k / v_(k+1)) - log(v_(k+1) / v_(2k+2)): at most 0 for decay by a

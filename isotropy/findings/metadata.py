@@ -25,7 +25,7 @@ MAX_SHARE_ELSEWHERE = 0.2  # Maximum of the same share in other dimensions; more
 STEPS = 1e4
 # Precisions that values may have had before they were written, coarsest first.
 PRECISIONS = (torch.bfloat16, torch.float16, torch.float32)
-LINEAR = 0.995  # Minimum correlation with the row number in a dimension that counts rows
+MIN_ROW_CORRELATION = 0.995  # Correlation with the row number of a dimension that counts rows
 
 
 def metadata_as_coordinates(examined: ExaminedCloud) -> Defect | None:
@@ -40,7 +40,7 @@ def metadata_as_coordinates(examined: ExaminedCloud) -> Defect | None:
     y = x - x.mean(0)
     counts_rows: Tensor = (
         (row_numbers @ y) / (y.square().sum(0).sqrt() * row_numbers.norm()).clamp(min=1e-300)
-    ).abs() > LINEAR
+    ).abs() > MIN_ROW_CORRELATION
     if counts_rows.any():
         steps = x[cloud.rows.argsort()][:, counts_rows].diff(dim=0)
         counts_rows[counts_rows.clone()] = (steps >= 0).all(0) | (steps <= 0).all(0)
@@ -70,7 +70,7 @@ def _max_dimensions(d: int) -> int:
 
 
 def _rounding_by_dimension(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the relative rounding by dimension: that of the coarsest type in which most dimensions fit."""
+    """Return the relative rounding [d] of dimensions: of the coarsest type that most of them fit, else of ``dtype``."""
     eps = torch.full((x.shape[1],), torch.finfo(dtype).eps, dtype=torch.float64)
     for precision in PRECISIONS:
         fits = (x.to(precision).double() == x).all(0)
@@ -85,7 +85,7 @@ def _rounded_mask(examined: ExaminedCloud) -> Tensor:
     cloud = examined.cloud
     rows = examined.sample[:INSPECTED_ROWS]
     eps = _rounding_by_dimension(rows, examined.cloud.sample.dtype)
-    decimals = _decimals(rows, eps)
+    decimals = _count_decimals(rows, eps)
     # Whole numbers have 0 decimals, however large they are.
     written_decimals = torch.where((rows == rows.round()).all(0), 0, decimals)
     usual_decimals = int(written_decimals.sort().values[_max_dimensions(cloud.d)])
@@ -94,29 +94,30 @@ def _rounded_mask(examined: ExaminedCloud) -> Tensor:
     nonzero = torch.zeros(len(suspects))
     for chunk, _, _ in finite_chunks(cloud.points) if len(suspects) else ():
         x = chunk[:, suspects].double()
-        decimals[suspects] = torch.maximum(decimals[suspects], _decimals(x, eps[suspects], digits=0))
+        decimals[suspects] = torch.maximum(decimals[suspects], _count_decimals(x, eps[suspects], digits=0))
         nonzero += (x != 0).sum(0)
     is_rounded = torch.zeros(cloud.d, dtype=torch.bool)
     is_rounded[suspects] = (usual_decimals - decimals[suspects]) * nonzero >= CHANCE_LIMIT
     return is_rounded
 
 
-def _decimals(x: Tensor, eps: Tensor, digits: float = CHANCE_LIMIT) -> Tensor:
+def _count_decimals(x: Tensor, eps: Tensor, digits: float = CHANCE_LIMIT) -> Tensor:
     """Return the decimals that the values of each dimension of points [n, d] need; ``FRACTIONS`` for any other numbers.
 
     Large values have few decimals by chance, so all values together must be less likely than 1 in ``10 ** digits``.
     """
-    needed = torch.full((x.shape[1],), FRACTIONS)
+    decimals_needed = torch.full((x.shape[1],), FRACTIONS)
     rounding = 2 * eps * x.abs()
     for decimals in reversed(range(1, MAX_DECIMALS + 1)):
         factor = 10.0**decimals
         scaled, tolerance = x * factor, rounding * factor
         log_chance = torch.where(x == 0, 1.0, (2 * tolerance).clamp(0.1, 1)).log10().sum(0)
-        needed[((scaled - scaled.round()).abs() <= tolerance).all(0) & (-log_chance >= digits)] = decimals
+        is_exact = ((scaled - scaled.round()).abs() <= tolerance).all(0)
+        decimals_needed[is_exact & (-log_chance >= digits)] = decimals
     # In half precision, all large numbers are whole. In float32, numbers that large are times or ids.
-    precise_enough = (rounding < 1).all(0) | (eps <= torch.finfo(torch.float32).eps)
-    needed[(x == x.round()).all(0) & precise_enough] = 0
-    return needed
+    is_precise = (rounding < 1).all(0) | (eps <= torch.finfo(torch.float32).eps)
+    decimals_needed[(x == x.round()).all(0) & is_precise] = 0
+    return decimals_needed
 
 
 def _few_values_mask(examined: ExaminedCloud) -> Tensor:

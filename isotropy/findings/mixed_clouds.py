@@ -29,13 +29,13 @@ MIN_ROWS_PER_LABEL = 5
 class _CloudPart(NamedTuple):
     """Rows of the sample, with the cuts that separate them from the others."""
 
-    rows: Tensor  # A flag for each row of the sample
-    cuts: tuple[tuple[CloudSplit, bool], ...]  # Each with the side that the part is on
+    mask: Tensor  # A flag for each row of the sample
+    cuts: tuple[tuple[CloudSplit, bool], ...]  # Each with whether the part is above it
 
     def row_mask(self, y: Tensor) -> Tensor:
         is_inside = torch.ones(len(y), dtype=torch.bool)
-        for split, side in self.cuts:
-            is_inside &= split.upper_mask(y) == side
+        for split, is_upper in self.cuts:
+            is_inside &= split.upper_mask(y) == is_upper
         return is_inside
 
 
@@ -51,39 +51,39 @@ def mixed_clouds(examined: ExaminedCloud) -> Defect | None:
     parts, separation = _split_into_parts(y, examined.cloud.d)
     if not 2 <= len(parts) <= MAX_PARTS:
         return None
-    largest = max(parts, key=lambda part: int(part.rows.sum()))
+    largest = max(parts, key=lambda part: int(part.mask.sum()))
     minorities = []
     for rows, positions in examined.reference_rows():
         x = unit_rows(rows.double()) if by_angle else rows.double()
         minorities.append(positions[~largest.row_mask((x - mean) @ directions)].numpy())
     minority = np.sort(np.concatenate(minorities))
     remaining = examined.without_rows(minority)
-    first, second = sorted(parts, key=lambda part: int(part.rows.sum()))[-2:]
+    first, second = sorted(parts, key=lambda part: int(part.mask.sum()))[-2:]
     units = unit_rows(examined.sample - examined.cloud.moments.mean).float()
     # Parts of one model share directions, and may lie apart by nature.
-    unrelated = are_unrelated(units[first.rows], units[second.rows])
+    unrelated = are_unrelated(units[first.mask], units[second.mask])
     effect, severity = judge(
         score_effects(examined.cloud, remaining.cloud),
         examined.cloud.d,
         affected=len(minority) / examined.cloud.n if unrelated else 0.0,
     )
-    sizes = sorted((int(part.rows.sum()) / len(y) for part in parts), reverse=True)
+    sizes = sorted((int(part.mask.sum()) / len(y) for part in parts), reverse=True)
     label_share = _share_in_part_of_label(examined, parts)
     by_label = label_share is not None and label_share >= SAME_AS_LABELS
-    list_sentence = (
+    row_sentence = (
         f"The parts are those of the labels: {percent(label_share)} of the rows lie in the part of their label."
         if label_share is not None and by_label
         else "The rows outside the largest part are listed."
     )
     if unrelated:
-        list_sentence += " Their directions have nothing to do with each other, as after a rotation or permutation."
+        row_sentence += " Their directions have nothing to do with each other, as after a rotation or permutation."
     return Defect(
         slug="mixed_clouds",
         severity=Severity.NOTE if by_label else severity,
         title=f"{len(parts)} separate clouds{', by label' * by_label}: {', '.join(map(percent, sizes))} of the rows",
         evidence=(
             f"Along one direction two parts are {min(separation, 999):.3g} standard deviations apart. In a healthy "
-            f"cloud of this size it is at most {_separation_limit(len(y), examined.cloud.d):.2g}. {list_sentence}"
+            f"cloud of this size it is at most {_separation_limit(len(y), examined.cloud.d):.2g}. {row_sentence}"
         ),
         effect=effect,
         rows=minority,
@@ -100,9 +100,9 @@ def _share_in_part_of_label(examined: ExaminedCloud, parts: list[_CloudPart]) ->
     labels = examined.cloud.labels
     if labels is None:
         return None
-    n = len(parts[0].rows)
+    n = len(parts[0].mask)
     label_codes, codes = torch.unique(labels.codes[:n], return_inverse=True)
-    counts = torch.stack([torch.bincount(codes[part.rows], minlength=len(label_codes)) for part in parts])
+    counts = torch.stack([torch.bincount(codes[part.mask], minlength=len(label_codes)) for part in parts])
     has_name = torch.tensor([bool(labels.names[code]) for code in label_codes.tolist()])
     counts = counts[:, has_name & (counts.sum(0) >= MIN_ROWS_PER_LABEL)]
     labeled_count = int(counts.sum())
@@ -117,14 +117,15 @@ def _split_into_parts(y: Tensor, d: int) -> tuple[list[_CloudPart], float]:
     pending, widest = [_CloudPart(torch.ones(len(y), dtype=torch.bool), ())], 0.0
     while pending and len(pending) + len(parts) <= MAX_PARTS:
         part = pending.pop()
-        points = y[part.rows]
+        points = y[part.mask]
         split = best_split(points) if len(points) >= FEWEST_ROWS else None
         if split is None or split.separation <= _separation_limit(len(points), d):
             parts.append(part)
             continue
         widest = max(widest, split.separation)
         pending += [
-            _CloudPart(part.rows & (split.upper_mask(y) == side), (*part.cuts, (split, side))) for side in (True, False)
+            _CloudPart(part.mask & (split.upper_mask(y) == is_upper), (*part.cuts, (split, is_upper)))
+            for is_upper in (True, False)
         ]
     return parts + pending, widest
 
@@ -168,7 +169,7 @@ def leading_directions(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def best_split(y: Tensor) -> CloudSplit | None:
-    """Return the split of points, float64 [n, r], with the greatest separation, or None.
+    """Return the split of points, float64 [n, r], with the widest separation, or None.
 
     Each leading direction is cut, then Fisher's discriminant of the parts.
     """
@@ -202,7 +203,7 @@ def _best_split_from(y: Tensor, start: int) -> CloudSplit | None:
 
 
 class ProjectionCut(NamedTuple):
-    """The cut of numbers in two parts with the greatest variance between them (Otsu 1979)."""
+    """The cut of numbers in two parts with the largest variance between them (Otsu 1979)."""
 
     separation: float  # Distance of the parts' means over the root mean square of their standard deviations
     threshold: float

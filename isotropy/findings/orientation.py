@@ -8,18 +8,18 @@ from isotropy.cosine import unit_rows
 from isotropy.findings.finding import Defect, Effect, ExaminedCloud, Severity, score_effects
 from isotropy.isoscore import isoscore
 
-# Spread of the row means over that by chance. Where the axes of a cloud are turned at random it is a weighted mean of
-# chi-squared variables with one degree of freedom: above 20 less than once in 100,000 clouds.
-BY_CHANCE = 20.0
-CONTRAST = 10.0  # Minimum ratio between that of the rows and that of the columns
-UNIT = 1e-3  # Relative difference from 1 up to which a column has unit length
+# Variance of the row means, in multiples of that expected by chance. In randomly rotated clouds it is a weighted mean
+# of chi-squared variables with one degree of freedom: above 20 in fewer than 1 of 100,000 clouds.
+MAX_BY_CHANCE = 20.0
+MIN_CONTRAST = 10.0  # Ratio of the multiple for rows to that for columns
+UNIT_TOLERANCE = 1e-3  # Difference from 1 up to which a column has unit length
 
 
 def transposed(examined: ExaminedCloud) -> Defect | None:
-    """Find fewer rows than dimensions where rows differ in their means as dimensions do, or columns have length 1.
+    """Find swapped axes: fewer rows than dimensions, with row means like those of dimensions, or unit columns.
 
-    Rows count by their directions, because longer rows of positive values have larger means. Means of dimensions have
-    either sign, so rows whose means do not are rows.
+    Means are those of unit rows, because longer rows of positive values have larger means. Dimensions have means of
+    both signs, so rows whose means share a sign are not dimensions.
     """
     cloud = examined.cloud
     if not examined.has_spread or cloud.n >= cloud.d:
@@ -30,14 +30,14 @@ def transposed(examined: ExaminedCloud) -> Defect | None:
     grand_mean = float(moments.mean.mean())
     energy = float(energies.mean()) - grand_mean**2
     by_row = float(np.var(row_means)) * cloud.d / max(1 / cloud.d - float(row_means.mean()) ** 2, 1e-300)
-    has_either_sign = float(np.var(row_means)) >= float(row_means.mean()) ** 2
+    has_both_signs = float(np.var(row_means)) >= float(row_means.mean()) ** 2
     by_column = cloud.n * float(moments.mean.var(correction=0)) / energy
     lengths = (energies * cloud.n).sqrt() * cloud.unit
-    columns_are_unit = bool(((lengths - 1).abs() <= UNIT).all())
-    is_contrast = by_row > max(BY_CHANCE, CONTRAST * by_column) and by_column <= BY_CHANCE
-    if not columns_are_unit and not (is_contrast and has_either_sign):
+    columns_are_unit = bool(((lengths - 1).abs() <= UNIT_TOLERANCE).all())
+    is_contrast = by_row > max(MAX_BY_CHANCE, MIN_CONTRAST * by_column) and by_column <= MAX_BY_CHANCE
+    if not columns_are_unit and not (is_contrast and has_both_signs):
         return None
-    reason = (
+    evidence = (
         "Every column has length 1, as rows of normalized embeddings have."
         if columns_are_unit
         else f"The means of the rows differ {by_row:,.3g} times as much as by chance, those of the columns "
@@ -48,6 +48,6 @@ def transposed(examined: ExaminedCloud) -> Defect | None:
         slug="transposed",
         severity=Severity.ERROR,
         title=f"Rows and columns look swapped: {cloud.n:,} rows of {cloud.d:,} dimensions",
-        evidence=reason,
+        evidence=evidence,
         effect=Effect("isoscore", before, isoscore(cloud.sample.double().T)),
     )

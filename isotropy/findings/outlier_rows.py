@@ -104,32 +104,32 @@ def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
 
 def _scan_outliers(cloud: Cloud, distances: _Distances, participation: float) -> _Scan | None:
     """Return the farthest rows if they are too far out for a t cloud with that participation ratio."""
-    units = distances.squares
-    if cloud.dealing.ranks is not None:
+    group_squares = distances.squares
+    if cloud.dealing.group_numbers is not None:
         # The largest distance in each group, because copies of a row carry no extra evidence.
-        _, ranks = np.unique(cloud.dealing.ranks[distances.positions], return_inverse=True)
-        units = np.zeros(int(ranks.max()) + 1)
-        np.maximum.at(units, ranks, distances.squares)
-    scale = float(np.median(units))
-    count = len(units) // SCANNED_PART
+        _, numbers = np.unique(cloud.dealing.group_numbers[distances.positions], return_inverse=True)
+        group_squares = np.zeros(int(numbers.max()) + 1)
+        np.maximum.at(group_squares, numbers, distances.squares)
+    scale = float(np.median(group_squares))
+    count = len(group_squares) // SCANNED_PART
     if scale == 0 or count == 0:
         return None
-    farthest = np.sort(units)[::-1][:count] / scale
+    farthest = np.sort(group_squares)[::-1][:count] / scale
     # Rows of a named group may be independent, so each one counts as a chance to lie far out.
-    chances = cloud.n if cloud.dealing.grouping == "groups" else len(units)
-    tail = tail_degrees(units / scale, participation)
-    expected = expected_beyond(chances, participation, farthest, tail)
+    n_chances = cloud.n if cloud.dealing.grouping == "groups" else len(group_squares)
+    tail = tail_degrees(group_squares / scale, participation)
+    expected = expected_beyond(n_chances, participation, farthest, tail)
     excess = surprise(expected)
     if excess.max() <= LIMIT:
         return None
     # Include all rows farther out than the farthest of a t cloud.
     last_outlier = max(int(excess.argmax()), int((expected <= 1).sum()) - 1)
-    if (last_outlier + 1) * MAX_FRACTION > len(units):
+    if (last_outlier + 1) * MAX_FRACTION > len(group_squares):
         return None
     # Only the farthest row of each group was ranked; its other rows are on either side of the gap.
     is_outlier = distances.squares > scale * (farthest[last_outlier] * farthest[last_outlier + 1]) ** 0.5
     nearest = distances.squares[is_outlier].min(keepdims=True) / scale
-    expected_count = float(expected_beyond(chances, participation, nearest, tail)[0])
+    expected_count = float(expected_beyond(n_chances, participation, nearest, tail)[0])
     return _Scan(distances.positions[is_outlier], float(nearest[0]), expected_count, tail)
 
 

@@ -11,12 +11,12 @@ from isotropy.findings.dimensions import count_dimensions
 from isotropy.findings.finding import Defect, ExaminedCloud, judge, percent
 from isotropy.findings.spread import LEVEL
 
-# Share of the values of a dimension at one end from which it is cut off: careful quantization leaves out 0.1%.
+# Minimum share of a dimension's values at an end that is cut off: careful quantization clips 0.1%.
 CUT_OFF = 0.005
-# An end may be so many times as frequent as each of the next values, toward which frequencies rise in most clouds.
+# Maximum ratio of an end's frequency to that of each next value by nature: in most clouds, frequencies rise inward.
 STEEPEST = 2.0
 NEXT_VALUES = 10
-FEWEST_VALUES = 64  # Different values of a dimension: with fewer it is a code of few bits, or a count
+FEWEST_VALUES = 64  # Minimum distinct values of a dimension: with fewer it is a code of few bits, or a count
 
 
 def saturated_dimensions(examined: ExaminedCloud) -> Defect | None:
@@ -25,10 +25,10 @@ def saturated_dimensions(examined: ExaminedCloud) -> Defect | None:
     if not examined.has_spread:
         return None
     x = examined.sample
-    ranks = cloud.dealing.ranks
+    numbers = cloud.dealing.group_numbers
     positions = cloud.rows[: len(x)].numpy()
     # Copies of a row repeat its extreme values too.
-    distinct = torch.from_numpy(np.unique(positions if ranks is None else ranks[positions], return_index=True)[1])
+    distinct = torch.from_numpy(np.unique(positions if numbers is None else numbers[positions], return_index=True)[1])
     is_cut = torch.zeros_like(x, dtype=torch.bool)
     restored = x.clone()
     for sign in (1, -1):
@@ -67,7 +67,7 @@ def saturated_dimensions(examined: ExaminedCloud) -> Defect | None:
 
 def _mean_excess(share: Tensor) -> Tensor:
     """Return how far beyond its upper ``share`` a standard normal variable lies on average; 0 for no share."""
-    at = share.clamp(1e-12, 0.5)
-    z = torch.from_numpy(ndtri(1 - at.numpy()))
+    tail = share.clamp(1e-12, 0.5)
+    z = torch.from_numpy(ndtri(1 - tail.numpy()))
     density = (-z.square() / 2).exp() / (2 * torch.pi) ** 0.5
-    return torch.where(share > 0, density / at - z, 0.0)
+    return torch.where(share > 0, density / tail - z, 0.0)

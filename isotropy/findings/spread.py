@@ -17,12 +17,12 @@ from isotropy.findings.finding import (
     judge,
     percent,
 )
-from isotropy.findings.limits import greatest_gap, limit
+from isotropy.findings.limits import find_largest_gap, limit
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score
 from isotropy.spectrum import eigenvalues
 
-LEVEL = 0.001
+LEVEL = 0.001  # Significance level
 # Share of the energy above which the mean outweighs the rest of a row; most real clouds have less.
 OUTWEIGHING_SHARE = 0.5
 # Spread relative to the mean's length below which rows count as one vector: cosines of two rows exceed 0.9999.
@@ -46,7 +46,7 @@ def collapsed(examined: ExaminedCloud) -> Defect | None:
         return None
     spread = float((moments.covariance().trace()).sqrt() / moments.mean.norm()) if moments.mean.any() else 1.0
     if moments.scatter.any() and not spread < NEARLY_EQUAL:
-        return _few_directions(examined) if examined.has_spread else None
+        return _find_few_directions(examined) if examined.has_spread else None
     equality_limit = EQUAL_IN_FLOAT64 if examined.float64_mask.any() else EQUAL
     all_equal = not cloud.moments.scatter.any() or spread < equality_limit
     centering_effect = examined.neighbors_kept(examined.sample - cloud.moments.mean)
@@ -64,14 +64,14 @@ def collapsed(examined: ExaminedCloud) -> Defect | None:
     )
 
 
-def _few_directions(examined: ExaminedCloud) -> Defect | None:
+def _find_few_directions(examined: ExaminedCloud) -> Defect | None:
     cloud = examined.cloud
     S = cloud.moments.covariance()
     values = eigenvalues(S, cloud.n - 1)
-    gap = greatest_gap(values, max_collapsed_directions(examined.independent_rows, cloud.d))
+    gap = find_largest_gap(values, max_collapsed_directions(examined.n_independent_rows, cloud.d))
     k = gap.n_above
     share = float(values[:k].sum() / values.sum())
-    gap_limit = limit("direction_gap", examined.independent_rows, cloud.d)
+    gap_limit = limit("direction_gap", examined.n_independent_rows, cloud.d)
     if gap.excess <= gap_limit or gap.ratio < CLIFF or share < COLLAPSED_SHARE:
         return None
     plain_isoscore = cloud.moment_scores["isoscore"]
@@ -107,7 +107,7 @@ def common_mean(examined: ExaminedCloud) -> Defect | None:
     chance_share = (
         float(chdtri(examined.effective_dimensions, LEVEL))
         / examined.effective_dimensions
-        / max(examined.independent_rows, 1)
+        / max(examined.n_independent_rows, 1)
     )
     if share <= chance_share:
         return None
@@ -134,32 +134,32 @@ def too_few_rows(examined: ExaminedCloud) -> Defect | None:
     With n rows, 1 over the participation ratio is too large by about 1/n.
     """
     cloud = examined.cloud
-    rows = examined.independent_rows
+    n_rows = examined.n_independent_rows
     if cloud.n < 1 or cloud.d < 2 or {"collapsed", "duplicate_rows", "mixed_clouds"} & examined.blamed:
         return None
     scores = cloud.moment_scores
     plain, corrected = scores["isoscore"], scores["isoscore_unbiased"]
-    noun = "independent row" if rows < cloud.n else "row"
-    if rows < FEWEST_ROWS:
+    noun = "independent row" if n_rows < cloud.n else "row"
+    if n_rows < FEWEST_ROWS:
         return Defect(
             slug="too_few_rows",
             severity=Severity.WARNING if cloud.n > 1 else Severity.ERROR,
-            title=f"Only {rows} {noun}{'' if rows == 1 else 's'} for {cloud.d:,} dimensions",
+            title=f"Only {n_rows} {noun}{'' if n_rows == 1 else 's'} for {cloud.d:,} dimensions",
             evidence="Nothing can be said of other rows: the bias-corrected score takes four independent ones.",
             effect=Effect("isoscore_unbiased", corrected, corrected),
             advice="Measure more rows.",
         )
     if plain.value is None:
         return None
-    bias = examined.effective_dimensions**2 / (rows + examined.effective_dimensions) / (cloud.d - 1)
+    bias = examined.effective_dimensions**2 / (n_rows + examined.effective_dimensions) / (cloud.d - 1)
     reference_score = corrected if corrected.value is not None else Score(min(plain.value + bias, 1.0))
     effect = Effect("isoscore", plain, reference_score)
     if bias <= MATERIAL or not effect.is_material(cloud.d):
         return None
     return Defect(
         slug="too_few_rows",
-        severity=Severity.WARNING if rows < cloud.d else Severity.NOTE,
-        title=f"{rows:,} {noun}s are few for {cloud.d:,} dimensions",
+        severity=Severity.WARNING if n_rows < cloud.d else Severity.NOTE,
+        title=f"{n_rows:,} {noun}s are few for {cloud.d:,} dimensions",
         evidence=(
             f"With so few rows plain IsoScore reads low, by about {bias:.2g}. The effect is the bias-corrected score."
         ),

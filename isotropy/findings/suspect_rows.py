@@ -37,7 +37,7 @@ SEED = 0
 
 
 def near_copies(examined: ExaminedCloud, distinct: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the copy group of each row at ``distinct`` positions, int64 [m], below 0 without a copy.
+    """Return the copy group of each row at ``distinct`` positions, int64 [m], negative for rows without a copy.
 
     Clouds of more than ``REFERENCE_ROWS`` rows are not searched.
     """
@@ -91,11 +91,11 @@ def not_finite(examined: ExaminedCloud) -> Defect | None:
     if cloud.n_left_out == 0:
         return None
     rows, nonfinite_counts = [], torch.zeros(cloud.points.d, dtype=torch.int64)
-    read = 0
-    for chunk, finite in finite_rows(cloud.points):
-        rows.append(read + (~finite).nonzero().squeeze(1).numpy())
-        nonfinite_counts += (~chunk[~finite].isfinite()).sum(0)
-        read += len(chunk)
+    n_read = 0
+    for chunk, is_finite in finite_rows(cloud.points):
+        rows.append(n_read + (~is_finite).nonzero().squeeze(1).numpy())
+        nonfinite_counts += (~chunk[~is_finite].isfinite()).sum(0)
+        n_read += len(chunk)
     positions = np.concatenate(rows)
     dimensions = nonfinite_counts.nonzero().squeeze(1).numpy()
     named_dimensions = dimensions[:0] if len(dimensions) > max(1, MAX_NAMED_DIMENSIONS * cloud.points.d) else dimensions
@@ -108,7 +108,7 @@ def not_finite(examined: ExaminedCloud) -> Defect | None:
         severity=Severity.ERROR if cloud.n == 0 else Severity.WARNING,
         title=f"{'1 row has' if count == 1 else f'{count:,} rows have'} NaN or infinity",
         evidence=(
-            f"{count:,} of {read:,} rows ({percent(count / read)}) have a value that is not finite, in "
+            f"{count:,} of {n_read:,} rows ({percent(count / n_read)}) have a value that is not finite, in "
             f"{len(dimensions):,} of {cloud.points.d:,} dimensions. Every measure leaves these rows out."
         ),
         effect=Effect("isoscore", undefined_score, cloud.moment_scores["isoscore"]),
@@ -120,37 +120,37 @@ def not_finite(examined: ExaminedCloud) -> Defect | None:
 def duplicate_rows(examined: ExaminedCloud) -> Defect | None:
     """Find rows that repeat an earlier one, exactly or up to rounding.
 
-    It is a warning if repeats are more than 5% of the rows, copies take more than 5% of the neighbor places, or the
+    It is a warning if repeats are more than 5% of the rows, copies take more than 5% of the neighbor slots, or the
     score changes without them.
     """
     cloud = examined.cloud
     if cloud.n < 2:
         return None
-    groups, exact = _find_copy_groups(examined)
-    copied_rows = np.setdiff1d((groups >= 0).nonzero()[0], examined.excluded_rows)
+    groups, n_exact = _find_copy_groups(examined)
+    measured_rows = np.setdiff1d((groups >= 0).nonzero()[0], examined.excluded_rows)
     _, first_indices, codes, counts = np.unique(
-        groups[copied_rows], return_index=True, return_inverse=True, return_counts=True
+        groups[measured_rows], return_index=True, return_inverse=True, return_counts=True
     )
-    repeats = np.delete(copied_rows, first_indices)
+    repeats = np.delete(measured_rows, first_indices)
     if len(repeats) == 0 or len(first_indices) == 1:
         return None
     neighbor_shares = np.minimum(counts[codes] - 1, NEAREST) / NEAREST
     effects = [neighbors_kept_effect(1 - float(neighbor_shares.mean()))]
     remaining = None
-    if len(repeats) > FEW_COPIES * len(copied_rows):
+    if len(repeats) > FEW_COPIES * len(measured_rows):
         remaining = examined.without_rows(repeats)
         effects += score_effects(cloud, remaining.cloud)
-    effect, severity = judge(effects, cloud.d, affected=len(repeats) / len(copied_rows))
+    effect, severity = judge(effects, cloud.d, affected=len(repeats) / len(measured_rows))
     description = "exact duplicates"
-    if len(repeats) != exact:
-        exact_clause = f", {exact:,} of them exactly" if exact else ""
+    if len(repeats) != n_exact:
+        exact_clause = f", {n_exact:,} of them exactly" if n_exact else ""
         description = f"duplicates up to rounding ({100 * ROUNDING:g}% of their length){exact_clause}"
     return Defect(
         slug="duplicate_rows",
         severity=severity,
         title=f"{len(repeats):,} duplicate {'row' if len(repeats) == 1 else 'rows'}",
         evidence=(
-            f"{len(repeats):,} of {len(copied_rows):,} rows ({percent(len(repeats) / len(copied_rows))}) are "
+            f"{len(repeats):,} of {len(measured_rows):,} rows ({percent(len(repeats) / len(measured_rows))}) are "
             f"{description}; one row occurs {int(counts.max()):,} times. They take "
             f"{percent(float(neighbor_shares.mean()))} of the places among the {NEAREST} nearest neighbors."
         ),
@@ -163,12 +163,12 @@ def duplicate_rows(examined: ExaminedCloud) -> Defect | None:
 def _find_copy_groups(examined: ExaminedCloud) -> tuple[NDArray[np.int64], int]:
     """Return the copy group of each row, negative for rows left out, and the number of exact copies."""
     cloud = examined.cloud
-    groups = cloud.dealing.ranks
+    groups = cloud.dealing.group_numbers
     if cloud.dealing.grouping == "groups":
         duplicates = Duplicates(cloud.points.n)
         for chunk, positions, _ in finite_chunks(cloud.points):
             duplicates.update(chunk.numpy(), positions)
-        groups = duplicates.dealing().ranks
+        groups = duplicates.dealing().group_numbers
     if groups is None:
         groups = np.full(cloud.points.n, -1)
         for _, positions, _ in finite_chunks(cloud.points):

@@ -23,7 +23,7 @@ EIGENVECTORS = 3  # Eigenvectors of the graph that are cut
 ITERATIONS = 100
 SEED = 0
 STRAY_QUANTILE = 0.999  # Quantile of the mean cosines of shuffled rows up to which a row is a stray
-MAX_STRAYS = 0.25  # Share of strays above which rows are near to no other by nature
+MAX_STRAYS = 0.25  # Maximum share of strays; with more, rows have no near neighbors by nature
 MIN_STRAY_RATIO = 2.0  # Minimum ratio of strays to rows just above the quantile, within its distance to the median
 
 
@@ -103,6 +103,7 @@ def _bisect(units: Tensor) -> Tensor | None:
         if cut is None or cut.separation < MIN_SEPARATION:
             continue
         is_upper: Tensor = eigenvector > cut.threshold
+        # Follow the majority of the neighbors; the row itself breaks ties.
         is_upper = is_upper[neighbors].sum(1) * 2 + is_upper > NEAREST
         if min(int(is_upper.sum()), int((~is_upper).sum())) < FEWEST_IN_A_PART:
             continue

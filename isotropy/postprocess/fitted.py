@@ -28,12 +28,12 @@ class FittedMap(ABC):
 
         Raises ValueError unless ``points`` is a finite floating tensor of the fitted d.
         """
-        return self._by_blocks(points, self._map)
+        return self._map_blocks(points, self._map)
 
     @abstractmethod
     def _map(self, x: Tensor) -> Tensor: ...
 
-    def _by_blocks(self, points: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    def _map_blocks(self, points: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         require_finite(points, self.mean.shape[-1])
         images = points.new_empty(points.shape, dtype=torch.promote_types(points.dtype, torch.float32))
         for start in range(0, len(points), CHUNK_ROWS):

@@ -62,7 +62,7 @@ class Flow(FittedMap):
     @torch.no_grad()
     def inverse(self, images: Tensor) -> Tensor:
         """Return the points [m, d] of images [m, d]; dtypes and errors as in ``apply``."""
-        return self._by_blocks(images, lambda z: self._invert_steps(z) / self.scale @ self.rotation.T + self.mean)
+        return self._map_blocks(images, lambda z: self._invert_steps(z) / self.scale @ self.rotation.T + self.mean)
 
     @torch.no_grad()
     def log_likelihood(self, points: Tensor) -> Tensor:

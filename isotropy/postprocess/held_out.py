@@ -40,8 +40,8 @@ def held_out(
 ) -> HeldOut:
     """Fit on one part of points [n, d] and apply to the other.
 
-    ``fit`` takes points, such as ``fit_zca_whitening``. ``fraction`` is that of rows, or of ``groups`` [n], which stay
-    together, drawn by ``seed``; ``fit_rows`` (indices or a mask [n]) fixes the rows instead. Raises ValueError if a
+    ``fit`` takes points, such as ``fit_zca_whitening``. A ``fraction`` of the rows, or of ``groups`` [n], which stay
+    together, is drawn by ``seed``; ``fit_rows`` (indices or a mask [n]) fixes the rows instead. Raises ValueError if a
     part is empty, for arguments of another shape or range, and what ``fit`` raises.
     """
     require_points(points)
@@ -84,7 +84,7 @@ def _fit_mask(n: int, fit_rows: Tensor) -> Tensor:
     if len(rows) < len(fit_rows):
         repeated = rows[counts > 1]
         raise ValueError(
-            f"{expected}, got {len(repeated)} more than once, the least {int(repeated[0])}: give each once."
+            f"{expected}, got {len(repeated)} more than once, the smallest {int(repeated[0])}: give each once."
         )
     mask = torch.zeros(n, dtype=torch.bool, device=fit_rows.device)
     mask[fit_rows] = True

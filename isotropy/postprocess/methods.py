@@ -35,7 +35,7 @@ def fit(
     also takes ``progress``. Raises ValueError for an unknown method or parameter, a value out of range, or unsuitable
     points.
     """
-    function, _ = _fit_and_kind(method)
+    function, _ = _find_fitter(method)
     _, *names = inspect.signature(function).parameters
     accepted = [name for name in names if name != "components"]
     unknown = sorted(parameters.keys() - set(accepted))
@@ -60,11 +60,11 @@ def fit(
 
 def restore(method: str, state: dict[str, Tensor]) -> FittedMap:
     """Restore a map from its ``state()``; raise ValueError for an unknown method or another state."""
-    _, kind = _fit_and_kind(method)
-    return kind.from_state(state)
+    _, map_type = _find_fitter(method)
+    return map_type.from_state(state)
 
 
-def _fit_and_kind(method: str) -> tuple[Callable[..., FittedMap], type[FittedMap]]:
+def _find_fitter(method: str) -> tuple[Callable[..., FittedMap], type[FittedMap]]:
     if method not in FITTERS:
         raise ValueError(f"Expected a method among {list(FITTERS)}, got {method!r}: see isotropy.catalog.METHODS.")
     return FITTERS[method]

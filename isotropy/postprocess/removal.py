@@ -41,7 +41,7 @@ def fit_weighted_removal(points: Tensor, D: int | None = None, components: Compo
 
     They train weights on human scores; here weights in [0, 1] maximize IsoScore of the fitted points. Setting the
     derivative of (sum v)^2 / sum v^2 over the remaining variances v to zero gives weight_i = 1 - sqrt(c / v_i) with c =
-    sum_{i > D} v_i^2 / sum_{i > D} v_i, or the least of the top variances if none remains. D = None takes max(1, d //
+    sum_{i > D} v_i^2 / sum_{i > D} v_i, or the smallest top variance if none remains. D = None takes max(1, d //
     100). Raises ValueError unless 0 <= D <= d.
     """
     components = components or principal_components(points)
@@ -74,7 +74,7 @@ class ClusterRemoval(FittedMap):
     directions: Tensor
 
     def _map(self, x: Tensor) -> Tensor:
-        nearest = _nearest(x, self.centroids)
+        nearest = _nearest_centroids(x, self.centroids)
         y = x - self.mean[nearest]
         for cluster in torch.unique(nearest):
             rows = nearest == cluster
@@ -111,7 +111,7 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
         warnings.simplefilter("ignore", ConvergenceWarning)
         kmeans.fit(training_points.cpu().numpy())
     centroids = torch.from_numpy(kmeans.cluster_centers_).to(x)
-    nearest = _nearest(x, centroids)
+    nearest = _nearest_centroids(x, centroids)
     means, directions = centroids.clone(), x.new_zeros(clusters, D, d)
     for cluster in torch.unique(nearest):
         components = principal_components(points[nearest == cluster])
@@ -120,6 +120,6 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
     return ClusterRemoval(means, centroids, directions)
 
 
-def _nearest(x: Tensor, centroids: Tensor) -> Tensor:
+def _nearest_centroids(x: Tensor, centroids: Tensor) -> Tensor:
     """Return the index [m] of the nearest centroid, by differences, whose rounding does not depend on other rows."""
     return torch.cdist(x, centroids, compute_mode="donot_use_mm_for_euclid_dist").argmin(1)

@@ -19,10 +19,10 @@ class UnbiasedIStar(torch.nn.Module):
     (``isotropy.unbiased``), with neither a shrinkage covariance nor zeta. **Rows must be independent draws**: one
     vector for each text.
 
-    **The score may exceed 1**, because tr(S S) of few rows may fall below tr(S)^2 / d. There 1 / b of the score, with b
-    = tr(S S) / tr(S)^2, is continued by its tangent at 1 / d, up to (2 d - 1) / (d - 1). Clipping at 1 would bias the
-    mean penalty; along the tangent errors of both signs cancel to second order. Up to 1 it is ``isoscore_unbiased``.
-    With fewer than four rows or without spread, score and gradient are 0.
+    **The score may exceed 1**, because tr(S S) of few rows may fall below tr(S)^2 / d. There the term 1 / b of the
+    score, b = tr(S S) / tr(S)^2, is continued by its tangent at 1 / d, up to (2 d - 1) / (d - 1). Clipping at 1 would
+    bias the mean penalty; along the tangent errors of both signs cancel to second order. Up to 1 it is
+    ``isoscore_unbiased``. With fewer than four rows or without spread, score and gradient are 0.
 
     Example::
 
@@ -72,11 +72,11 @@ def _bounded_score(x: Tensor) -> Tensor:
         return zero_score
     y = y / size
     y = y - y.mean(0)
-    norms = y.square().sum(1)
-    trace = norms.sum()
+    squared_norms = y.square().sum(1)
+    trace = squared_norms.sum()
     products = y @ y.T if n < d else y.T @ y
     trace_squared, squares = trace_estimates_from_squares(
-        n, products.square().sum() / trace**2, (n - 1) * norms.square().sum() / trace**2
+        n, products.square().sum() / trace**2, (n - 1) * squared_norms.square().sum() / trace**2
     )
     if float(trace_squared.detach()) < ROUNDING:
         return zero_score

@@ -12,7 +12,7 @@ from isotropy.tasks.parts import Codes
 RESAMPLES = 2000
 LEVEL = 0.95
 MAX_BLOCKS = 1000  # Groups that are left out one at a time; more are left out in blocks, drawn at random
-UNSEEN_CHANGES = 2  # Changes as large as the largest that stand for those that the sample does not show
+UNSEEN_CHANGES = 2  # Changes that the sample may lack, each counted in the error as large as the largest
 RESAMPLED_AT_ONCE = 2**22  # Weights that are held at once: 32 MiB
 
 Numbers = NDArray[np.float64]
@@ -99,12 +99,12 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
 
 
 def leave_out(values: Numbers, codes: Codes, statistic: Statistic, seed: int) -> Numbers:
-    """Return the scores [b, V] of values [V, m] without each block of groups, of groups numbered from 0."""
+    """Return the scores [b, V] of values [V, m] without each block of groups; ``codes`` [m] number groups from 0."""
     n_groups = int(codes.max()) + 1
     blocks = min(n_groups, MAX_BLOCKS)
-    block_of = (np.random.default_rng(seed).permutation(n_groups) % blocks)[codes]
+    unit_blocks = (np.random.default_rng(seed).permutation(n_groups) % blocks)[codes]
     parts = np.array_split(np.arange(blocks), -(-blocks * len(codes) // RESAMPLED_AT_ONCE))
-    return np.concatenate([statistic(values, (part[:, None] != block_of).astype(np.float64)) for part in parts])
+    return np.concatenate([statistic(values, (part[:, None] != unit_blocks).astype(np.float64)) for part in parts])
 
 
 def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, n_groups: int) -> Numbers:
@@ -123,7 +123,7 @@ def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, n_groups: int
 
 
 def _widen(bounds: Numbers, values: Numbers, n_groups: int, lowest: float) -> Numbers:
-    """Widen the interval [2, V] of each variant whose values [V, m] in [lowest, 1] are all equal: no resample differs.
+    """Widen the intervals [2, V] of variants whose values [V, m] in [lowest, 1] are all equal: no resample differs.
 
     If none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).
     """

@@ -1,4 +1,4 @@
-"""The decision of a task: what each variant scores, which to take, the smallest that is about as good; in words too."""
+"""The decision of a task: the scores of all variants, the one to take, the smallest about as good, and a conclusion."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -69,18 +69,22 @@ class VariantChoice:
 
 
 def choose_variants(
-    variants: Sequence[Variant], scores: Sequence[float], clear: Sequence[bool], sizes: Sequence[int], tolerance: float
+    variants: Sequence[Variant],
+    scores: Sequence[float],
+    is_clear: Sequence[bool],
+    sizes: Sequence[int],
+    tolerance: float,
 ) -> VariantChoice:
-    """Choose by scores on the choose part, which gains are clear there, and bytes per vector.
+    """Choose by scores on the choose part, whether gains are clear there, and bytes per vector.
 
-    Storage comes after: of what is chosen, float32 is taken where its gain is clear too.
+    Storage is chosen last: if the gain of the chosen variant in float32 is clear too, that one is taken.
     """
     indices = range(len(scores))
-    chosen = min((i for i in indices if clear[i] or i == BASELINE), key=lambda i: (-scores[i], sizes[i], i))
-    unstored = replace(variants[chosen], storage=VectorStorage.FLOAT32)
-    chosen = next((i for i in indices if variants[i] == unstored and clear[i]), chosen)
-    close = [i for i in indices if scores[i] >= scores[chosen] - tolerance and sizes[i] < sizes[chosen]]
-    return VariantChoice(chosen, min([*close, chosen], key=lambda i: (sizes[i], -scores[i], i)))
+    chosen = min((i for i in indices if is_clear[i] or i == BASELINE), key=lambda i: (-scores[i], sizes[i], i))
+    in_float32 = replace(variants[chosen], storage=VectorStorage.FLOAT32)
+    chosen = next((i for i in indices if variants[i] == in_float32 and is_clear[i]), chosen)
+    close_indices = [i for i in indices if scores[i] >= scores[chosen] - tolerance and sizes[i] < sizes[chosen]]
+    return VariantChoice(chosen, min([*close_indices, chosen], key=lambda i: (sizes[i], -scores[i], i)))
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class Decision:
     smallest_difference: Gain
     """On the report part, of the smallest to the chosen variant, with its own 95% interval.
 
-    Where they answer every unit alike it allows for units that they would not.
+    If both answer every unit alike, the interval allows for units that they would answer differently.
     """
     tolerance: float
     trivial_score: float = 0.0
@@ -116,7 +120,7 @@ class Decision:
 
     @property
     def conclusion(self) -> str:
-        """What to do in sentences, with the scores on the report part."""
+        """Advice in sentences, with scores on the report part."""
         title = METRICS[self.metric]
         if max(variant.choose_score for variant in self.variants) <= max(self.trivial_score, 0):
             floor, why = "0", ""
@@ -149,22 +153,22 @@ class Decision:
         }
 
     def _advice(self) -> str:
-        """Return what to do with the vectors, with the score after that and before."""
+        """Return the recommended change in a sentence, with the scores after and before it."""
         chosen, baseline = self.variants[self.chosen], self.variants[BASELINE]
         report = chosen.report
         if self.chosen == BASELINE:
-            interval = f"{self._score(report.low)} to {self._score(report.high)}"
+            interval = f"{self._format_score(report.low)} to {self._format_score(report.high)}"
             sentence = f"Keep the vectors as they are: {self._score_sentence(report.value)} ({interval})."
             return f"{sentence} No change is clearly better."
-        change = f"{self._score_sentence(report.value)} instead of {self._score(baseline.report.value)}"
-        interval = self._range(report.difference_low, report.difference_high)
+        change = f"{self._score_sentence(report.value)} instead of {self._format_score(baseline.report.value)}"
+        interval = self._format_range(report.difference_low, report.difference_high)
         sentence = f"{chosen.variant.action}: {change} ({interval})."
         if report.difference_low <= 0:
             return f"{sentence} The gain was clear where it was chosen; these held-out {self._units} do not confirm it."
         return f"{sentence} It was chosen as the best change that clearly beats the baseline."
 
     def _saving(self) -> str:
-        """Return how to save memory, and what it costs."""
+        """Return how to save memory in a sentence, with its cost in score."""
         if self.smallest == self.chosen:
             return f"No smaller variant is within {self.tolerance:g}."
         smallest, cost = self.variants[self.smallest], self.smallest_difference
@@ -173,7 +177,8 @@ class Decision:
         if cost.difference == 0:
             price = f"with the same {title}"
         else:
-            price = f"for {signed(cost.difference)} {title} ({signed(cost.low)} to {signed(cost.high)})"
+            difference, low, high = map(format_signed, cost)
+            price = f"for {difference} {title} ({low} to {high})"
         note = ""
         if smallest.variant.storage is VectorStorage.RESCORED:
             note = ", with float32 vectors kept on disk to rescore"
@@ -190,29 +195,29 @@ class Decision:
     def _score_sentence(self, value: float) -> str:
         """Return what a score says: "nDCG@10 is 0.797"."""
         words = ACCURACIES.get(self.metric, f"{METRICS[self.metric]} is {{}}")
-        return words.format(self._score(value))
+        return words.format(self._format_score(value))
 
-    def _score(self, value: float) -> str:
-        return _percent(value) if self.metric in ACCURACIES else f"{value:.3f}"
+    def _format_score(self, value: float) -> str:
+        return _format_percent(value) if self.metric in ACCURACIES else f"{value:.3f}"
 
-    def _range(self, low: float, high: float) -> str:
+    def _format_range(self, low: float, high: float) -> str:
         """Return the interval of a difference: "+0.2 to +1.7 points", or "+0.002 to +0.017"."""
         if self.metric in ACCURACIES:
-            return f"{signed(100 * low, 1)} to {signed(100 * high, 1)} points"
-        return f"{signed(low)} to {signed(high)}"
+            return f"{format_signed(100 * low, 1)} to {format_signed(100 * high, 1)} points"
+        return f"{format_signed(low)} to {format_signed(high)}"
 
 
 def format_difference(report: Interval) -> str:
     """Return the difference to the baseline with its interval: "−0.008 [−0.015, −0.002]"."""
-    low, high = signed(report.difference_low), signed(report.difference_high)
-    return f"{signed(report.difference)} [{low}, {high}]"
+    low, high = format_signed(report.difference_low), format_signed(report.difference_high)
+    return f"{format_signed(report.difference)} [{low}, {high}]"
 
 
-def signed(value: float, digits: int = 3) -> str:
+def format_signed(value: float, digits: int = 3) -> str:
     """Return a difference with its sign: "+0.012", "−0.008" or "0.000"."""
     sign = "+" if round(value, digits) else ""
     return f"{value:{sign}z.{digits}f}".replace("-", "−")
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{100 * share:.1f}".removesuffix(".0") + "%"

@@ -34,13 +34,13 @@ def gains(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> li
     _, codes = np.unique(groups, return_inverse=True)
     left_out = leave_out(values, codes, statistic, seed)
     observed = statistic(values, np.ones((1, values.shape[1])))[0]
-    difference, without = observed - observed[0], left_out - left_out[:, :1]
-    influence = without.mean(0) - without
+    difference, differences_left_out = observed - observed[0], left_out - left_out[:, :1]
+    influence = differences_left_out.mean(0) - differences_left_out
     blocks = len(influence)
     error = np.sqrt((blocks - 1) / blocks * np.square(influence).sum(0))
     error[(values == values[0]).all(1)] = 0
-    reach = _critical_value(influence[:, error > 0], seed) * error
-    return [Gain(*map(float, ends)) for ends in zip(difference, difference - reach, difference + reach, strict=True)]
+    margin = _critical_value(influence[:, error > 0], seed) * error
+    return [Gain(*map(float, ends)) for ends in zip(difference, difference - margin, difference + margin, strict=True)]
 
 
 def _critical_value(influence: Numbers, seed: int) -> float:
@@ -48,8 +48,8 @@ def _critical_value(influence: Numbers, seed: int) -> float:
     blocks, count = influence.shape
     if not count:
         return 0.0
-    random = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     _, sizes, axes = np.linalg.svd(influence / np.linalg.norm(influence, axis=0), full_matrices=False)
-    normal = random.standard_normal((DRAWS, len(sizes))) @ (sizes[:, None] * axes)
-    largest = np.abs(normal).max(1) / np.sqrt(chi2.rvs(blocks - 1, size=DRAWS, random_state=random) / (blocks - 1))
+    normal = generator.standard_normal((DRAWS, len(sizes))) @ (sizes[:, None] * axes)
+    largest = np.abs(normal).max(1) / np.sqrt(chi2.rvs(blocks - 1, size=DRAWS, random_state=generator) / (blocks - 1))
     return float(np.quantile(largest, LEVEL))

@@ -103,12 +103,12 @@ def decide(
     # Sorted by method, then by dimensions, so that each transformation is computed once.
     methods = list(dict.fromkeys((variant.method, variant.parameters) for variant in variants))
     dimensions = list(dict.fromkeys(variant.dimensions for variant in variants))
-    order = sorted(
+    sorted_variants = sorted(
         variants,
         key=lambda variant: (methods.index((variant.method, variant.parameters)), dimensions.index(variant.dimensions)),
     )
     measured_variants: dict[Variant, tuple[ScoredVariant, _VariantMeasurement]] = {}
-    for variant, measurement in zip(order, _measure_variants(task, order), strict=True):
+    for variant, measurement in zip(sorted_variants, _measure_variants(task, sorted_variants), strict=True):
         choose_score = float(statistic(measurement.values[None, choosing], np.ones((1, int(choosing.sum()))))[0, 0])
         scored = ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose_score)
         measured_variants[variant] = scored, measurement
@@ -128,12 +128,12 @@ def decide(
     )
     smallest_difference = Gain(0.0, 0.0, 0.0)
     if choice.smallest != choice.chosen:
-        interval = _report(task, values[[choice.chosen, choice.smallest]][:, reporting])[1]
+        interval = _report_intervals(task, values[[choice.chosen, choice.smallest]][:, reporting])[1]
         smallest_difference = Gain(interval.difference, interval.difference_low, interval.difference_high)
     equals_baseline = (values == values[BASELINE]).all(1)
     report_intervals = [
         interval._replace(difference_low=0.0, difference_high=0.0) if is_equal else interval
-        for interval, is_equal in zip(_report(task, values[:, reporting]), equals_baseline, strict=True)
+        for interval, is_equal in zip(_report_intervals(task, values[:, reporting]), equals_baseline, strict=True)
     ]
     return Decision(
         task=task.truth.kind,
@@ -157,14 +157,14 @@ def decide(
     )
 
 
-def _report(task: JudgingTask, values: Numbers) -> list[Interval]:
+def _report_intervals(task: JudgingTask, values: Numbers) -> list[Interval]:
     """Return the intervals of variants by their values [V, m] on the report part; the first is the baseline."""
     reporting = task.parts == TaskPart.REPORT
     return intervals(values, task.groups[reporting], task.truth.statistic(reporting), task.seed)
 
 
 def map_of(task: JudgingTask, variant: Variant) -> Map:
-    points = _points_to_fit(task)
+    points = _select_fit_points(task)
     fitted = fit_variant(points, variant, task.seed)
     return Map(variant, task.similarity, fitted, dimension_matrix(apply_fitted(fitted, points), variant.dimensions))
 
@@ -179,7 +179,7 @@ class _VariantMeasurement:
 
 def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterator[_VariantMeasurement]:
     """Yield the measurements of variants, reusing the transformation of the previous one where possible."""
-    points = _points_to_fit(task)
+    points = _select_fit_points(task)
     components = cache(lambda: principal_components(torch.from_numpy(points)))
     method: tuple[object, ...] | None = None
     fitted: FittedMap | None = None
@@ -215,7 +215,7 @@ def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterato
         )
 
 
-def _points_to_fit(task: JudgingTask) -> NDArray[Any]:
+def _select_fit_points(task: JudgingTask) -> NDArray[Any]:
     if task.truth.query_vectors is None:
         return task.corpus
     return np.concatenate([task.corpus, task.truth.query_vectors[task.parts == TaskPart.FIT].astype(task.corpus.dtype)])

@@ -110,8 +110,7 @@ class Map:
         }
 
     def numpy_code(self, file: str) -> str:
-        nonlinear = FLOW_CODE if isinstance(self.fitted, Flow) else CLUSTER_CODE
-        steps = nonlinear if isinstance(self.fitted, ClusterRemoval | Flow) else LINEAR_CODE
+        steps = {Flow: FLOW_CODE, ClusterRemoval: CLUSTER_CODE}.get(type(self.fitted), LINEAR_CODE)
         scaling = NORMALIZE_CODE if self.similarity is Similarity.COSINE else ""
         return LOADING_CODE.format(file=file) + steps + scaling + RETURN_CODE
 

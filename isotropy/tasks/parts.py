@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 Codes = NDArray[np.int64]
 
-# Minimum number of (effectively equal) groups: 5 fit, 10 choose, 10 report. Intervals of fewer say nothing.
+# Minimum number of groups of about equal size: 5 fit, 10 choose, 10 report. With fewer, intervals are too wide.
 FEWEST_GROUPS = 25
 
 
@@ -28,7 +28,7 @@ def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
     """Return the group of each unit, int64 [m]: units that share a key, directly or through others, are one."""
     parents = list(range(len(keys)))
 
-    def root(unit: int) -> int:
+    def find_root(unit: int) -> int:
         while parents[unit] != unit:
             parents[unit] = parents[parents[unit]]
             unit = parents[unit]
@@ -37,8 +37,8 @@ def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
     first_units: dict[Hashable, int] = {}
     for unit, unit_keys in enumerate(keys):
         for key in unit_keys:
-            parents[root(unit)] = root(first_units.setdefault(key, unit))
-    return np.unique([root(unit) for unit in range(len(keys))], return_inverse=True)[1].astype(np.int64)
+            parents[find_root(unit)] = find_root(first_units.setdefault(key, unit))
+    return np.unique([find_root(unit) for unit in range(len(keys))], return_inverse=True)[1].astype(np.int64)
 
 
 def split(groups: Codes, seed: int) -> Codes:

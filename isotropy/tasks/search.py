@@ -8,15 +8,15 @@ import torch
 from numpy.typing import NDArray
 
 from isotropy.catalog import Similarity
-from isotropy.hubness import greatest_hubs
+from isotropy.hubness import find_largest_hubs
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
-SPARE = 22  # Extra neighbors searched, so that few queries with ties need a second search
-WIDER = 8  # Factor by which the next search is wider if ties reach beyond the last neighbor
+SPARE_CANDIDATES = 22  # Extra neighbors searched, so that few queries with ties need a second search
+WIDENING_FACTOR = 8  # How many times wider the next search is if ties reach beyond the last neighbor
 ROUNDINGS = 8  # Roundings of a product, times the root of the dimensions, by which a float32 search may be off
-CACHED = 2**17  # Numbers normalized at once: 1 MiB in float64, which fits a core's cache
+CACHED_NUMBERS = 2**17  # Numbers normalized at once: 1 MiB in float64, which fits a core's cache
 BLOCK = 2**22  # Numbers of candidates that are held at once: 32 MiB in float64
 
 _Search = Callable[[NDArray[Any], int], tuple[NDArray[Any], Indices]]
@@ -28,7 +28,7 @@ def prepare(x: NDArray[Any], similarity: Similarity) -> Floats:
     if similarity is not Similarity.COSINE:
         return x
     directions = np.zeros_like(x)
-    step = max(1, CACHED // x.shape[1])
+    step = max(1, CACHED_NUMBERS // x.shape[1])
     for start in range(0, len(x), step):
         block = slice(start, start + step)
         lengths = np.linalg.norm(x[block].astype(np.float64), axis=1, keepdims=True)
@@ -117,7 +117,7 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
 
 def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> Iterator[tuple[Indices, Indices]]:
     """Search wider until no row beyond the candidates can tie with the k-th; yield queries and candidates."""
-    open_queries, width = np.arange(m), min(k + SPARE, n)
+    open_queries, width = np.arange(m), min(k + SPARE_CANDIDATES, n)
     while len(open_queries):
         unsettled = []
         for query_indices in np.split(open_queries, range(step := max(1, BLOCK // width), len(open_queries), step)):
@@ -129,7 +129,7 @@ def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]
             )
             yield query_indices[is_settled], candidates[is_settled]
             unsettled.append(query_indices[~is_settled])
-        open_queries, width = np.concatenate(unsettled), min(width * WIDER, n)
+        open_queries, width = np.concatenate(unsettled), min(width * WIDENING_FACTOR, n)
 
 
 def _rank_candidates(distances: NDArray[Any], candidates: Indices, tie_ranks: Indices, k: int) -> Indices:
@@ -163,7 +163,7 @@ def count_retrievals(neighbors: Indices, ids: Sequence[str]) -> RetrievalCounts:
     counts = np.bincount(neighbors.ravel(), minlength=len(ids))
     excess = counts - counts.mean()
     variance = float(np.square(excess).mean())
-    hubs = greatest_hubs(torch.from_numpy(counts))
+    hubs = find_largest_hubs(torch.from_numpy(counts))
     return RetrievalCounts(
         k=neighbors.shape[1],
         queries=len(neighbors),

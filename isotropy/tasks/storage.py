@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from isotropy.catalog import Similarity
 from isotropy.tasks.search import Floats, Indices, best_of, nearest, nearest_codes
 
-RESCORED = 40  # Candidates of a binary search that are compared again in float32
+RESCORED_CANDIDATES = 40  # Candidates of a binary search that are compared again in float32
 PQ_CENTROIDS = 256
 # Iterations of k-means. faiss's default of 25 lowers the squared error by 1.5% and takes 2.2 times as long.
 PQ_ITERATIONS = 10
@@ -30,7 +30,8 @@ class VectorStorage(StrEnum):
 
     @property
     def label(self) -> str:
-        return {VectorStorage.PQ: "PQ", VectorStorage.RESCORED: f"binary, {RESCORED} rescored"}.get(self, self.value)
+        labels = {VectorStorage.PQ: "PQ", VectorStorage.RESCORED: f"binary, {RESCORED_CANDIDATES} rescored"}
+        return labels.get(self, self.value)
 
     @property
     def is_binary(self) -> bool:
@@ -60,8 +61,8 @@ class StoredSpace:
     seed: int = 0
 
     @cached_property
-    def stored(self) -> Floats:
-        """The decoded rows [n, d]; bits become 1 and -1."""
+    def decoded_rows(self) -> Floats:
+        """Rows [n, d] as decoded from storage; bits become 1 and -1."""
         if self.storage is VectorStorage.FLOAT32:
             return self.rows
         if self.storage is VectorStorage.FLOAT16:
@@ -84,13 +85,13 @@ class StoredSpace:
     def nearest(self, queries: Floats, k: int, tie_ranks: Indices, allowed_rows: Indices | None = None) -> Indices:
         """Return the rows nearest to queries [m, d], best first, int64 [m, k], among ``allowed_rows`` if given."""
         rows = slice(None) if allowed_rows is None else allowed_rows  # a slice copies nothing
-        order = tie_ranks[rows]
+        allowed_tie_ranks = tie_ranks[rows]
         if self.storage.is_binary:
-            candidates = max(k, RESCORED) if self.storage is VectorStorage.RESCORED else k
+            n_candidates = max(k, RESCORED_CANDIDATES) if self.storage is VectorStorage.RESCORED else k
             query_bits, bits = (np.packbits(x > 0, axis=1) for x in (queries, self.rows[rows]))
-            neighbors = nearest_codes(query_bits, bits, candidates, order)
+            neighbors = nearest_codes(query_bits, bits, n_candidates, allowed_tie_ranks)
         else:
-            neighbors = nearest(queries, self.stored[rows], k, self.similarity, order)
+            neighbors = nearest(queries, self.decoded_rows[rows], k, self.similarity, allowed_tie_ranks)
         if allowed_rows is not None:
             neighbors = allowed_rows[neighbors]
         if self.storage is not VectorStorage.RESCORED:
@@ -99,7 +100,7 @@ class StoredSpace:
 
     def similarities(self, pairs: Indices) -> NDArray[np.float64]:
         """Return the similarity of each pair [m, 2] of stored rows, float64 [m]."""
-        first, second = (self.stored[pairs[:, side]].astype(np.float64) for side in (0, 1))
+        first, second = (self.decoded_rows[pairs[:, side]].astype(np.float64) for side in (0, 1))
         if self.similarity is Similarity.EUCLIDEAN or self.storage.is_binary:
             return np.asarray(-np.square(first - second).sum(1))
         products: NDArray[np.float64] = np.einsum("md,md->m", first, second)

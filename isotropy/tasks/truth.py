@@ -74,7 +74,7 @@ class QueryTruth(Truth):
     """Queries and the rows of the corpus relevant to each."""
 
     vectors: NDArray[Any]  # [m, d]
-    relevant: Sequence[Mapping[int, int]]  # m of them: grades above 0 by row of the corpus, at least one for each query
+    relevant: Sequence[Mapping[int, int]]  # [m] grades above 0 by row of the corpus, at least one per query
     ids: Sequence[str]  # Ids of the corpus rows, which break ties
     groups: Codes | None = None  # [m]; None: queries that share a relevant document, or an equal one, are one group
     compression: bool = False  # Whether exact search defines the relevant rows
@@ -128,6 +128,7 @@ def ranking_metric(relevant: Sequence[Mapping[int, int]], ranked: Indices | None
         str(query): {str(row): float(-position) for position, row in enumerate(rows.tolist())}
         for query, rows in enumerate(ranked)
     }
+    # pytrec_eval is asked for "ndcg_cut.10", and answers "ndcg_cut_10".
     measure = {"ndcg_cut_10": "ndcg_cut.10", "recall_10": "recall.10"}.get(name, name)
     scores = pytrec_eval.RelevanceEvaluator(relevance, {measure}).evaluate(run)
     return np.array([scores[str(query)][name] for query in range(len(relevant))])
@@ -200,15 +201,13 @@ class LabelTruth(Truth):
         """Return 1 for each correctly classified row, else 0."""
         is_fit = parts == TaskPart.FIT
         if metric == "probe_accuracy":
-            x = space.stored[self.rows[is_fit]]
-            codes = self.codes[is_fit]
-            query_rows = space.stored[self.rows[~is_fit]]
             from sklearn.linear_model import RidgeClassifierCV  # noqa: PLC0415 - only in the extra "decide"
 
+            x, query_rows = (space.decoded_rows[self.rows[mask]] for mask in (is_fit, ~is_fit))
             centre = x.mean(0, dtype=np.float64)
             # Scale all dimensions by one factor, so that penalties mean the same at any scale and the shape stays.
             size = float(np.sqrt(np.square(x - centre).sum(1).mean())) or 1.0
-            probe = RidgeClassifierCV(alphas=np.logspace(-3, 3, 13)).fit((x - centre) / size, codes)
+            probe = RidgeClassifierCV(alphas=np.logspace(-3, 3, 13)).fit((x - centre) / size, self.codes[is_fit])
             predicted = np.asarray(probe.predict((query_rows - centre) / size))
         else:
             # The majority class of the neighbors; ties go to the nearest.
@@ -227,8 +226,8 @@ class LabelTruth(Truth):
         majority = np.bincount(self.codes[parts == TaskPart.FIT]).argmax()
         return float((self.codes[parts == TaskPart.CHOOSE] == majority).mean())
 
-    def sampled(self, corpus: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], "LabelTruth"]:
-        """Return so many labeled rows of a corpus, drawn at random, and their truth; all if there are no more."""
+    def sample(self, corpus: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], "LabelTruth"]:
+        """Return ``count`` random labeled rows of a corpus and their truth, or the corpus if it has no more."""
         if count >= len(self.rows):
             return corpus, self
         drawn = np.sort(np.random.default_rng(seed).permutation(len(self.rows))[:count])

@@ -60,7 +60,7 @@ class Variant:
 
     @property
     def action(self) -> str:
-        """What taking the variant means, such as "Standardize, keep 192 principal components, store as int8"."""
+        """Instruction for using the variant, such as "Standardize, keep 192 principal components, store as int8"."""
         words = []
         if self.method != AS_IT_IS:
             arguments = ", ".join(f"{name} {value:g}" for name, value in self.parameters)
@@ -102,9 +102,9 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
     variants += _with_storages(
         Variant(dimensions=Dimensions("pca", quarter)), (VectorStorage.FLOAT32, VectorStorage.INT8, VectorStorage.PQ)
     )
-    for count in (half, quarter):
+    for size in (half, quarter):
         variants += _with_storages(
-            Variant(dimensions=Dimensions("first", count)), (VectorStorage.FLOAT32, VectorStorage.INT8)
+            Variant(dimensions=Dimensions("first", size)), (VectorStorage.FLOAT32, VectorStorage.INT8)
         )
     if setting.allows_methods:
         # PCA whitening is ZCA whitening rotated, so only its first dimensions make another variant.
@@ -142,7 +142,7 @@ def remedies(setting: VariantSetting) -> list[Variant]:
 
 def all_variants(setting: VariantSetting) -> list[Variant]:
     """Return all combinations of methods, dimensions and storage, the unchanged vectors first."""
-    reduced = [Dimensions(kind, count) for kind in ("pca", "first") for count in _reduced_sizes(setting.d)]
+    reduced = [Dimensions(kind, size) for kind in ("pca", "first") for size in _reduced_sizes(setting.d)]
     return _drop_impossible(
         [
             Variant(method, parameters, dimensions, storage)
@@ -156,13 +156,13 @@ def all_variants(setting: VariantSetting) -> list[Variant]:
 
 
 def default_methods(setting: VariantSetting) -> list[tuple[str, Parameters]]:
-    removed = sorted({count for count in (1, setting.d // 100, setting.d // 32) if 1 <= count < setting.d})
+    component_counts = sorted({count for count in (1, setting.d // 100, setting.d // 32) if 1 <= count < setting.d})
     clusters = min(CLUSTERS, setting.n // ROWS_PER_CLUSTER)
     return [
         ("centring", ()),
         ("standardisation", ()),
-        *(("all_but_the_top", (("D", count),)) for count in removed),
-        ("weighted_removal", (("D", removed[-1] if removed else 1),)),
+        *(("all_but_the_top", (("D", count),)) for count in component_counts),
+        ("weighted_removal", (("D", component_counts[-1] if component_counts else 1),)),
         ("pca_whitening", ()),
         ("zca_whitening", ()),
         *(("soft_zca", (("eps", _eps(setting, factor)),)) for factor in (0.1, 1, 10)),
@@ -177,7 +177,7 @@ def _eps(setting: VariantSetting, factor: float) -> float:
 
 
 def _reduced_sizes(d: int) -> tuple[int, int]:
-    """Return half and a quarter of d, rounded to whole bytes of bits if d is at least 64."""
+    """Return half and a quarter of d, rounded to multiples of 8, whose bits fill whole bytes, if d is at least 64."""
     unit = 8 if d >= 64 else 1
     half, quarter = (max(round(d / divisor / unit) * unit, FEWEST_DIMENSIONS) for divisor in (2, 4))
     return half, quarter

@@ -91,7 +91,7 @@ def test_int8_and_pq_match_faiss(similarity, x, queries):
         index.add(x)
         distances, _ = index.search(queries, DEPTH)
         space = StoredSpace(x, storage, similarity)
-        neighbors = space.stored[space.nearest(queries, DEPTH, rank_ties(IDS))].astype(np.float64)
+        neighbors = space.decoded_rows[space.nearest(queries, DEPTH, rank_ties(IDS))].astype(np.float64)
         q = queries.astype(np.float64)[:, None]
         neighbor_distances = (
             ((neighbors - q) ** 2).sum(2) if similarity is Similarity.EUCLIDEAN else (neighbors * q).sum(2)

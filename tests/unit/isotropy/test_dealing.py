@@ -27,7 +27,7 @@ def test_rows_of_group_share_a_block():
     assert dealing.groups == 37
     assert len(set(zip(blocks.tolist(), groups, strict=True))) == 37
     assert len(set(blocks.tolist())) == 10
-    assert deal_groups(["a", "", "a", "", "b"], 5).ranks.tolist() == [0, 1, 0, 2, 3]
+    assert deal_groups(["a", "", "a", "", "b"], 5).group_numbers.tolist() == [0, 1, 0, 2, 3]
     with pytest.raises(ValueError, match="a group for each of 3 rows, got 2"):
         deal_groups(["a", "b"], 3)
     with pytest.raises(ValueError, match="a group for each of 30 rows, got 2"):
@@ -41,7 +41,7 @@ def test_duplicates_are_found_across_chunks():
     duplicates.update(x[2:], np.array([2, 4, 5]))  # row 3 is left out
     dealing = duplicates.dealing()
     assert (dealing.grouping, dealing.groups) == ("duplicates", 3)
-    assert dealing.ranks.tolist() == [0, 1, 0, -1, 2, 1]
+    assert dealing.group_numbers.tolist() == [0, 1, 0, -1, 2, 1]
     duplicates = Duplicates(30)
     duplicates.update(ROWS, np.arange(30))
     assert duplicates.dealing().grouping == "rows"

@@ -9,7 +9,7 @@ from isotropy.isoscore import (
     isoscore_from_covariance,
     isoscore_star,
     participation_ratio,
-    shrunk_ratio,
+    shrink_ratio,
 )
 from isotropy.spectrum import scaled_identity, shrink
 
@@ -173,5 +173,5 @@ def test_zeta_curve_is_nan_only_for_zero_covariance():
 def test_shrunk_ratio_matches_ratio_of_shrunk_covariance(zeta):
     S = torch.diag(torch.tensor([5.0, 1, 0.5, 0], dtype=torch.float64))
     expected = participation_ratio(shrink(S, scaled_identity(S), zeta)).value
-    assert shrunk_ratio(participation_ratio(S), 4, zeta).value == pytest.approx(expected, rel=1e-14)
-    assert shrunk_ratio(participation_ratio(0 * S), 4, zeta) == participation_ratio(0 * S)
+    assert shrink_ratio(participation_ratio(S), 4, zeta).value == pytest.approx(expected, rel=1e-14)
+    assert shrink_ratio(participation_ratio(0 * S), 4, zeta) == participation_ratio(0 * S)

@@ -156,7 +156,7 @@ def test_neighbors_do_not_depend_on_blocks(monkeypatch):
     monkeypatch.setattr(products, "BLOCK", 7 * 333)
     monkeypatch.setattr(products, "PAIR_NUMBERS", 50)
     monkeypatch.setattr(tiles, "TILE_ROWS", 48)
-    monkeypatch.setattr(tiles, "PENDING", 100)
+    monkeypatch.setattr(tiles, "MAX_PENDING", 100)
     blocked = nearest_neighbours(x, 5)
     torch.testing.assert_close(blocked.distances, neighbours.distances, rtol=measured(x), atol=0)
     assert torch.equal(blocked.indices, neighbours.indices)

@@ -85,7 +85,7 @@ def test_fit_rows_that_leave_a_part_empty_are_refused(rows, lacks):
     [
         ([0, 20, 21, 20], "got 3 outside, the first 20: leave them out."),
         ([-1, 3], "got 1 outside, the first -1: leave them out."),
-        ([7, 2, 7, 2, 2, 1], "got 2 more than once, the least 2: give each once."),
+        ([7, 2, 7, 2, 2, 1], "got 2 more than once, the smallest 2: give each once."),
         ([[1], [2]], "got torch.int64 [2, 1]: give their indices, integers [k]."),
         ([0.5], "got torch.float32 [1]: give their indices, integers [k]."),
     ],

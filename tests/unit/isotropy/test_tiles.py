@@ -41,7 +41,7 @@ def test_tiles_hold_each_pair_once(n, monkeypatch):
 @pytest.mark.parametrize("pending_pairs", [3, 100_000])
 def test_smallest_bounds_match_sorting(make, n, count, rows, pending_pairs, monkeypatch):
     monkeypatch.setattr(module, "TILE_ROWS", rows)
-    monkeypatch.setattr(module, "PENDING", pending_pairs)
+    monkeypatch.setattr(module, "MAX_PENDING", pending_pairs)
     bounds = make(n)
     smallest, neighbours = smallest_bounds(bounds, count)
     pairs = bounds.clone().fill_diagonal_(math.inf)
