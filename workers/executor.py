@@ -1,7 +1,7 @@
-"""Run jobs: take the next one, run it until its row is final, again after a crash, or give up with a sentence.
+"""Run jobs: take the next one, run it until its row is final, retry it after a crash, or give up with an error.
 
-The rows are the queue of jobs that run a model: the engine cannot reprioritize what is queued in it. So a free worker
-enqueues only the job that comes next, and moving a waiting run means changing its row.
+Jobs that run a model wait in their rows, because the engine cannot reprioritize queued jobs. So a free worker enqueues
+only the job that comes next, and moving a waiting run means changing its row.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from workers.training.log import Log
 
 logger = logging.getLogger(__name__)
 
-TURN_SECONDS = 0.4
+TURN_SECONDS = 0.4  # Between checks for the next job
 SECONDS_AFTER_AN_ERROR = 5.0
 
 
@@ -72,9 +72,9 @@ def enqueue_next_job(
 ) -> None:
     """Enqueue the next job if this worker is free, and cancel jobs that were enqueued too early.
 
-    Jobs in ``deferred_ids`` go last, so that one broken row blocks nothing.
-    Jobs were enqueued too early if another worker enqueued them and died, or if they were moved since. If a worker
-    takes such a job at that moment, the job is stopped and starts again in its turn.
+    Jobs in ``deferred_ids`` go last, so that one broken row blocks nothing. Jobs were enqueued too early if another
+    worker enqueued them and died, or if they were moved since. If a worker takes such a job at that moment, the job is
+    stopped and starts again later.
     """
     if not has_waiting_jobs(sessions, Queue.GPU):
         return
@@ -109,8 +109,8 @@ EXPLANATIONS = {
         "Install what Isoscope needs there, start the worker again, and try again."),
 }  # fmt: skip
 TEMPORARY_OUTCOMES = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
-# The pause before a job that ended for such a reason is tried again doubles each time. The first pause also separates
-# attempts to write to a database that is away, until the patience ends.
+# The pause before a job with such an outcome is retried doubles each time. While the database is away, writing is
+# retried after each first pause, until the patience ends.
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
@@ -125,7 +125,7 @@ class ProcessEnd(NamedTuple):
 
     outcome: AttemptOutcome
     description: str
-    """What the row's ``error`` says while the job is tried again."""
+    """The text of the row's ``error`` while the job is retried."""
 
 
 END_BY_EXIT_CODE = {

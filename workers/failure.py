@@ -40,7 +40,7 @@ class OtherProcessError(InvalidError):
         self.cause = failure.cause
 
 
-def record(error: Exception, sessions: Sessions, update: Update, **values: Any) -> None:
+def record_error(error: Exception, sessions: Sessions, update: Update, **values: Any) -> None:
     """Write the error's sentence and further values into a row by ``update``, if it still waits for the job.
 
     Raise the error again if the database was unreachable or the disk full: the job did not fail, and is retried.
@@ -68,7 +68,7 @@ def is_disk_full(error: BaseException) -> bool:
     return is_full or any(map(is_disk_full, filter(None, (error.__cause__, error.__context__))))
 
 
-def failure_of(error: Exception) -> Failure:
+def classify_error(error: Exception) -> Failure:
     """Classify an error. Unforeseen ones are logged with their traceback."""
     if isinstance(error, OtherProcessError):
         cause = error.cause

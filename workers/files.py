@@ -57,7 +57,7 @@ def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
 
 
 StoreFile = Callable[[Callable[[], BinaryIO]], Stored]
-"""Stores a file; called with a function that makes it again for each attempt."""
+"""Stores a file; called with a function that opens it anew for each attempt."""
 
 
 @contextmanager
@@ -69,9 +69,9 @@ def storing_files(ledger: Ledger) -> Iterator[StoreFile]:
     """
     stored: list[Stored] = []
 
-    def store_file(make: Callable[[], BinaryIO]) -> Stored:
+    def store_file(open_file: Callable[[], BinaryIO]) -> Stored:
         stored.append(
-            _retry_while_unavailable(lambda: ledger.store(make(), sys.maxsize), "A new file could not be stored")
+            _retry_while_unavailable(lambda: ledger.store(open_file(), sys.maxsize), "A new file could not be stored")
         )
         return stored[-1]
 
@@ -118,7 +118,7 @@ class _BlockStream(io.RawIOBase):
         return len(piece)
 
 
-def npy_file(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]]) -> BinaryIO:
+def make_npy(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]]) -> BinaryIO:
     """Return an .npy file of a matrix [n, d], from blocks of rows in order."""
     header = io.BytesIO()
     stored_dtype = dtype.newbyteorder("<")
@@ -128,9 +128,9 @@ def npy_file(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]
     return cast("BinaryIO", io.BufferedReader(_BlockStream(chain([header.getvalue()], buffers))))
 
 
-def jsonl_file(columns: Mapping[str, Iterable[str]]) -> BinaryIO:
+def make_jsonl(columns: Mapping[str, Iterable[str]]) -> BinaryIO:
     """Return a JSONL file, one object per row."""
     rows = zip(*columns.values(), strict=True)
-    blocks = iter(lambda: list(islice(rows, LINES_PER_BLOCK)), [])
-    lines = ((json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in block) for block in blocks)
-    return cast("BinaryIO", io.BufferedReader(_BlockStream("".join(block).encode() for block in lines)))
+    lines = (json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+    blocks = iter(lambda: "".join(islice(lines, LINES_PER_BLOCK)).encode(), b"")
+    return cast("BinaryIO", io.BufferedReader(_BlockStream(blocks)))

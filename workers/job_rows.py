@@ -17,7 +17,7 @@ from app.db.session import Sessions, create_sessions
 from app.db.types import utcnow
 from app.storage import Stored
 from isoscope.core.errors import ConflictError
-from workers.failure import log_and_describe, raise_if_temporary, record
+from workers.failure import log_and_describe, raise_if_temporary, record_error
 
 # Longer than a worker survives without its locks (workers.locks), so a job outlasts any outage that its worker does.
 PATIENCE_SECONDS = 30
@@ -38,7 +38,7 @@ def lock_waiting_row(session: Session, job_embedding: models.Embedding) -> model
     return None if row is None or (row.status, row.selection) != expected else row
 
 
-def record_failure(error: Exception, sessions: Sessions, job_embedding: models.Embedding) -> None:
+def fail_embedding(error: Exception, sessions: Sessions, job_embedding: models.Embedding) -> None:
     """Write the error's sentence into the row, if it still waits for the job."""
     raise_if_temporary(error)
     with sessions.begin() as session:
@@ -46,7 +46,7 @@ def record_failure(error: Exception, sessions: Sessions, job_embedding: models.E
             row.status, row.error = models.EmbeddingStatus.FAILED, log_and_describe(error)
 
 
-def files_of(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]) -> list[models.EmbeddingFile]:
+def make_file_rows(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]) -> list[models.EmbeddingFile]:
     """Return the file rows of an embedding made here, from (filename, stored file) pairs."""
     roles = [models.FileRole.VECTORS, *[models.FileRole.ANNOTATIONS] * len(annotations)]
     return [
@@ -74,9 +74,9 @@ class ResultJob(Generic[ResultRow]):
         """Write the results, if the row still waits."""
         session.execute(self.update_waiting.values(status=models.ResultStatus.READY, error=None, **values))
 
-    def check_vectors(self, *, current: bool) -> None:
+    def require_current_vectors(self, *, is_current: bool) -> None:
         """Raise ConflictError unless the embedding's vectors are those of the request."""
-        if not current:
+        if not is_current:
             raise ConflictError("Other vectors of this embedding were selected meanwhile. Try again.")
 
 
@@ -98,7 +98,7 @@ def run_result_job(
     try:
         compute(ResultJob(row, embedding, settings, sessions, update_waiting))
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        record(error, sessions, update_waiting, status=models.ResultStatus.FAILED)
+        record_error(error, sessions, update_waiting, status=models.ResultStatus.FAILED)
     return ()
 
 
@@ -125,7 +125,7 @@ class JobProgress:
         cls,
         sessions: Sessions,
         table: type[ProgressRow],
-        unfinished: Collection[StrEnum],
+        unfinished_statuses: Collection[StrEnum],
         running_status: StrEnum,
         row_id: str,
         **values: Any,
@@ -133,7 +133,7 @@ class JobProgress:
         """Mark a row as running and set ``values``; return it with its progress, or None if it no longer waits."""
         with sessions.begin() as session:
             row = session.get(table, row_id, with_for_update=True)
-            if row is None or row.status not in unfinished:
+            if row is None or row.status not in unfinished_statuses:
                 return None
             started_at = utcnow()
             for name, value in {"status": running_status, "started_at": started_at, **values}.items():

@@ -1,7 +1,7 @@
 """Locks that show which workers live, and their heartbeat: a lock for each slot, and one for the reconciler.
 
-A lock is freed when its holder ends, in whatever way. Workers of one machine and one folder lock files; workers that
-share a PostgreSQL lock there, so that one machine notices when another ends.
+A lock is freed when its holder ends for any reason. Workers on one machine that share a folder lock files; workers that
+share a PostgreSQL server lock there, so that one machine notices when another ends.
 """
 
 import logging
@@ -60,7 +60,7 @@ class Locks(Protocol):
 
 
 def open_locks(queue_url: str, folder: Path, fence: Callable[[], None]) -> AbstractContextManager[Locks]:
-    """Return the locks that go with the queue. ``fence`` ends all jobs at once."""
+    """Return advisory locks for a queue in PostgreSQL, else file locks in ``folder``; ``fence`` kills all jobs."""
     if queue_url.startswith("postgresql"):
         return AdvisoryLocks(queue_url, fence)
     return nullcontext(FileLocks(folder))

@@ -170,15 +170,15 @@ def match_tokenizer_to_model(model: PreTrainedModel, tokenizer: PreTrainedTokeni
 
 def max_input_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
     """Return the length to truncate texts to: ``max_length``, capped at what the model accepts."""
-    positions: int | None = getattr(model.config, "max_position_embeddings", None)
-    if positions is None or positions < 1:  # no limit; XLNet says -1
+    max_positions: int | None = getattr(model.config, "max_position_embeddings", None)
+    if max_positions is None or max_positions < 1:  # no limit; XLNet says -1
         return int(min(max_length, tokenizer.model_max_length))
     for name, module in model.named_modules():
         # In models such as RoBERTa, positions start after the padding index.
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
-            positions -= int(module.padding_idx) + 1
+            max_positions -= int(module.padding_idx) + 1
             break
-    return int(min(max_length, tokenizer.model_max_length, positions or max_length))
+    return int(min(max_length, tokenizer.model_max_length, max_positions or max_length))
 
 
 def silence_libraries() -> None:

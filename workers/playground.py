@@ -25,18 +25,19 @@ ROWS = 20_000
 SEED = 0
 
 
-def scores_at(position: Position) -> list[float | None]:
+def measure_scores(position: Position) -> list[float | None]:
     results = measure(read_cloud(Rows(generate_cloud(*position))), MEASURES)
     scores = (results[slug].score.value for slug in MEASURES)
     return [None if score is None else float(f"{score:.{DIGITS}g}") for score in scores]
 
 
-def grid_json() -> str:
+def format_grid() -> str:
     """Return the grid as JSON, one line per shape."""
     lines = []
     for shape in SHAPES:
         values = [
-            [[scores_at(Position(shape, spread, shift, n)) for n in SIZES] for shift in SHIFTS] for spread in SPREADS
+            [[measure_scores(Position(shape, spread, shift, n)) for n in SIZES] for shift in SHIFTS]
+            for spread in SPREADS
         ]
         lines.append(f"{json.dumps(shape)}: {json.dumps(values, separators=(',', ':'))}")
     return "{\n" + ",\n".join(lines) + "\n}"
@@ -61,5 +62,5 @@ def _round_numbers(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    output = json.dumps(gaussian_example(), separators=(",", ":")) if sys.argv[1:] == ["gaussian"] else grid_json()
+    output = json.dumps(gaussian_example(), separators=(",", ":")) if sys.argv[1:] == ["gaussian"] else format_grid()
     sys.stdout.write(f"{output}\n")

@@ -38,9 +38,9 @@ from isotropy.rows import Rows, finite_rows, group_numbers
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant
 from workers.embeddings.measure import measurement_columns
-from workers.embeddings.neighbours import K, first_named_rows, named_neighbours
-from workers.files import ARRAY, GROUP, ID, LABEL, NAME, fetch, jsonl_file, npy_file, open_embedding, storing_files
-from workers.job_rows import ResultJob, files_of, job_sessions, lock_waiting_row, record_failure, run_result_job
+from workers.embeddings.neighbours import K, find_named_neighbours, first_named_rows
+from workers.files import ARRAY, GROUP, ID, LABEL, NAME, fetch, make_jsonl, make_npy, open_embedding, storing_files
+from workers.job_rows import ResultJob, fail_embedding, job_sessions, lock_waiting_row, make_file_rows, run_result_job
 
 FIT_FRACTION = 0.5
 COMPARED_MEASURES = measures_in("lab")
@@ -79,7 +79,7 @@ class LabSample:
 
 def _post_process(job: ResultJob[PostProcessing]) -> None:
     """Try a method on the CPU, and store its results and fitted map."""
-    job.check_vectors(current=job.row.fits_selection_of(job.embedding))
+    job.require_current_vectors(is_current=job.row.fits_selection_of(job.embedding))
     matrix = open_embedding(job.embedding, job.settings)
     points, rows = draw_rows(matrix, SAMPLE_SEED)
     selection = matrix.selection
@@ -90,9 +90,9 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
     trial = run_trial(job.row.method, job.row.parameters, sample)
     earlier_measurements = _find_earlier_measurements(job.embedding, trial, job.sessions)
     # Store map and results, unless the row no longer waits for them.
-    results = results_of(trial, sample, earlier_measurements)
-    use = "isotropy.postprocess.methods.restore(method, tensors).apply(points)"
-    metadata = {"method": job.row.method, "use": use}
+    results = make_results(trial, sample, earlier_measurements)
+    usage = "isotropy.postprocess.methods.restore(method, tensors).apply(points)"
+    metadata = {"method": job.row.method, "use": usage}
     ledger = Ledger(job.sessions, open_storage(job.settings))
     with storing_files(ledger) as store_file:
         stored_map = store_file(partial(io.BytesIO, save(trial.fitted.state(), metadata)))
@@ -120,11 +120,8 @@ post_process = partial(run_result_job, PostProcessing, _post_process)
 def run_trial(method: str, parameters: dict[str, Any], sample: LabSample) -> HeldOut:
     """Fit a method on a random half of the rows, and apply it to the other half.
 
-    Rows of one group (``LabSample.split_groups``) stay together, so that the held-out rows are new to the fit.
-
-    Raises:
-        InvalidError: the method cannot be fitted on these rows with these parameters.
-
+    Rows of one group (``LabSample.split_groups``) stay together, so that the held-out rows are new to the fit. Raises
+    InvalidError if the method cannot be fitted on these rows with these parameters.
     """
     try:
         groups = sample.split_groups
@@ -133,7 +130,7 @@ def run_trial(method: str, parameters: dict[str, Any], sample: LabSample) -> Hel
         raise InvalidError(str(error)) from error
 
 
-def results_of(trial: HeldOut, sample: LabSample, before: dict[str, Any] | None = None) -> dict[str, Any]:
+def make_results(trial: HeldOut, sample: LabSample, before: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the document for ``PostProcessing.results``; ``before`` holds earlier measurements, if any."""
     labels, groups = (_select_rows(annotation, trial.held_out_rows) for annotation in (sample.labels, sample.groups))
     fit_groups = _select_rows(sample.groups, trial.fit_rows)
@@ -142,7 +139,7 @@ def results_of(trial: HeldOut, sample: LabSample, before: dict[str, Any] | None 
         # The first names are a random sample, as the rows are shuffled. Neighbors are held-out rows too.
         x, mapped = trial.held_out.before, trial.held_out.after
         queries = first_named_rows(names, x, torch.arange(len(names)), NAMED_ROWS)
-        neighbors = {"k": K, "rows": len(names), "of": named_neighbours(names, x, mapped, queries)}
+        neighbors = {"k": K, "rows": len(names), "of": find_named_neighbours(names, x, mapped, queries)}
     return {
         "rows": len(sample.points),
         "distinct": len(torch.unique(sample.first_equal_indices)),
@@ -203,7 +200,7 @@ def make_embedding(embedding_id: str, settings: Settings, device: str) -> Sequen
         task = session.get(TaskRun, embedding.made_by_id or "")
     try:
         if source is None:
-            raise NotFoundError("What this was to be made of was deleted; try a method on another embedding.")
+            raise NotFoundError("The embedding to make this from was deleted. Try a method on another embedding.")
         matrix = open_embedding(source, settings)
         variant: MapVariant | None = (embedding.provenance or {}).get("which")
         transform = (
@@ -213,7 +210,7 @@ def make_embedding(embedding_id: str, settings: Settings, device: str) -> Sequen
         )
         return _store_embedding(embedding, matrix, transform, Ledger(sessions, open_storage(settings)))
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        record_failure(error, sessions, embedding)
+        fail_embedding(error, sessions, embedding)
         return ()
 
 
@@ -228,9 +225,7 @@ class RowMapping(NamedTuple):
 def map_rows(matrix: Matrix, mapping: RowMapping) -> Iterator[NDArray[Any]]:
     """Yield the mapped rows in order; rows with NaN or infinity stay unchanged, so that row numbers do not shift.
 
-    Raises:
-        InvalidError: the map does not fit the dimensions of the rows.
-
+    Raises InvalidError if the map does not fit the dimensions of the rows.
     """
     for chunk, is_finite in finite_rows(matrix):
         try:
@@ -246,8 +241,8 @@ def _load_task_map(source: Embedding, task: TaskRun | None, variant_name: MapVar
     """Return the map that a task stored, applied as its exported NumPy code does."""
     if task is None or task.results is None or source.id not in (task.embedding_id, task.queries_id):
         raise ConflictError(
-            f"The task that this was to be made by is gone, or other vectors were chosen of {source.name} meanwhile. "
-            "Judge it again first."
+            f"The task to make this with is gone, or other vectors of {source.name} were selected meanwhile. Judge it "
+            "again first."
         )
     results, is_chosen = task.results, variant_name == "chosen"
     scored_variant = results.variants[results.chosen if is_chosen else results.smallest]
@@ -265,11 +260,11 @@ def _load_task_map(source: Embedding, task: TaskRun | None, variant_name: MapVar
 def _load_trial_map(matrix: Matrix, source: Embedding, trial: PostProcessing | None, settings: Settings) -> RowMapping:
     if trial is None:
         raise ConflictError(
-            f"The trial that this was to be made by is gone: other vectors were chosen of {source.name} meanwhile, or "
-            "newer trials took its place. Try the method again first."
+            f"The trial to make this with is gone: other vectors of {source.name} were selected meanwhile, or newer "
+            "trials took its place. Try the method again first."
         )
     if trial.state_sha256 is None or not trial.fits_selection_of(source):
-        raise ConflictError(f"Other vectors were chosen of {source.name} meanwhile; try the method on them first.")
+        raise ConflictError(f"Other vectors of {source.name} were selected meanwhile. Try the method on them first.")
     tensors = load_file(fetch(trial.state_sha256, f"map.safetensors of {source.name!r}", settings))
     return RowMapping(matrix.d, matrix.dtype, restore(trial.method, tensors).apply)
 
@@ -282,10 +277,10 @@ def _store_embedding(embedding: Embedding, matrix: Matrix, mapping: RowMapping, 
     annotation_columns = {column: annotation for column, annotation in annotations.items() if annotation is not None}
     annotation_files = []
     with storing_files(ledger) as store_file:
-        vectors = store_file(lambda: npy_file(matrix.n, mapping.d, mapping.dtype, map_rows(matrix, mapping)))
+        vectors = store_file(lambda: make_npy(matrix.n, mapping.d, mapping.dtype, map_rows(matrix, mapping)))
         if annotation_columns:
             stored_annotations = store_file(
-                lambda: jsonl_file(
+                lambda: make_jsonl(
                     {column: matrix.contents.values(source) for column, source in annotation_columns.items()}
                 )
             )
@@ -293,7 +288,7 @@ def _store_embedding(embedding: Embedding, matrix: Matrix, mapping: RowMapping, 
         with ledger.recording(vectors, *(stored for _, stored in annotation_files)) as session:
             if (row := lock_waiting_row(session, embedding)) is None:
                 return ()
-            row.files = files_of((embedding.filename, vectors), *annotation_files)
+            row.files = make_file_rows((embedding.filename, vectors), *annotation_files)
             row.selection = Selection(
                 vectors=ARRAY,
                 names=annotations[NAME] and NAME,

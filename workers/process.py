@@ -27,7 +27,7 @@ from app.queue import JobQueue
 from workers.failure import DATABASE_ERRORS, is_disk_full
 
 
-def group_memory(group: int) -> tuple[int | None, int | None]:
+def read_group_memory(group: int) -> tuple[int | None, int | None]:
     """Return a process group's current memory and the sum of its processes' peaks, in bytes; None if unknown."""
     status_paths = []
     for process in PROC.glob("[0-9]*"):
@@ -74,7 +74,7 @@ class JobProcesses:
     async def run(self, job: Job) -> int:
         """Do a job in a new process and return its exit code, negative for a signal.
 
-        Cancellation ends the process and whatever it started.
+        Cancellation ends the process and all that it started.
         """
         # Identifiers only: a Job refers to columns of tables, which cannot be pickled.
         identifiers = (job.workflow_id, job.kind.work, job.row_id)
@@ -84,7 +84,7 @@ class JobProcesses:
         # In a thread: it waits for the fork server, which may still be importing.
         await asyncio.to_thread(process.start)
         self._running[process] = (job, utcnow())
-        if self._is_stopped:  # since before the process started
+        if self._is_stopped:  # ``kill_all`` was called before the process started
             _signal_group(process, signal.SIGKILL)
         try:
             await _wait_for_end(process)
@@ -96,7 +96,7 @@ class JobProcesses:
     def running_jobs(self) -> list[RunningJob]:
         jobs = []
         for process, (job, since) in list(self._running.items()):
-            current, peak = group_memory(process.pid or 0)
+            current, peak = read_group_memory(process.pid or 0)
             jobs.append(RunningJob(id=job.workflow_id, since=since, memory_bytes=current, peak_bytes=peak))
         return jobs
 
@@ -108,7 +108,7 @@ class JobProcesses:
 
 
 async def _wait_for_end(process: ForkServerProcess, seconds: float | None = None) -> None:
-    """Wait for the end of a process, without a task; raise TimeoutError after ``seconds``."""
+    """Wait for the end of a process without blocking the loop; raise TimeoutError after ``seconds``."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     loop.add_reader(process.sentinel, ended.set)

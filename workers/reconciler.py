@@ -42,17 +42,17 @@ class Reconciler(Background):
     webhook: SecretStr | None = None
 
     def work(self) -> None:
-        unwanted: set[str] = set()
-        free: set[str] = set()
-        missing: set[str] = set()
+        unwanted_ids: set[str] = set()
+        free_slots: set[str] = set()
+        missing_ids: set[str] = set()
         while True:
             try:
-                missing = requeue_missing_jobs(self.queue, self.slot, self.active_ids, missing)
+                missing_ids = requeue_missing_jobs(self.queue, self.slot, self.active_ids, missing_ids)
                 with self.locks.held("reconciler"):
-                    free = requeue_jobs_of_dead_workers(self.queue, self.slot, self.locks, free)
+                    free_slots = requeue_jobs_of_dead_workers(self.queue, self.slot, self.locks, free_slots)
                     advance_searches(self.sessions)
                     announce_ended_experiments(self.sessions, self.webhook)
-                    unwanted = reconcile(self.sessions, self.queue, unwanted)
+                    unwanted_ids = reconcile(self.sessions, self.queue, unwanted_ids)
             except ConflictError:
                 pass  # another worker is doing this
             except SQLAlchemyError as error:
@@ -88,34 +88,32 @@ def requeue_missing_jobs(
     """Put back jobs that the engine assigns to this worker but that do not run here.
 
     The engine could not store their end, for example on a full disk. A job's end reaches the engine a moment later, so
-    a job must be missing at two checks in a row. Return the jobs that are missing now, for
-    ``previously_missing`` of the next check.
+    a job must be missing at two checks in a row. Return the jobs missing now, for the next ``previously_missing``.
     """
-    missing = queue.list_unfinished(slot) - active_ids()
-    if lost := missing & previously_missing:
-        logger.warning("put back, as nothing here works on them: %s", ", ".join(sorted(lost)))
-        queue.requeue(lost)
-    return missing
+    missing_ids = queue.list_unfinished(slot) - active_ids()
+    if lost_ids := missing_ids & previously_missing:
+        logger.warning("put back, as nothing here works on them: %s", ", ".join(sorted(lost_ids)))
+        queue.requeue(lost_ids)
+    return missing_ids
 
 
 def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) -> set[str]:
     """Enqueue jobs that rows wait for and the engine does not have; cancel jobs that no row waits for.
 
-    Jobs that wait in turn are skipped: a worker enqueues them when it is free.
-    A job whose row has just become final may end by itself until the next check. Return the unwanted workflow ids, for
-    ``unwanted_before`` of that check.
+    Jobs that wait in their rows are skipped: a worker enqueues them when it is free. A job whose row has just become
+    final may end by itself until the next check. Return the unwanted workflow ids, for the next ``unwanted_before``.
     """
     jobs_before = list_waiting_jobs(sessions)
-    active = queue.list_active()
+    active_ids = queue.list_active()
     # A job may have ended between the two queries; only jobs wanted in both are missing.
     jobs_after = set(list_waiting_jobs(sessions))
     for job in jobs_before:
-        if job in jobs_after and job.workflow_id not in active and not job.kind.waits_in_row:
+        if job in jobs_after and job.workflow_id not in active_ids and not job.kind.waits_in_row:
             queue.ensure_enqueued(job)
-    unwanted = active - {job.workflow_id for job in jobs_after.union(jobs_before)}
-    for workflow_id in unwanted & unwanted_before:
+    unwanted_ids = active_ids - {job.workflow_id for job in jobs_after.union(jobs_before)}
+    for workflow_id in unwanted_ids & unwanted_before:
         queue.cancel(Job.parse(workflow_id))
-    return unwanted
+    return unwanted_ids
 
 
 def advance_searches(sessions: Sessions) -> None:

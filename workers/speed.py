@@ -22,7 +22,7 @@ from workers.models import choose_device, device_name
 
 PRODUCT_SIZES = {"cpu": 1024, "cuda": 8192, "mps": 2048}
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-HIDDEN_STATES = {"cpu": (2048, 1024), "cuda": (8192, 1024), "mps": (4096, 1024)}
+HIDDEN_STATE_SHAPES = {"cpu": (2048, 1024), "cuda": (8192, 1024), "mps": (4096, 1024)}
 LAYERS = 20
 REPEATS = 3
 SLOW_SECONDS = 0.3
@@ -55,7 +55,7 @@ def measure_speed(device: torch.device, name: str) -> MachineSpeed:
         size = PRODUCT_SIZES.get(device.type, 1024) // (2 if device.type == "cpu" and precision == "bf16" else 1)
         matrix = torch.randn(size, size, device=device, dtype=dtype)
         products[precision] = 2 * size**3 / _best_seconds(device, partial(torch.matmul, matrix, matrix))
-    shape = HIDDEN_STATES.get(device.type, HIDDEN_STATES["cpu"])
+    shape = HIDDEN_STATE_SHAPES.get(device.type, HIDDEN_STATE_SHAPES["cpu"])
     states = torch.randn(shape, device=device, requires_grad=True)
     layer = nn.TransformerEncoderLayer(16, 2, 32, device=device)
     points = torch.randn(4, 2, 16, device=device)

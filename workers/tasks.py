@@ -1,7 +1,7 @@
 """The job of a task run: score variants of an embedding's vectors on ground truth, and store the maps of two."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,11 +33,11 @@ from isoscope.rows import require_measurable
 from isotropy.catalog import TruthKind
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.variants import Variant, VariantSetting, all_variants, default_variants, remedies
-from workers.failure import record
+from workers.failure import record_error
 from workers.files import fetch, fetch_upload, storing_files
 from workers.job_rows import JobProgress, StoppedError, job_sessions
 
-GROUP = PAIRS[-1]
+GROUP_COLUMN = PAIRS[-1]
 TRUTH_FILE = "truth.jsonl"
 """The filename given to readers of stored ground truth: its suffix tells them the format."""
 MAP_FILE = "map.safetensors"
@@ -72,7 +72,7 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
     except StoppedError:
         pass
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        record(error, sessions, progress.update_running, status=TaskStatus.FAILED, finished_at=utcnow())
+        record_error(error, sessions, progress.update_running, status=TaskStatus.FAILED, finished_at=utcnow())
     return ()
 
 
@@ -91,7 +91,7 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
 
     try:
         task = JudgingTask(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
-        variants = _variants_of(config)(task.setting)
+        variants = _list_variants(config, task.setting)
         progress.set_columns(total=len(variants), notes=loaded.notes)
         decision = decide(task, variants, config.tolerance, advance)
         chosen, smallest = (map_of(task, variants[index]) for index in (decision.chosen, decision.smallest))
@@ -120,19 +120,14 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
             )
 
 
-def _variants_of(config: TaskConfig) -> Callable[[VariantSetting], list[Variant]]:
+def _list_variants(config: TaskConfig, setting: VariantSetting) -> list[Variant]:
     if config.remedies:
-        return remedies
-    return all_variants if config.full else default_variants
+        return remedies(setting)
+    return all_variants(setting) if config.full else default_variants(setting)
 
 
 def _load(job: _TaskJob) -> task_files.LoadedTask:
-    """Read vectors and ground truth into memory.
-
-    Raises:
-        IsoscopeError: they do not make a valid task.
-
-    """
+    """Read vectors and ground truth into memory; raise IsoscopeError if they do not make a valid task."""
     config, queries = job.row.config, None
     if job.queries is not None:
         queries = _load_vectors(job.queries, job, "queries", config.query_ids, groups_column=config.groups)
@@ -156,7 +151,7 @@ def _load(job: _TaskJob) -> task_files.LoadedTask:
         path = fetch(job.row.truth_sha256, filename, job.settings)
         if config.kind is TruthKind.QUERIES and queries is not None:
             return task_files.qrels_task(corpus, queries, read_qrels(path, TRUTH_FILE), filename, COLUMN_ADVICE)
-        return task_files.pairs_task(corpus, read_pairs(path, TRUTH_FILE, GROUP), filename, COLUMN_ADVICE)
+        return task_files.pairs_task(corpus, read_pairs(path, TRUTH_FILE, GROUP_COLUMN), filename, COLUMN_ADVICE)
     if queries is not None:
         return task_files.queries_task(corpus, queries, config.similarity)
     return task_files.compression_task(corpus, config.similarity, config.seed)

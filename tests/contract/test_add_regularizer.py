@@ -60,7 +60,7 @@ from app.training.relaunch import to_document
 from app.training.sweeps import SweepRequest
 from isoscope.files.yaml_document import read_yaml, write_yaml
 from isotropy.catalog import Regularizer
-from workers.training.finish import model_card
+from workers.training.finish import format_model_card
 from workers.training.penalties import make_penalties
 
 NORM = Regularizer.NORM
@@ -112,7 +112,7 @@ torch.testing.assert_close(make_penalties(alone, model)(outputs, batch, 0), 2 * 
 order = SimpleNamespace(config=config, dataset=SimpleNamespace(name="d"), experiment="e")
 results = SimpleNamespace(metrics={}, metric_reasons={}, n_validation=2, selection=None)
 evaluation = SimpleNamespace(results=results, isoscore_star=SimpleNamespace(value=1.0, reason=None))
-card = model_card(order, {}, evaluation)
+card = format_model_card(order, {}, evaluation)
 assert "- norm penalty with lambda = 2 and zeta = 0.5" in card and "- CosReg with lambda = 1\\n" in card
 """
 

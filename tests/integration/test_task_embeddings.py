@@ -118,7 +118,7 @@ def test_queries_are_required_and_deleted_task_maps_nothing(client, judge_varian
     with context.sessions() as session:
         failed = session.get_one(Embedding, embedding_id)
     assert failed.status is EmbeddingStatus.FAILED
-    assert "The task that this was to be made by is gone" in failed.error
+    assert "The task to make this with is gone" in failed.error
     assert "Judge it again first." in failed.error
 
 

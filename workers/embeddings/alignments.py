@@ -1,4 +1,4 @@
-"""The job that compares two embeddings of the same rows: how alike they are, and which rows moved."""
+"""The job that compares two embeddings of the same rows: how similar they are, and which rows moved."""
 
 from functools import partial
 from typing import Any

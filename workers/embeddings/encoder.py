@@ -52,7 +52,7 @@ class Texts:
     """The texts to encode, in the order of the file."""
 
     rows: list[tuple[str, ...]]
-    numbers: list[int]
+    row_numbers: list[int]
     """Rows of the file, from 1."""
     labels: list[str] | None
     """Empty where a row has none."""
@@ -107,7 +107,7 @@ def load_texts(
         labels = ["" if cell is None else storable(label_text(cell)) for cell in cells]
     return Texts(
         rows=[tuple(str(text) for text in text_rows[i]) for i in selected_rows],
-        numbers=[int(i) + 1 for i in selected_rows],
+        row_numbers=[int(i) + 1 for i in selected_rows],
         labels=labels,
         ids=None if ids is None else [cell_text(columns[ids][i]) for i in selected_rows],
         n_empty=len(text_rows) - len(filled_rows),
@@ -166,12 +166,12 @@ class Encoder:
                     continue
                 encoded = encoded or self._allocate(depth, pooled, len(texts), folder)
                 for i, (layer, vectors) in enumerate(pooled.items()):
-                    finite = torch.isfinite(vectors).all(dim=1).numpy()
-                    if not finite.all():
+                    is_finite = torch.isfinite(vectors).all(dim=1).numpy()
+                    if not is_finite.all():
                         raise InvalidError(
                             f"{self.config.model!r} gives NaN or infinity for row "
-                            f"{texts.numbers[batch[~finite][0]]} at layer {layer.layer}. Its weights may be damaged; "
-                            "choose another model.",
+                            f"{texts.row_numbers[batch[~is_finite][0]]} at layer {layer.layer}. Its weights may be "
+                            "damaged; choose another model.",
                             "model",
                         )
                     encoded.vectors[i, batch] = vectors.numpy()
@@ -203,8 +203,8 @@ class Encoder:
         for i, ids in zip(batch, tokens["input_ids"], strict=True):
             if not ids:
                 raise InvalidError(
-                    f"Row {texts.numbers[i]} has no token that {self.config.model!r} knows, so it has no vector. Leave "
-                    "that row out of the file.",
+                    f"Row {texts.row_numbers[i]} has no token that {self.config.model!r} knows, so it has no vector. "
+                    "Leave that row out of the file.",
                     "text_columns",
                 )
         inputs = self.tokenizer.pad(tokens, return_tensors="pt", return_attention_mask=True).to(self.model.device)

@@ -19,9 +19,9 @@ from isoscope.files.ground_truth import id_column
 from isoscope.files.selection import Selection
 from isoscope.files.text import Quoting
 from workers.embeddings.encoder import EncodedTexts, Encoder, LayerPooling, Texts, load_model, load_texts
-from workers.failure import record
-from workers.files import ARRAY, LABEL, NAME, fetch, jsonl_file, npy_file, storing_files
-from workers.job_rows import JobProgress, StoppedError, files_of, job_sessions
+from workers.failure import record_error
+from workers.files import ARRAY, LABEL, NAME, fetch, make_jsonl, make_npy, storing_files
+from workers.job_rows import JobProgress, StoppedError, job_sessions, make_file_rows
 from workers.models import choose_device, describe_environment, find_source, max_input_length, silence_libraries
 
 MAX_NAME_CHARACTERS = 200
@@ -44,7 +44,7 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
     except StoppedError:
         return ()
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        record(error, sessions, progress.update_running, status=EncodingStatus.FAILED, finished_at=utcnow())
+        record_error(error, sessions, progress.update_running, status=EncodingStatus.FAILED, finished_at=utcnow())
         return ()
 
 
@@ -88,11 +88,11 @@ def publish(
     """
     _, n, d = encoded.vectors.shape
     with storing_files(ledger) as store_file:
-        annotations = store_file(lambda: jsonl_file(texts.annotations()))  # one file for all embeddings
+        annotations = store_file(lambda: make_jsonl(texts.annotations()))  # one file for all embeddings
         vectors: list[Stored] = []
         for matrix in encoded.vectors:
             progress.advance(len(texts))
-            vectors.append(store_file(partial(npy_file, n, d, matrix.dtype, [matrix])))
+            vectors.append(store_file(partial(make_npy, n, d, matrix.dtype, [matrix])))
         embeddings = [
             _make_embedding(encoding, config, texts, layer, stored, annotations, environment)
             for layer, stored in zip(encoded.layers, vectors, strict=True)
@@ -146,5 +146,5 @@ def _make_embedding(
         pooling=layer.pooling,
         commit_when_inspected=True,
         selection=Selection(vectors=ARRAY, names=NAME, labels=labels).model_dump(),
-        files=files_of((filename, vectors), ("texts.jsonl", annotations)),
+        files=make_file_rows((filename, vectors), ("texts.jsonl", annotations)),
     )

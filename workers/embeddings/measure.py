@@ -35,16 +35,17 @@ from isoscope.files.matrix import NO_FINITE_ROW, Inspection, Matrix, inspect
 from isoscope.files.selection import Selection
 from isoscope.rows import values_of, with_hub_names
 from isotropy.cloud import Cloud, read_cloud
-from isotropy.findings import finding, findings_of
+from isotropy.findings import findings_of
+from isotropy.findings.finding import MAX_LISTED
 from isotropy.projection import PointMapCollector, projection
 from isotropy.report import MeasureResult, measure
 from isotropy.sample_size import sample_size
 from isotropy.spectrum import scaled_identity
 from workers.embeddings.point_map import make_map_files
 from workers.embeddings.remedies import propose_task
-from workers.embeddings.zeta_curves import zeta_lines
+from workers.embeddings.zeta_curves import compute_zeta_lines
 from workers.files import fetch_upload, open_embedding, storing_files
-from workers.job_rows import job_sessions, lock_waiting_row, record_failure
+from workers.job_rows import fail_embedding, job_sessions, lock_waiting_row
 
 SEED = 0
 CURVE_SOURCES = ("identity", "sample")
@@ -64,7 +65,7 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         selection = None if embedding.selection is None else Selection.model_validate(embedding.selection)
         inspection: Inspection = read_in_sandbox(settings, inspect, fetch_upload(embedding, settings), selection)
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        record_failure(error, sessions, embedding)
+        fail_embedding(error, sessions, embedding)
         return ()
     with sessions.begin() as session:
         if (row := lock_waiting_row(session, embedding)) is None:
@@ -84,14 +85,14 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         return (Job(job_kinds.MEASURE, row.id),)
 
 
-def measurement_columns(slug: str, report: MeasureResult) -> dict[str, Any]:
+def measurement_columns(slug: str, result: MeasureResult) -> dict[str, Any]:
     """Return the columns of a ``Measurement``, except its embedding."""
-    score = report.score
+    score = result.score
     resampled = None
-    if score.parts or report.at_sizes:
+    if score.parts or result.at_sizes:
         by_size = {
             str(size): {"value": score_at_size.value, "parts": list(score_at_size.parts)}
-            for size, score_at_size in report.at_sizes.items()
+            for size, score_at_size in result.at_sizes.items()
             if score_at_size.parts
         }
         resampled = {"parts": list(score.parts), "at": by_size}
@@ -102,32 +103,27 @@ def measurement_columns(slug: str, report: MeasureResult) -> dict[str, Any]:
         "se": score.se,
         "resampled": resampled,
         "reason": score.reason,
-        "n": report.n,
-        "detail": report.detail,
+        "n": result.n,
+        "detail": result.detail,
     }
 
 
-def figure_data(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed: int) -> dict[str, dict[str, Any]]:
+def compute_figures(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, seed: int) -> dict[str, dict[str, Any]]:
     """Return the data of each available figure by slug, as stored in ``FigureData``; ``seed`` drives all draws."""
     names_of = partial(values_of, matrix, matrix.selection.names)
     findings = [
-        finding_report.in_file(matrix.file_rows, matrix.dimension_numbers)
-        for finding_report in findings_of(cloud, names_of, matrix.dimension_names)
+        finding.in_file(matrix.file_rows, matrix.dimension_numbers)
+        for finding in findings_of(cloud, names_of, matrix.dimension_names)
     ]
     return {
         "sample_size": sample_size(cloud),
         "projection": projection(cloud, seed, names_of, point_map),
-        "findings": {"findings": [finding_report.to_dict() for finding_report in findings]},
+        "findings": {"findings": [finding.to_dict() for finding in findings]},
         # All rows and dimensions of a finding that lists only the first, if a selection can exclude that many.
         FULL_FINDINGS: {
-            finding_report.slug: {
-                "rows": finding_report.all_rows.tolist(),
-                "dimensions": finding_report.all_dimensions.tolist(),
-            }
-            for finding_report in findings
-            if finding.MAX_LISTED
-            < max(len(finding_report.all_rows), len(finding_report.all_dimensions))
-            <= selections.MAX_LISTED
+            finding.slug: {"rows": finding.all_rows.tolist(), "dimensions": finding.all_dimensions.tolist()}
+            for finding in findings
+            if MAX_LISTED < max(len(finding.all_rows), len(finding.all_dimensions)) <= selections.MAX_LISTED
         },
     }
 
@@ -144,21 +140,22 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         if cloud.n == 0:
             raise InvalidError(NO_FINITE_ROW)
         point_map = PointMapCollector(min(cloud.n, MAX_MAPPED), SEED)
-        figures = figure_data(cloud, matrix, point_map, SEED)
+        figures = compute_figures(cloud, matrix, point_map, SEED)
         map_files = make_map_files(cloud, matrix, point_map, figures["projection"])
         header, openers = map_files or (None, {})
         figures[MAP] = header.model_dump() if header else {"reason": figures["projection"]["reason"]}
         rows: list[Base] = [
             Measurement(
                 embedding_id=embedding_id,
-                **measurement_columns(slug, with_hub_names(report, matrix, matrix.selection.names)),
+                **measurement_columns(slug, with_hub_names(result, matrix, matrix.selection.names)),
             )
-            for slug, report in measure(cloud).items()
+            for slug, result in measure(cloud).items()
         ]
         S = cloud.moments.covariance()
+        curves = compute_zeta_lines(cloud, [scaled_identity, lambda _: S])
         rows += [
             ZetaCurve(embedding_id=embedding_id, source=source, status=ResultStatus.READY, seed=SEED, lines=lines)
-            for source, lines in zip(CURVE_SOURCES, zeta_lines(cloud, [scaled_identity, lambda _: S]), strict=True)
+            for source, lines in zip(CURVE_SOURCES, curves, strict=True)
         ]
         rows += [FigureData(embedding_id=embedding_id, slug=slug, data=data) for slug, data in figures.items()]
         ledger = Ledger(sessions, open_storage(settings))
@@ -173,7 +170,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
                 task = _add_task(session, embedding_id)
         ledger.release(*replaced_files)
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        record_failure(error, sessions, embedding)
+        fail_embedding(error, sessions, embedding)
         return ()
     return () if task is None else (Job(job_kinds.JUDGE, task.id),)
 

@@ -14,7 +14,6 @@ from app.db.models.embeddings import lookup_key
 from isoscope.core.errors import InvalidError
 from isoscope.nearest import nearest_rows
 from isoscope.rows import values_of
-from isotropy.catalog import Similarity
 from isotropy.points import at_least_float32
 from isotropy.rows import finite_chunks
 from workers.embeddings.encoder import encode_with_provenance
@@ -25,21 +24,16 @@ K = 8
 BLOCK_ROWS = 64
 
 
-def named_neighbours(
-    names: Sequence[str],
-    before: Tensor,
-    after: Tensor,
-    queries: Tensor,
-    k: int = K,
-    similarity: Similarity = Similarity.COSINE,
+def find_named_neighbours(
+    names: Sequence[str], before: Tensor, after: Tensor, queries: Tensor, k: int = K
 ) -> list[dict[str, Any]]:
-    """Return the k nearest rows of each query, before and after a mapping.
+    """Return the k rows nearest to each query by cosine, before and after a mapping.
 
     ``before`` [n, d] and ``after`` [n, any] are the same n named rows; ``queries`` are int64 [m]. Returns one
-    ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` per query, nearest first; the key "cosine" is the name
-    of the similarity. A row is not its own neighbor. With cosine, rows of zeros neither have nor are neighbors.
+    ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` per query, nearest first. A row is not its own
+    neighbor, and rows of zeros neither have nor are neighbors.
     """
-    before_and_after = [_find_nearest(names, x, queries, k, similarity) for x in (before, after)]
+    before_and_after = [_find_nearest(names, x, queries, k) for x in (before, after)]
     return [
         {"name": names[query], "before": nearest_before, "after": nearest_after}
         for query, nearest_before, nearest_after in zip(queries.tolist(), *before_and_after, strict=True)
@@ -58,53 +52,41 @@ def first_named_rows(names: Sequence[str], x: Tensor, order: Tensor, max_rows: i
     return torch.tensor(list(rows_by_name.values()), dtype=torch.int64)
 
 
-def _find_nearest(
-    names: Sequence[str], x: Tensor, queries: Tensor, k: int, similarity: Similarity
-) -> list[list[dict[str, Any]]]:
-    """Return names and cosines, products or distances of the k rows nearest to each query."""
-    by_distance, by_cosine = similarity is Similarity.EUCLIDEAN, similarity is Similarity.COSINE
-    if by_cosine:
-        x = at_least_float32(x)
-        # Divide by the largest entry first, so that no square overflows the dtype.
-        x = torch.nn.functional.normalize(x / x.abs().amax(dim=1, keepdim=True), dim=1)
-    else:
-        x = x.double()
+def _find_nearest(names: Sequence[str], x: Tensor, queries: Tensor, k: int) -> list[list[dict[str, Any]]]:
+    """Return names and cosines of the k rows nearest to each query."""
+    x = at_least_float32(x)
+    # Divide by the largest entry first, so that no square overflows the dtype.
+    units = torch.nn.functional.normalize(x / x.abs().amax(dim=1, keepdim=True), dim=1)
     neighbors = []
     for rows in torch.split(queries, BLOCK_ROWS):
-        scores = -torch.cdist(x[rows], x, compute_mode="donot_use_mm_for_euclid_dist") if by_distance else x[rows] @ x.T
-        scores[torch.arange(len(rows)), rows] = torch.nan
+        cosines = units[rows] @ units.T
         # Exclude the query itself and rows of zeros, whose cosines are NaN.
-        best_scores, indices = scores.nan_to_num(-torch.inf).topk(min(k, len(x)), dim=1)
-        values = -best_scores if by_distance else best_scores.clamp(max=1) if by_cosine else best_scores
-        neighbors += [
-            [
-                {"name": names[row], similarity.value: value}
-                for row, value, score in zip(*columns, strict=True)
-                if score > -torch.inf
-            ]
-            for columns in zip(indices.tolist(), values.tolist(), best_scores.tolist(), strict=True)
-        ]
+        cosines[torch.arange(len(rows)), rows] = torch.nan
+        nearest_cosines, indices = cosines.nan_to_num(-torch.inf).topk(min(k, len(x)), dim=1)
+        for pair in zip(indices.tolist(), nearest_cosines.clamp(max=1).tolist(), strict=True):
+            nearest = zip(*pair, strict=True)
+            neighbors.append([{"name": names[row], "cosine": cosine} for row, cosine in nearest if cosine > -torch.inf])
     return neighbors
 
 
 def _look_up(job: ResultJob[Lookup]) -> None:
-    job.check_vectors(current=job.row.key == lookup_key(job.embedding, job.row.name))
+    job.require_current_vectors(is_current=job.row.key == lookup_key(job.embedding, job.row.name))
     matrix = open_embedding(job.embedding, job.settings)
     vector = encode_with_provenance(job.row.name, job.embedding.provenance or {}, job.settings).numpy()
     if len(vector) != matrix.d:
         raise InvalidError(f"The rows have {matrix.d:,} dimensions, the text {len(vector):,}. Encode the texts again.")
     if not vector.any():
         raise InvalidError("The text is encoded as all zeros, so it has no direction.")
-    searched = 0
+    n_searched = 0
 
-    def blocks() -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
-        nonlocal searched
+    def yield_blocks() -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
+        nonlocal n_searched
         for rows, positions, _ in finite_chunks(matrix):
-            searched += len(rows)
+            n_searched += len(rows)
             yield rows.numpy(), positions
 
     similarity = matrix.selection.similarity
-    nearest = nearest_rows(blocks(), vector, K, similarity)
+    nearest = nearest_rows(yield_blocks(), vector, K, similarity)
     rows = np.array([row.position for row in nearest], np.int64)
     names = values_of(matrix, matrix.selection.names, torch.from_numpy(rows)) or [""] * len(rows)
     neighbors = [
@@ -114,7 +96,7 @@ def _look_up(job: ResultJob[Lookup]) -> None:
     results = {
         "k": K,
         "similarity": similarity.value,
-        "rows": searched,
+        "rows": n_searched,
         "row": None,
         "of": [{"name": job.row.name, "before": neighbors, "after": []}],
     }

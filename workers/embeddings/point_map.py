@@ -1,6 +1,6 @@
 """The files of a map: coordinates, norms, positions, labels and color columns of its rows, neighbors, names, vectors.
 
-Color columns hold the numbers or labels that files have beside the vectors.
+Color columns hold the numbers or labels that files have next to the vectors.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from isotropy.neighbours import first_equal_rows
 from isotropy.pairs import dissimilarities
 from isotropy.projection import NAME_CHARACTERS, PointMapCollector, frequent_labels
 from isotropy.rows import finite_chunks
-from workers.files import npy_file
+from workers.files import make_npy
 
 SectionName = Literal["xy", "norm", "row", "label"]
 NeighborSection = Literal["point", "neighbor", "distance"]
@@ -80,7 +80,7 @@ def make_map_files(
         names = compress(matrix.contents.values(matrix.selection.names), _row_mask(matrix, mapped.rows))
         files[MAP_NAMES] = "\n".join(" ".join(name[:NAME_CHARACTERS].split("\n")) for name in names).encode()
     neighbors = _NeighborLists.from_cloud(cloud, mapped.rows, mapped.unit)
-    columns = [*([neighbors.hubness(len(mapped.rows))] if neighbors else []), *color_columns(matrix, mapped.rows)]
+    columns = [*([neighbors.hubness(len(mapped.rows))] if neighbors else []), *read_color_columns(matrix, mapped.rows)]
     # No vectors are needed if all pairs were measured; otherwise as many as fit.
     n_vectors = min(len(mapped.rows), MAX_VECTOR_BYTES // (cloud.d * VECTOR_DTYPE.itemsize))
     if len(cloud.pair_rows) == cloud.n:
@@ -101,7 +101,7 @@ def make_map_files(
     openers: dict[str, Callable[[], BinaryIO]] = {slug: partial(io.BytesIO, content) for slug, content in files.items()}
     if n_vectors:
         rows = mapped.rows[vector_points(len(mapped.rows), n_vectors)]
-        openers[MAP_VECTORS] = lambda: npy_file(n_vectors, cloud.d, VECTOR_DTYPE, _yield_directions(matrix, rows))
+        openers[MAP_VECTORS] = lambda: make_npy(n_vectors, cloud.d, VECTOR_DTYPE, _yield_directions(matrix, rows))
     return header, openers
 
 
@@ -116,11 +116,10 @@ def _yield_directions(matrix: Matrix, rows: NDArray[np.int64]) -> Iterator[NDArr
 class _NeighborLists:
     """The nearest neighbors of points of a map, and how often each point is a neighbor of others."""
 
-    points: NDArray[np.int64]
-    neighbors: NDArray[np.uint32]
-    distances: NDArray[np.float32]
-    """[m, k]; NaN for points without neighbors, whose ``neighbors`` are ``NO_POINT``."""
-    occurrences: NDArray[np.int64]
+    points: NDArray[np.int64]  # [m], ascending
+    neighbors: NDArray[np.uint32]  # [m, k] points; ``NO_POINT`` for those not on the map
+    distances: NDArray[np.float32]  # [m, k]; NaN for points without neighbors
+    occurrences: NDArray[np.int64]  # [m]
     similarity: Similarity
 
     @classmethod
@@ -138,18 +137,18 @@ class _NeighborLists:
         # With cosine, rows of zeros are not among the distinct rows: their index is past the end.
         index = np.searchsorted(distinct, first_equal)
         is_distinct = distinct[np.minimum(index, len(distinct) - 1)] == first_equal
-        list_of_row = np.where(is_distinct, index, len(distinct))
+        list_by_row = np.where(is_distinct, index, len(distinct))
         positions = cloud.rows[: len(cloud.pair_rows)].numpy()
         points = np.searchsorted(rows, positions)
         points = np.where(rows[np.minimum(points, len(rows) - 1)] == positions, points, NO_POINT)
         indices = nearest.indices[:, :k].numpy()
         occurrences = np.bincount(indices.ravel(), minlength=len(distinct) + 1)
-        point_of_list = np.full(len(distinct) + 1, NO_POINT)
-        np.minimum.at(point_of_list, list_of_row, points)
-        neighbors = np.vstack([point_of_list[indices], np.full(k, NO_POINT)])
+        point_by_list = np.full(len(distinct) + 1, NO_POINT)
+        np.minimum.at(point_by_list, list_by_row, points)
+        neighbors = np.vstack([point_by_list[indices], np.full(k, NO_POINT)])
         order = points.argsort(kind="stable")
         order = order[points[order] != NO_POINT]
-        list_numbers = list_of_row[order]
+        list_numbers = list_by_row[order]
         map_distances = dissimilarities(nearest.take_nearest(k), cloud.similarity, cloud.d, cloud.unit / unit).numpy()
         distances = np.vstack([map_distances, np.full(k, np.nan)]).astype(np.float32)
         return cls(
@@ -211,7 +210,7 @@ def _row_mask(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     return is_selected
 
 
-def color_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[ColorColumn]:
+def read_color_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[ColorColumn]:
     """Return the first columns that are not names, labels or coordinates, for rows at ascending positions.
 
     Columns with a single value, or with more words than colors can distinguish, are left out.

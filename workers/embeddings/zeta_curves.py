@@ -11,8 +11,7 @@ from torch import Tensor
 from app.db.models import Embedding, ZetaCurve
 from isoscope.core.errors import InvalidError
 from isotropy.cloud import Cloud, read_cloud
-from isotropy.isoscore import ShrinkageCurve as ScoresByZeta
-from isotropy.isoscore import isoscore_from_covariance
+from isotropy.isoscore import ShrinkageCurve, isoscore_from_covariance
 from isotropy.spectrum import CHUNK_ROWS, Moments
 from workers.files import open_embedding
 from workers.job_rows import ResultJob, run_result_job
@@ -25,7 +24,7 @@ Target = Callable[[Tensor], Tensor]
 """Returns the shrinkage covariance [d, d] for the covariance [d, d] of the rows."""
 
 
-def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]]:
+def compute_zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]]:
     """Return the curve's lines for each target: of nested samples of 32, 64, 128, ... rows, and of all rows."""
     curves: list[list[dict[str, Any]]] = [[] for _ in targets]
     moments = Moments(cloud.moments.d)
@@ -39,7 +38,7 @@ def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]
         for lines, target in zip(curves, targets, strict=True):
             values = [math.nan] * len(ZETAS)
             if len(S) > 1:
-                values = ScoresByZeta.from_covariances(S, target(S)).isoscore_star(ZETAS).tolist()
+                values = ShrinkageCurve.from_covariances(S, target(S)).isoscore_star(ZETAS).tolist()
             values_or_none = [None if math.isnan(value) else value for value in values]
             lines.append({"rows": rows, "values": values_or_none, "reason": reason})
     return curves
@@ -64,7 +63,7 @@ def _compute(job: ResultJob[ZetaCurve]) -> None:
             f"{source.name!r} with {target_cloud.moments.d:,}. Choose an embedding of the same model."
         )
     S = covariance_in_units_of(cloud, target_cloud)
-    (lines,) = zeta_lines(cloud, [lambda _: S])
+    (lines,) = compute_zeta_lines(cloud, [lambda _: S])
     with job.sessions.begin() as session:
         job.fill(session, lines=lines)
 

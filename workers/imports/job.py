@@ -16,14 +16,14 @@ from app.sandbox import read_in_sandbox
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.formatting import blaming
-from workers.failure import record
+from workers.failure import record_error
 from workers.files import fetch
 from workers.imports.tables import TABLES, ImportTarget, adopt_dataset, refuse_duplicate, write_experiment
 from workers.job_rows import JobProgress, StoppedError, job_sessions
 
 
 def import_experiment(import_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Check an archive, write its rows, resuming after a kill, and show the experiment; on failure remove all."""
+    """Check an archive and write its rows, resuming after a kill; show the experiment at the end, or remove all."""
     sessions = job_sessions(settings)
     begun = JobProgress.begin(sessions, Import, UNFINISHED_IMPORT, ImportStatus.RUNNING, import_id)
     if begun is None or (archive_sha256 := begun[0].file_sha256) is None:
@@ -53,7 +53,7 @@ def import_experiment(import_id: str, settings: Settings, device: str) -> Sequen
         return ()
     except Exception as error:  # noqa: BLE001 - any failure is shown to the user, not retried
         page = getattr(error, "page", None)
-        record(error, sessions, progress.update_running, status=ImportStatus.REMOVING, page=page, attempts=0)
+        record_error(error, sessions, progress.update_running, status=ImportStatus.REMOVING, page=page, attempts=0)
         return discard_import(import_id, settings, device)
     Ledger(sessions, open_storage(settings)).release(archive_sha256)
     return ()
@@ -69,8 +69,8 @@ def discard_import(import_id: str, settings: Settings, device: str) -> Sequence[
     remove_imported(sessions, row)
     status = ImportStatus.FAILED if row.error else ImportStatus.CANCELLED
     with sessions.begin() as session:
-        removing_row = update(Import).where(Import.id == import_id, Import.status == ImportStatus.REMOVING)
-        session.execute(removing_row.values(status=status, finished_at=utcnow(), file_sha256=None, written={}))
+        update_removing = update(Import).where(Import.id == import_id, Import.status == ImportStatus.REMOVING)
+        session.execute(update_removing.values(status=status, finished_at=utcnow(), file_sha256=None, written={}))
     Ledger(sessions, open_storage(settings)).release(row.file_sha256)
     return ()
 

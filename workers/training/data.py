@@ -74,7 +74,7 @@ def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Setti
             rows = datasets.load_dataset(source.repo, source.config_name, revision=source.revision)[split]
             if set(names) - set(rows.column_names):
                 raise InvalidError(
-                    f"Expected columns {names}, but the data set has {rows.column_names}: choose of these.",
+                    f"Expected columns {names}, but the data set has {rows.column_names}: choose among these.",
                     "text_columns",
                 )
             return {name: _convert_values(rows[name][:], rows.features[name]) for name in names}
@@ -90,7 +90,7 @@ def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Setti
 
 
 def describe_rows(dataset: Dataset) -> dict[str, Any]:
-    """Return what identifies the rows permanently: a revision on the Hub, or hashes and quoting."""
+    """Return the permanent identity of the rows: a revision on the Hub, or hashes and quoting."""
     if dataset.origin is DatasetOrigin.HUB:
         source = _hub_task(dataset).source
         return {"hub": source.repo, "name": dataset.hub_name, "revision": source.revision}
@@ -109,11 +109,11 @@ def _convert_values(values: list[Any], feature: Any) -> list[Any]:
     return [json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for value in values]
 
 
-def _draw_subset(columns: Columns, rows: int | None) -> SplitPart:
+def _draw_subset(columns: Columns, max_rows: int | None) -> SplitPart:
     n = n_rows(columns)
     if n == 0:
         raise InvalidError("Expected at least one row in the train and in the validation file, got none.")
-    if rows is None or rows >= n:
+    if max_rows is None or max_rows >= n:
         return SplitPart(columns, np.arange(n))
-    drawn_rows = np.sort(np.random.default_rng(SUBSET_SEED).choice(n, rows, replace=False))
+    drawn_rows = np.sort(np.random.default_rng(SUBSET_SEED).choice(n, max_rows, replace=False))
     return SplitPart(rows_of(columns, drawn_rows.tolist()), drawn_rows)

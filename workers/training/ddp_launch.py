@@ -19,7 +19,7 @@ from app.core.settings import Settings
 from app.db.config import RunConfig
 from app.db.models import FailureCause
 from isoscope.core.errors import InvalidError, IsoscopeError
-from workers.failure import Failure, OtherProcessError, failure_of, raise_if_temporary
+from workers.failure import Failure, OtherProcessError, classify_error, raise_if_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_sync import joined_process_group
 from workers.training.folder import DamagedError, RunFolder
@@ -48,12 +48,12 @@ class End(IntEnum):
 
 def train_in_processes(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
     """Train in ``spec.config.processes`` processes; raise SystemExit if one is lost and the job must restart."""
-    devices = devices_of(spec.config, device)
+    devices = assign_devices(spec.config, device)
     context = get_context("forkserver")
     context.set_forkserver_preload(["workers.preload"])
     rendezvous = folder.path / f"meeting-{os.getpid()}"
     rendezvous.unlink(missing_ok=True)
-    ranks: dict[Connection, ForkServerProcess] = {}
+    processes: dict[Connection, ForkServerProcess] = {}
     try:
         for rank, rank_device in enumerate(devices):
             receiver, sender = context.Pipe(duplex=False)
@@ -61,14 +61,14 @@ def train_in_processes(spec: RunSpec, progress: Progress, folder: RunFolder, set
             process = context.Process(target=_run_rank, args=arguments, name=f"{progress.run_id}, rank {rank}")
             process.start()
             sender.close()
-            ranks[receiver] = process
-        end, failure = _wait_for_ranks(ranks)
+            processes[receiver] = process
+        end, failure = _wait_for_processes(processes)
     finally:
         progress.skip_elapsed_time()
         # Kill all before joining any: a survivor would log the broken connections as a failure.
-        for process in ranks.values():
+        for process in processes.values():
             process.kill()
-        for connection, process in ranks.items():
+        for connection, process in processes.items():
             process.join()
             connection.close()
         rendezvous.unlink(missing_ok=True)
@@ -83,7 +83,7 @@ def train_in_processes(spec: RunSpec, progress: Progress, folder: RunFolder, set
             raise OtherProcessError(failure)
 
 
-def devices_of(config: RunConfig, device: str) -> list[str]:
+def assign_devices(config: RunConfig, device: str) -> list[str]:
     """Return the device of each process; raise InvalidError where there are too few."""
     if device == "cpu":
         return [device] * config.processes
@@ -98,10 +98,10 @@ def devices_of(config: RunConfig, device: str) -> list[str]:
     return [f"cuda:{(first_index + rank) % n_devices}" for rank in range(config.processes)]
 
 
-def _wait_for_ranks(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
-    """Wait for all, at most ``GRACE_SECONDS_AFTER_FAILURE`` after a failure; return the largest end, or STOPPED."""
+def _wait_for_processes(processes: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
+    """Return the largest end; stop waiting at a STOPPED, or ``GRACE_SECONDS_AFTER_FAILURE`` after a failure."""
     ends: list[tuple[End, Failure]] = []
-    open_connections, deadline = list(ranks), None
+    open_connections, deadline = list(processes), None
     while open_connections and (
         ready := wait(open_connections, None if deadline is None else max(0.0, deadline - monotonic()))
     ):
@@ -152,5 +152,5 @@ def _run_rank(
             end = End.LOST
         except Exception as error:  # noqa: BLE001 - sent to the parent, which writes it into the row
             raise_if_temporary(error)
-            end, failure = End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED, failure_of(error)
+            end, failure = End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED, classify_error(error)
         sender.send((end, failure))

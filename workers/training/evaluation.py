@@ -148,8 +148,8 @@ def observe(
 ) -> Observation:
     """Run rows through the model; return its predictions and the measures of its layers."""
     order = rows.longest_first(indices)
-    labels = "labels" if task.config.task is TaskKind.CLASSIFICATION else None
-    sentences = Sentences(model, rows, indices, labels)
+    label_column = "labels" if task.config.task is TaskKind.CLASSIFICATION else None
+    sentences = Sentences(model, rows, indices, label_column)
     observation = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.make_collector(rows, order))
     with evaluation_mode(model):
         for batch_outputs in forward(model, rows, order, task.config, progress):
@@ -197,7 +197,7 @@ def _last_layer_values(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> di
 
 @dataclass(frozen=True)
 class SealedRows:
-    """Tokenized test rows, and the hash that names them."""
+    """Tokenized test rows, and the hash that identifies them."""
 
     rows: TokenizedRows
     sha256: str
@@ -243,7 +243,7 @@ def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progres
     return SealedEvaluation(collector.metrics(), rows.n_examples, sealed.sha256, predictions)
 
 
-def rows_sha256(columns: Columns, text_columns: list[str], label_column: str) -> str:
+def hash_rows(columns: Columns, text_columns: list[str], label_column: str) -> str:
     """Return a hash of texts and labels, whatever their order, file format or column names."""
     hashes = []
     for *texts, label in zip(*(columns[name] for name in [*text_columns, label_column]), strict=True):

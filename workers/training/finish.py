@@ -81,16 +81,14 @@ def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: 
     return path
 
 
-def model_card(spec: RunSpec, environment: dict[str, object], evaluation: Evaluation) -> str:
+def format_model_card(spec: RunSpec, environment: dict[str, object], evaluation: Evaluation) -> str:
     """Return the model card with the header that model hubs read."""
     config, results = spec.config, evaluation.results
     model_class = TASKS[config.task].auto_class.__name__
-    penalty_lines = [
-        f"- {penalty.name} with lambda = {lam:g}"
-        + (f" and zeta = {config.zeta:g}\n" if "zeta" in penalty.options else "\n")
-        for name, lam in config.weights.items()
-        if (penalty := REGULARIZERS[name])
-    ]
+    penalty_lines = []
+    for name, lam in config.weights.items():
+        zeta = f" and zeta = {config.zeta:g}" if "zeta" in REGULARIZERS[name].options else ""
+        penalty_lines.append(f"- {REGULARIZERS[name].name} with lambda = {lam:g}{zeta}\n")
     reasons = results.metric_reasons
     scores = [f"| {name} | {reasons.get(name, value)} |" for name, value in results.metrics.items()]
     star = evaluation.isoscore_star

@@ -37,8 +37,8 @@ def seal_files(paths: Iterable[Path]) -> dict[Path, Seal]:
     with ThreadPoolExecutor(THREADS) as pool:
         flushes = [pool.submit(flush, path) for path in files]
         seals = list(pool.map(read_seal, files))
-        for pending in flushes:
-            pending.result()
+        for pending_flush in flushes:
+            pending_flush.result()
     return dict(zip(files, seals, strict=True))
 
 

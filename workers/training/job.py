@@ -14,7 +14,7 @@ from app.db.models import RETRIABLE, UNFINISHED, Attempt, AttemptOutcome, Experi
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.db.work import end_attempts, pause_waiting_runs, slot_name
-from workers.failure import failure_of, raise_if_temporary
+from workers.failure import classify_error, raise_if_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_launch import train_in_processes
 from workers.training.folder import DamagedError, RunFolder, remove_unneeded_folders, step_of
@@ -24,7 +24,7 @@ from workers.training.run_spec import (
     RunSpec,
     batches_of,
     describe_smaller_batch,
-    run_spec_of,
+    make_run_spec,
     with_smaller_batch,
 )
 from workers.training.search import advance_search
@@ -64,7 +64,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
 
 
 def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> RunSpec | None:
-    """Mark the run as running at this worker and return its spec; None if it is no longer wanted here."""
+    """Mark the run as running at this worker and return its spec; None if it ended or belongs to another worker."""
     with sessions.begin() as session:
         run = session.get(Run, run_id, with_for_update=True)
         if run is None or run.status not in UNFINISHED or run.worker not in (None, slot):
@@ -78,17 +78,17 @@ def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> Run
         run.worked_seconds = run.worked_seconds or 0.0
         attempt = session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
         folder.log.begin(attempt or 1, slot, run.log)
-        return run_spec_of(run)
+        return make_run_spec(run)
 
 
 def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
-    work = train if spec.config.processes == 1 else train_in_processes
+    train_run = train if spec.config.processes == 1 else train_in_processes
     try:
         try:
-            work(spec, progress, folder, settings, device)
+            train_run(spec, progress, folder, settings, device)
         except DamagedError as error:
-            logger.warning("%s The run goes on from before.", error)
-            work(spec, progress, folder, settings, device)
+            logger.warning("%s The run resumes from an earlier checkpoint.", error)
+            train_run(spec, progress, folder, settings, device)
         return
     except OutOfMemoryError as error:
         smaller_config = with_smaller_batch(spec.config)
@@ -102,12 +102,12 @@ def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, sett
         run = session.get_one(Run, progress.run_id)
         environment = (run.environment or {}) | {"batches": batches_of(smaller_config)}
         progress.write(session, notes=[*run.notes, sentence], environment=environment)
-    work(spec._replace(config=smaller_config), progress, folder, settings, device)
+    train_run(spec._replace(config=smaller_config), progress, folder, settings, device)
 
 
 def _fail(error: Exception, sessions: Sessions, update_run: Update, folder: RunFolder) -> None:
     raise_if_temporary(error)
-    failure = failure_of(error)  # logs unforeseen errors
+    failure = classify_error(error)  # logs unforeseen errors
     with sessions.begin() as session:
         failure_columns = {"error": failure.sentence, "cause": failure.cause, "error_field": failure.field}
         values = {**failure_columns, "log": folder.log.tail(), "finished_at": utcnow()}

@@ -22,7 +22,7 @@ EARLIER_BYTES = 16 * 1024
 READ_BYTES = 512 * 1024
 ATTEMPT_HEADER = "=== Attempt "
 SECONDS_BETWEEN_TAILS = 3.0
-# Its progress messages go to the file but not to the terminal.
+# Progress messages of this logger go to the file but not to the terminal.
 WORKERS_LOGGER = logging.getLogger("workers")
 
 
@@ -47,12 +47,12 @@ class Log:
         handler.setFormatter(logging.Formatter(LOG_FORMAT))
         root = logging.getLogger()
         stderr_handlers = [
-            handler
-            for handler in root.handlers
-            if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr
+            root_handler
+            for root_handler in root.handlers
+            if isinstance(root_handler, logging.StreamHandler) and root_handler.stream is sys.stderr
         ]
         levels = [stderr_handler.level for stderr_handler in stderr_handlers]
-        own_level = WORKERS_LOGGER.level
+        old_workers_level = WORKERS_LOGGER.level
         with os.fdopen(console, "w", errors="backslashreplace") as stream:
             try:
                 for stderr_handler in stderr_handlers:
@@ -68,7 +68,7 @@ class Log:
                 os.close(file)
                 root.removeHandler(handler)
                 handler.close()
-                WORKERS_LOGGER.setLevel(own_level)
+                WORKERS_LOGGER.setLevel(old_workers_level)
                 for stderr_handler, old_level in zip(stderr_handlers, levels, strict=True):
                     stderr_handler.setStream(sys.stderr)
                     stderr_handler.setLevel(old_level)

@@ -57,14 +57,14 @@ class PointSelector:
 def make_selector(
     layers: Sequence[int] | Layers, token_pooling: TokenPooling, config: RunConfig, model: PreTrainedModel
 ) -> PointSelector:
-    last_layer = depth(model)
-    layer_numbers = (
-        range(1, last_layer + 1) if layers is Layers.ALL else [last_layer] if layers is Layers.LAST else layers
-    )
+    if layers is Layers.ALL:
+        layers = range(1, depth(model) + 1)
+    elif layers is Layers.LAST:
+        layers = [depth(model)]
     pooling = Pooling.MEAN if token_pooling is TokenPooling.MEAN else None
     if token_pooling is TokenPooling.SENTENCE:
         pooling = sentence_pooling(model)
-    return PointSelector(layer_numbers, pooling, config.include_padding)
+    return PointSelector(layers, pooling, config.include_padding)
 
 
 class Penalties(nn.Module):
@@ -177,8 +177,8 @@ class ShrinkageCallback(TrainerCallback):
     rows: TokenizedRows
     config: RunConfig
     progress: Progress
-    _sum: Tensor | None = field(default=None, init=False)
-    _batches: int = field(default=0, init=False)
+    _covariance_sum: Tensor | None = field(default=None, init=False)
+    _batches_summed: int = field(default=0, init=False)
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Estimate the covariance if a pass is due before this step."""
@@ -198,16 +198,16 @@ class ShrinkageCallback(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self._accumulate_covariance()
-        if self._sum is not None:
+        if self._covariance_sum is not None:
             S, momentum = self.regularizer.shrinkage_covariance, self.config.shrinkage_momentum
-            self.regularizer.set_shrinkage(momentum * S + (1 - momentum) * self._sum / self._batches)
-            self._sum, self._batches = None, 0
+            self.regularizer.set_shrinkage(momentum * S + (1 - momentum) * self._covariance_sum / self._batches_summed)
+            self._covariance_sum, self._batches_summed = None, 0
 
     def _accumulate_covariance(self) -> None:
         covariance = self.regularizer.last_covariance
         if self.config.shrinkage_refresh is Refresh.AVERAGE and covariance is not None:
-            self._sum = covariance if self._sum is None else self._sum + covariance
-            self._batches += 1
+            self._covariance_sum = covariance if self._covariance_sum is None else self._covariance_sum + covariance
+            self._batches_summed += 1
 
     def _estimate(self, pass_number: int) -> None:
         n_layers = len(self.selector.layers)

@@ -19,7 +19,7 @@ class RunSpec(NamedTuple):
     """The model's revision on the Hub, if an interrupted run has looked it up before."""
 
 
-def run_spec_of(run: Run) -> RunSpec:
+def make_run_spec(run: Run) -> RunSpec:
     environment = run.environment or {}
     requested = run.launched_config
     used_batches = {name: environment.get("batches", {}).get(name) for name in ("batch_size", "accumulation")}

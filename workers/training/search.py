@@ -41,9 +41,10 @@ def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
         runs = session.scalars(query.options(defer(Run.log), defer(Run.environment))).all()
         if search.paused or any(run.status is RunStatus.PAUSED for run in runs):
             return []
-        trials = group_trials(runs)  # The first is the baseline, which ``search.trials`` does not count.
+        trials = group_trials(runs)  # the first is the baseline, which ``search.trials`` does not count.
         if not any(trial.is_unfinished for trial in trials):
-            reason, is_over, sampled_trials = None, len(trials) > search.trials, trials[1:]
+            sampled_trials = trials[1:]
+            is_over, reason = len(trials) > search.trials, None
             n_failed = sum(trial.failed for trial in sampled_trials)
             if not (is_over or any(trial.performance is not None or trial.pruned for trial in sampled_trials)):
                 is_over = n_failed >= MAX_FAILED
@@ -64,7 +65,7 @@ def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
         return [Job(job_kinds.FINETUNE, run.id, run.priority) for run in added_runs]
 
 
-def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
+def make_study(search: Search, trials: Sequence[Trial]) -> optuna.Study:
     """Return Optuna's study of the trials without the baseline."""
     seed = int(np.random.SeedSequence((search.seed, len(trials))).generate_state(1)[0])
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(MAX_RANDOM, max(2, search.trials // 4)))
@@ -75,7 +76,7 @@ def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
 
 
 def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) -> list[Run]:
-    suggestion = study_of(search, trials).ask(_search_space(search))
+    suggestion = make_study(search, trials).ask(_search_space(search))
     lam = search.lambda_at(suggestion.params["lam"])
     zeta = search.round_zeta(suggestion.params.get("zeta", search.zeta_low))
     baseline_runs = trials[0].runs
@@ -116,12 +117,9 @@ def _to_frozen_trial(search: Search, trial: Trial) -> FrozenTrial:
     if trial.is_unfinished:
         return create_trial(state=TrialState.RUNNING, params=params, distributions=space)
     if trial.pruned and not has_two_objectives:
-        selections = [run.results.selection for run in trial.runs if run.results]
+        selections = [run.results.selection for run in trial.runs if run.results and run.results.selection]
         intermediate_values = {
-            step: value
-            for selection in selections
-            for step, value in (selection.history if selection else [])
-            if value is not None
+            step: value for selection in selections for step, value in selection.history if value is not None
         }
         return create_trial(
             state=TrialState.PRUNED,
@@ -138,11 +136,11 @@ def _to_frozen_trial(search: Search, trial: Trial) -> FrozenTrial:
 MIN_RUNS = 4
 """Minimum number of finished runs whose median may stop another."""
 
-History = Sequence[tuple[int, float | None]]
+MetricHistory = Sequence[tuple[int, float | None]]
 """The metric on the selection rows, by step."""
 
 
-def median_says_stop(other_histories: Sequence[History], history: History) -> bool:
+def should_prune(other_histories: Sequence[MetricHistory], history: MetricHistory) -> bool:
     """Return whether Optuna's median rule stops a run at its last step."""
     pruner = optuna.pruners.MedianPruner(n_startup_trials=MIN_RUNS, n_warmup_steps=0, n_min_trials=MIN_RUNS)
     study = optuna.create_study(direction="maximize", pruner=pruner)
@@ -160,7 +158,7 @@ def median_says_stop(other_histories: Sequence[History], history: History) -> bo
     return trial.should_prune()
 
 
-def prune(progress: Progress, history: History, selection: Selected) -> None:
+def prune(progress: Progress, history: MetricHistory, selection: Selected) -> None:
     """Prune the run if the median rule says so, with waiting runs of its lambda and zeta; raise RunStoppedError."""
     with progress.sessions() as session:
         run = session.get(Run, progress.run_id)
@@ -175,7 +173,7 @@ def prune(progress: Progress, history: History, selection: Selected) -> None:
             for stored_history in session.scalars(finished_histories)
             if stored_history
         ]
-    if not median_says_stop(other_histories, history):
+    if not should_prune(other_histories, history):
         return
     step, last_value = [(step, value) for step, value in history if value is not None][-1]
     other_values = [value for other_history in other_histories if (value := dict(other_history).get(step)) is not None]

@@ -22,7 +22,7 @@ from workers.models import pool, sentence_pooling
 from workers.training.inference import TokenizedRows
 
 PAIR_ROWS = 2000
-"""Maximum number of rows for pair measures, whose time and memory grow with its square at every layer."""
+"""Maximum number of rows for pair measures, whose time and memory grow with its square in every layer."""
 
 PAIR_SEED = 0
 
@@ -32,16 +32,16 @@ class Sentences:
 
     The last layer's moments cover all rows. Pair measures use at most ``PAIR_ROWS`` rows, drawn by a seed that all runs
     share, so that runs are compared on the same rows. ``indices`` are those of the rows that will be added, each once;
-    ``labels`` names the column of their classes, if they have any.
+    ``label_column`` holds their classes, if they have any.
     """
 
     def __init__(
-        self, model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], labels: str | None
+        self, model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], label_column: str | None
     ) -> None:
         self.pooling = sentence_pooling(model)
         self._drawn_indices = np.random.default_rng(PAIR_SEED).permutation(np.sort(indices))[:PAIR_ROWS]
         drawn_rows = rows.dataset[self._drawn_indices.tolist()]
-        self._labels = None if labels is None else torch.tensor(drawn_rows[labels])
+        self._labels = None if label_column is None else torch.tensor(drawn_rows[label_column])
         # Ascending positions of each distinct text's first occurrence, int64.
         texts = drawn_rows["input_ids"]
         first_positions: dict[tuple[int, ...], int] = {}

@@ -97,7 +97,7 @@ class IsotropyTrainer(Trainer):
         return (loss, outputs) if return_outputs else loss
 
 
-def training_arguments(config: RunConfig, folder: Path, device: str) -> TrainingArguments:
+def make_training_arguments(config: RunConfig, folder: Path, device: str) -> TrainingArguments:
     """Return the Trainer's settings: silent, saving only on request; raise InvalidError for fp16 on a CPU."""
     if config.precision is Precision.FP16 and device == "cpu":
         raise InvalidError(

@@ -28,8 +28,8 @@ from workers.models import (
 from workers.training.checkpoints import CheckpointCallback, SelectionCallback, restore, split_selection_rows
 from workers.training.data import describe_rows, load_columns, load_test_columns
 from workers.training.ddp_sync import ProcessRank, SharedDecisions, SharedTally
-from workers.training.evaluation import SealedRows, evaluate, rows_sha256, score_sealed
-from workers.training.finish import finish_run, model_card, zip_model
+from workers.training.evaluation import SealedRows, evaluate, hash_rows, score_sealed
+from workers.training.finish import finish_run, format_model_card, zip_model
 from workers.training.folder import RunFolder, step_of
 from workers.training.inference import TokenizedRows
 from workers.training.metrics import MetricsCallback, Probe, StepClock, Tally, steps_between_rows
@@ -37,7 +37,7 @@ from workers.training.penalties import ShrinkageCallback, make_penalties
 from workers.training.progress import Progress
 from workers.training.run_spec import OutOfMemoryError, RunSpec, batches_of
 from workers.training.tasks import TASKS, Task
-from workers.training.trainer import IsotropyTrainer, choose_optimizer, load_model, training_arguments
+from workers.training.trainer import IsotropyTrainer, choose_optimizer, load_model, make_training_arguments
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def train(
     config, model = spec.config, loaded.model
     tally = Tally()
     penalties = make_penalties(config, model)
-    arguments = training_arguments(config, folder.path, device)
+    arguments = make_training_arguments(config, folder.path, device)
     trainer = IsotropyTrainer(
         model=model,
         args=arguments,
@@ -141,7 +141,7 @@ def train(
         evaluation.results.selection = selected
     model_zip = None
     if config.export:
-        model_zip = zip_model(model, loaded.tokenizer, model_card(spec, environment, evaluation), folder)
+        model_zip = zip_model(model, loaded.tokenizer, format_model_card(spec, environment, evaluation), folder)
     finish_run(evaluation, model_zip, settings, folder, progress, sealed)
 
 
@@ -164,7 +164,7 @@ def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
         # Before training, so that an unknown label fails the run at once.
         with blaming(spec.dataset.test_filename or "The test split"):
             test_rows = task.encode(test_columns, tokenizer, max_length)
-            test = SealedRows(test_rows, rows_sha256(test_columns, config.text_columns, config.label_column))
+            test = SealedRows(test_rows, hash_rows(test_columns, config.text_columns, config.label_column))
     return LoadedRun(
         source, model, tokenizer, max_length, task, rows, validation, validation_part.positions, selection, test
     )

@@ -153,10 +153,10 @@ def test_deleted_trial_leaves_no_map(add_trial, settings, sessions, monkeypatch,
     def delete_trial_first(*arguments):
         with sessions.begin() as session:
             session.delete(session.get(PostProcessing, trial_id))
-        return results_of(*arguments)
+        return make_results(*arguments)
 
-    results_of = postprocess.results_of
-    monkeypatch.setattr(postprocess, "results_of", delete_trial_first)
+    make_results = postprocess.make_results
+    monkeypatch.setattr(postprocess, "make_results", delete_trial_first)
     before = set(settings.files.iterdir())
     assert post_process(trial_id, settings, "cpu") == ()
     assert set(settings.files.iterdir()) == before
@@ -214,16 +214,16 @@ def test_changed_or_deleted_source_fails(run_trial, add_embedding, settings, get
     first, second, third = (add_embedding(trial.id) for _ in range(3))
     with sessions.begin() as session:
         session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
-    assert error_of(first) == "Other vectors were chosen of x meanwhile; try the method on them first."
+    assert error_of(first) == "Other vectors of x were selected meanwhile. Try the method on them first."
     with sessions.begin() as session:
         session.delete(session.get(PostProcessing, trial.id))
     assert error_of(second) == (
-        "The trial that this was to be made by is gone: other vectors were chosen of x meanwhile, or newer trials took "
-        "its place. Try the method again first."
+        "The trial to make this with is gone: other vectors of x were selected meanwhile, or newer trials took its "
+        "place. Try the method again first."
     )
     with sessions.begin() as session:
         session.delete(session.get(Embedding, source))
-    assert error_of(third) == "What this was to be made of was deleted; try a method on another embedding."
+    assert error_of(third) == "The embedding to make this from was deleted. Try a method on another embedding."
 
 
 def test_embedding_deleted_while_made_leaves_no_file(run_trial, add_embedding, settings, sessions, monkeypatch):
@@ -232,9 +232,9 @@ def test_embedding_deleted_while_made_leaves_no_file(run_trial, add_embedding, s
     def delete_embedding_first(*arguments):
         with sessions.begin() as session:
             session.delete(session.get(Embedding, made_id))
-        return files.npy_file(*arguments)
+        return files.make_npy(*arguments)
 
-    monkeypatch.setattr(postprocess, "npy_file", delete_embedding_first)
+    monkeypatch.setattr(postprocess, "make_npy", delete_embedding_first)
     before = set(settings.files.iterdir())
     assert make(made_id, settings, "cpu") == ()
     assert set(settings.files.iterdir()) == before
@@ -246,7 +246,7 @@ def test_error_after_first_file_leaves_none(run_trial, add_embedding, settings, 
     def fail_to_write(*arguments):
         raise RuntimeError("It cannot be written")
 
-    monkeypatch.setattr(postprocess, "files_of", fail_to_write)
+    monkeypatch.setattr(postprocess, "make_file_rows", fail_to_write)
     before = set(settings.files.iterdir())
     assert make(made_id, settings, "cpu") == ()
     row = get(Embedding, made_id)
@@ -260,7 +260,7 @@ def test_equal_rows_are_held_out_together():
     trial = postprocess.run_trial("centring", {}, drawn)
     fitted, held_out = (set(map(tuple, x.tolist())) for x in (trial.in_sample.before, trial.held_out.before))
     assert (len(fitted), len(held_out), fitted & held_out) == (100, 100, set())
-    results = postprocess.results_of(trial, drawn)
+    results = postprocess.make_results(trial, drawn)
     assert (results["rows"], results["distinct"], results["fit_rows"]) == (2000, 200, 1000)
 
 

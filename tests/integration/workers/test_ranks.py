@@ -185,9 +185,9 @@ def out_of_memory(rank, order, run_id, slot, settings, device, meeting, answer):
 
 def test_each_process_needs_a_separate_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    assert ddp_launch.devices_of(config(processes=3), "cuda:2") == ["cuda:2", "cuda:3", "cuda:0"]
+    assert ddp_launch.assign_devices(config(processes=3), "cuda:2") == ["cuda:2", "cuda:3", "cuda:0"]
     with pytest.raises(InvalidError, match=r"^Expected at most 4 processes, as each needs a device.*got 5\."):
-        ddp_launch.devices_of(config(processes=5), "cuda")
+        ddp_launch.assign_devices(config(processes=5), "cuda")
     with pytest.raises(InvalidError, match=r"^Expected at most 1 processes"):
-        ddp_launch.devices_of(config(processes=2), "mps")
-    assert ddp_launch.devices_of(config(processes=3), "cpu") == ["cpu"] * 3
+        ddp_launch.assign_devices(config(processes=2), "mps")
+    assert ddp_launch.assign_devices(config(processes=3), "cpu") == ["cpu"] * 3

@@ -4,7 +4,7 @@ from sqlalchemy import select
 from app.db.models import Dataset, Run, RunStatus, SealedScore, Split
 from app.db.predictions import read_predictions
 from tests.tiny import make_table
-from workers.training.evaluation import SealedEvaluation, rows_sha256
+from workers.training.evaluation import SealedEvaluation, hash_rows
 from workers.training.job import fine_tune
 
 
@@ -79,10 +79,10 @@ def test_unscorable_rows_fail_run_before_training(settings, add_test, make_run, 
 
 def test_rows_hash_ignores_order_and_column_names():
     columns = {"a": ["x", "y"], "b": ["p", "q"], "label": ["1", "0"]}
-    name = rows_sha256(columns, ["a", "b"], "label")
+    name = hash_rows(columns, ["a", "b"], "label")
     turned = {"other": ["y", "x"], "b": ["q", "p"], "score": [0, 1.0]}
-    assert rows_sha256(turned, ["other", "b"], "score") == name
+    assert hash_rows(turned, ["other", "b"], "score") == name
     for changed in ({"a": ["x", "z"]}, {"label": ["1", "1"]}, {"a": ["p", "y"], "b": ["x", "q"]}):
-        assert rows_sha256(columns | changed, ["a", "b"], "label") != name
+        assert hash_rows(columns | changed, ["a", "b"], "label") != name
     twice = {column: [*values, values[0]] for column, values in columns.items()}
-    assert rows_sha256(twice, ["a", "b"], "label") != name
+    assert hash_rows(twice, ["a", "b"], "label") != name

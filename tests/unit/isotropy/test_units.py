@@ -11,7 +11,7 @@ from isotropy.rows import Rows
 from isotropy.sample_size import sample_size
 from isotropy.score import OUT_OF_RANGE
 from isotropy.spectrum import CHUNK_ROWS
-from workers.embeddings.zeta_curves import covariance_in_units_of, zeta_lines
+from workers.embeddings.zeta_curves import compute_zeta_lines, covariance_in_units_of
 
 UNIT_POWERS = {"spectrum": 2, "barcode": 1, "activation_profile": 1}  # measures with units, and the power of the unit
 PARTITIONS = {"partition", "partition_log"}
@@ -64,7 +64,8 @@ def test_figures_and_findings_do_not_depend_on_scale(power):
     assert sample_size(extreme) == sample_size(plain)
     documents, expected = ([result.to_dict() for result in findings_of(cloud)] for cloud in (extreme, plain))
     assert documents == expected
-    assert zeta_lines(extreme, [lambda S: S.diagonal().diag()]) == zeta_lines(plain, [lambda S: S.diagonal().diag()])
+    lines, expected = (compute_zeta_lines(cloud, [lambda S: S.diagonal().diag()]) for cloud in (extreme, plain))
+    assert lines == expected
     drawn, expected = projection(extreme), projection(plain)
     assert (drawn["rows"], drawn["shares"]) == (expected["rows"], expected["shares"])
     np.testing.assert_allclose(drawn["x"], np.ldexp(expected["x"], power), rtol=2e-4)
@@ -75,7 +76,7 @@ def test_curve_towards_other_points_keeps_relative_scale(power, source):
     def lines(power, source):
         cloud, baseline = read_cloud(Rows(np.ldexp(points(), power))), read_cloud(Rows(np.ldexp(points() ** 3, source)))
         S = covariance_in_units_of(cloud, baseline)
-        (results,) = zeta_lines(cloud, [lambda _: S])
+        (results,) = compute_zeta_lines(cloud, [lambda _: S])
         return np.array([result["values"] for result in results])
 
     np.testing.assert_allclose(lines(power, source), lines(0, source - power), rtol=1e-13)
@@ -85,7 +86,7 @@ def test_curve_towards_other_points_keeps_relative_scale(power, source):
 def test_far_larger_covariance_dominates_curve(power, end):
     cloud, baseline = read_cloud(Rows(np.ldexp(points(), power))), read_cloud(Rows(points()[::2] ** 3))
     S = covariance_in_units_of(cloud, baseline)
-    values = zeta_lines(cloud, [lambda _: S])[0][-1]["values"]
+    values = compute_zeta_lines(cloud, [lambda _: S])[0][-1]["values"]
     assert values[1:-1] == pytest.approx([values[end]] * 99, rel=1e-12)
     assert values[0] != pytest.approx(values[-1], rel=1e-3)
 
@@ -123,4 +124,4 @@ def test_float32_is_measured_without_scaling(power):
     assert extreme.unit == 1
     for slug in ("isoscore_unbiased", "effective_rank", "mean_cosine", "twonn"):
         assert measure(extreme, [slug])[slug] == measure(plain, [slug])[slug]
-    assert zeta_lines(extreme, [lambda S: S]) == zeta_lines(plain, [lambda S: S])
+    assert compute_zeta_lines(extreme, [lambda S: S]) == compute_zeta_lines(plain, [lambda S: S])

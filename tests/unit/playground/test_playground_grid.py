@@ -18,7 +18,7 @@ from app.playground.clouds import (
 )
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import MEASURES as CATALOG
-from workers.playground import scores_at
+from workers.playground import measure_scores
 
 ALL = [Position(*values) for values in product(SHAPES, SPREADS, SHIFTS, SIZES)]
 
@@ -40,7 +40,7 @@ def has_equal_eigenvalues(position):
 
 @pytest.mark.parametrize("position", ALL[7::97], ids=str)
 def test_stored_measures_match_computed_ones(position):
-    stored, measured = measures_at(position), dict(zip(MEASURES, scores_at(position), strict=True))
+    stored, measured = measures_at(position), dict(zip(MEASURES, measure_scores(position), strict=True))
     if has_equal_eigenvalues(position):  # arbitrary eigenvectors differ between processors
         del stored["partition"], measured["partition"]
     # The fifth digit can differ between processors, which sum in different orders.

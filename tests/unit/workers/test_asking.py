@@ -11,7 +11,7 @@ from app.db.models import RunStatus
 from app.db.run_results import RunResults, Selected
 from app.db.study import Objective, Search, group_trials, pareto_front
 from tests.factories import run_row
-from workers.training.search import MIN_RUNS, median_says_stop, study_of
+from workers.training.search import MIN_RUNS, make_study, should_prune
 
 VALUES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5])
 
@@ -73,7 +73,7 @@ def test_study_holds_trial_results():
         run(3, 0.5, status=RunStatus.FAILED),
         run(4, 2.0, status=RunStatus.QUEUED),
     ]
-    trials = study_of(search, group_trials(rows)).trials
+    trials = make_study(search, group_trials(rows)).trials
     assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING"]
     assert (trials[0].params, trials[0].value) == ({"lam": 1.5, "zeta": 0.5}, 0.75)
     assert trials[1].intermediate_values == {4: 0.25}
@@ -83,7 +83,7 @@ def test_two_objectives_give_two_values_or_failure():
     search = Search(lam_low=-2, lam_high=2, objective=Objective.PERFORMANCE_AND_ISOTROPY)
     rows = [run(0, 0, performance=0.5, isotropy=0.1), run(1, 1.5, performance=0.75, isotropy=0.5)]
     rows += [run(2, 1.0, performance=0.5), run(3, -1.0, status=RunStatus.PRUNED)]
-    trials = study_of(search, group_trials(rows)).trials
+    trials = make_study(search, group_trials(rows)).trials
     assert [trial.state.name for trial in trials] == ["COMPLETE", "FAIL", "FAIL"]
     assert trials[0].values == [0.75, 0.5]
 
@@ -99,4 +99,4 @@ def test_run_is_pruned_below_median_of_other_runs(other_values, own_values):
         at_step = [values[len(own_values) - 1] for values in other_values]
         assert statistics.median(at_step) == pytest.approx(float(np.percentile(at_step, 50)))
         expected = max(own_values) < statistics.median(at_step)
-    assert median_says_stop(histories, list(zip(steps, own_values, strict=False))) == expected
+    assert should_prune(histories, list(zip(steps, own_values, strict=False))) == expected

@@ -6,7 +6,7 @@ from sqlalchemy.exc import OperationalError
 from app.db.models import FailureCause, Run
 from app.db.session import create_sessions
 from isoscope.core.errors import InvalidError, NotFoundError
-from workers.failure import Failure, NotFiniteError, OtherProcessError, failure_of, log_and_describe, record
+from workers.failure import Failure, NotFiniteError, OtherProcessError, classify_error, log_and_describe, record_error
 from workers.training.run_spec import OutOfMemoryError
 
 
@@ -17,13 +17,13 @@ def test_failure_text_is_storable_and_keeps_its_cause():
         "Isoscope needs there."
     )
     failure = Failure("The loss is not a number.", FailureCause.NOT_A_NUMBER, "learning_rate")
-    assert failure_of(OtherProcessError(failure)) == failure
+    assert classify_error(OtherProcessError(failure)) == failure
 
 
 def test_database_outage_is_not_recorded_as_failure(tmp_path):
     outage = OperationalError("select 1", {}, ConnectionError("gone"))
     with pytest.raises(OperationalError, match="gone"):
-        record(outage, create_sessions(f"sqlite:///{tmp_path}/none.sqlite"), update(Run))
+        record_error(outage, create_sessions(f"sqlite:///{tmp_path}/none.sqlite"), update(Run))
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_database_outage_is_not_recorded_as_failure(tmp_path):
     ],
 )
 def test_failure_cause_follows_error(error, cause, field):
-    assert failure_of(error)[1:] == (cause, field)
+    assert classify_error(error)[1:] == (cause, field)

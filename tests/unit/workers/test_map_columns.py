@@ -9,7 +9,7 @@ from isoscope.files.contents import MAX_DISTINCT
 from isoscope.files.matrix import open_matrix
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload
-from workers.embeddings.point_map import MAX_NUMBERED_LABELS, color_columns
+from workers.embeddings.point_map import MAX_NUMBERED_LABELS, read_color_columns
 
 N = 40
 COLUMNS = {
@@ -42,7 +42,7 @@ def jsonl(folder, cols):
 
 def color_columns_of(upload, rows=None, **chosen):
     matrix = open_matrix(upload, Selection(**{"vectors": ["x0", "x1", "x2"], "names": "word"} | chosen))
-    selected = color_columns(matrix, np.arange(matrix.n) if rows is None else np.array(rows))
+    selected = read_color_columns(matrix, np.arange(matrix.n) if rows is None else np.array(rows))
     return {column.name: column for column in selected}
 
 

@@ -13,7 +13,7 @@ from tests.architectures import ARCHITECTURES
 from tests.unit.workers.batches import make_rows, stack
 from workers.training.metrics import Tally
 from workers.training.penalties import make_penalties
-from workers.training.trainer import IsotropyTrainer, choose_optimizer, training_arguments
+from workers.training.trainer import IsotropyTrainer, choose_optimizer, make_training_arguments
 
 ISTAR = {"regularizer": "istar", "lam": 1.0, "zeta": 0}
 
@@ -30,7 +30,7 @@ def make_trainer(tmp_path):
     def make_trainer(model=None, kind=IsotropyTrainer, **changes):
         model = model or make_model()
         config = make_config(**changes)
-        arguments = training_arguments(config, tmp_path, "cpu")
+        arguments = make_training_arguments(config, tmp_path, "cpu")
         penalties = make_penalties(config, model)
         arguments_of_kind = {"tally": Tally(), "penalties": penalties} if kind is IsotropyTrainer else {}
         arguments_of_kind |= {"optimizer_cls_and_kwargs": choose_optimizer(config, arguments)}

@@ -19,7 +19,7 @@ from isoscope.files.columns import label_text
 from isotropy.score import Score
 from workers.training.data import Columns
 from workers.training.inference import TokenizedRows
-from workers.training.tasks.task import Collector, PredictionPairs, Task, text_rows
+from workers.training.tasks.task import Collector, PredictionPairs, Task, tokenize_texts
 
 
 class Classification(Task):
@@ -52,7 +52,7 @@ class Classification(Task):
                 "label_column",
             )
         row_classes = [class_ids[label] for label in labels]
-        return text_rows(columns, config.text_columns, row_classes, tokenizer, max_length)
+        return tokenize_texts(columns, config.text_columns, row_classes, tokenizer, max_length)
 
     def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return ClassPredictions(self.config.label_names, order)

@@ -27,7 +27,7 @@ ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalised_words(text: str) -> list[str]:
-    """Return lowercase words without ASCII punctuation and English articles."""
+    """Return the lowercase words of a text, without ASCII punctuation and English articles."""
     return ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split()
 
 
@@ -43,11 +43,11 @@ def word_f1(answer: str, references: Iterable[str]) -> float:
     return max(_f1(answer_words, Counter(normalised_words(reference))) for reference in references)
 
 
-def _f1(answer_words: Counter[str], reference: Counter[str]) -> float:
-    if not answer_words or not reference:
-        return float(answer_words == reference)
+def _f1(answer_words: Counter[str], reference_words: Counter[str]) -> float:
+    if not answer_words or not reference_words:
+        return float(answer_words == reference_words)
     # The harmonic mean of precision and recall of the shared words.
-    return 2 * (answer_words & reference).total() / (answer_words.total() + reference.total())
+    return 2 * (answer_words & reference_words).total() / (answer_words.total() + reference_words.total())
 
 
 def read_answers(values: list[Any], column: str) -> list[Span]:
@@ -173,7 +173,7 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
             question = begin + encoded["overflow_to_sample_mapping"][row]
             windows.append(Window(question, int(is_context.argmax()), offsets))
             no_answer = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
-            spans.append(_tokens_of(questions[question], windows[-1]) or (no_answer, no_answer))
+            spans.append(_find_answer_tokens(questions[question], windows[-1]) or (no_answer, no_answer))
         inputs = {name: encoded[name] for name in tokenizer.model_input_names if name in encoded}
         labels = {"start_positions": [start for start, _ in spans], "end_positions": [end for _, end in spans]}
         dataset_blocks.append(datasets.Dataset.from_dict(inputs | labels))
@@ -207,7 +207,7 @@ def _shorten(texts: list[str], tokenizer: PreTrainedTokenizerBase, max_tokens: i
     ]
 
 
-def _tokens_of(question: Question, window: Window) -> tuple[int, int] | None:
+def _find_answer_tokens(question: Question, window: Window) -> tuple[int, int] | None:
     """Return the row positions of the answer's first and last token; None unless it is completely inside."""
     span = find_answer(question.answers, question.context)
     offsets = window.offsets

@@ -18,7 +18,7 @@ from isoscope.files.columns import NUMBER
 from isotropy.score import Score, count_clause
 from workers.training.data import Columns
 from workers.training.inference import TokenizedRows
-from workers.training.tasks.task import Collector, PredictionPairs, Task, text_rows
+from workers.training.tasks.task import Collector, PredictionPairs, Task, tokenize_texts
 
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -46,7 +46,7 @@ class Regression(Task):
                     "3.5. Fix the file, leave the row out, or choose another column.",
                     "label_column",
                 )
-        return text_rows(columns, self.config.text_columns, numbers, tokenizer, max_length)
+        return tokenize_texts(columns, self.config.text_columns, numbers, tokenizer, max_length)
 
     def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
         return NumberPredictions(order)

@@ -29,7 +29,7 @@ from workers.training.tasks.questions import (
     read_answers,
     word_f1,
 )
-from workers.training.tasks.task import Collector, Task, texts_of
+from workers.training.tasks.task import Collector, Task, read_texts
 
 # Number of likeliest first and last tokens that are combined in each window.
 N_BEST = 20
@@ -55,7 +55,7 @@ class SpanTask(Task):
                 f"{config.text_columns}. Choose a second one.",
                 "text_columns",
             )
-        texts, contexts = (texts_of(columns, name) for name in config.text_columns)
+        texts, contexts = (read_texts(columns, name) for name in config.text_columns)
         answers = read_answers(columns[config.label_column], config.label_column)
         questions = [Question(*row) for row in zip(texts, contexts, answers, strict=True)]
         if training:
@@ -97,7 +97,7 @@ class SpanTask(Task):
 
 
 class BestAnswers:
-    """The likeliest answer to each question, of all its windows."""
+    """The likeliest answer to each question, from all its windows."""
 
     def __init__(self, rows: Windows, order: NDArray[np.int64]) -> None:
         self._questions = rows.questions
@@ -110,12 +110,12 @@ class BestAnswers:
         n, tokens = batch["input_ids"].shape
         windows = self._windows[self._rows_added : self._rows_added + n]
         self._rows_added += n
-        inside = torch.zeros(n, tokens, dtype=torch.bool)
+        is_inside = torch.zeros(n, tokens, dtype=torch.bool)
         for row, window in enumerate(windows):
             # A token may cover no characters, such as RoBERTa's token for a space.
             nonempty_tokens = np.flatnonzero(window.offsets[:, 1] > window.offsets[:, 0])
-            inside[row, torch.from_numpy(window.first_token + nonempty_tokens)] = True
-        best = best_spans(outputs["start_logits"], outputs["end_logits"], inside)
+            is_inside[row, torch.from_numpy(window.first_token + nonempty_tokens)] = True
+        best = best_spans(outputs["start_logits"], outputs["end_logits"], is_inside)
         for window, score, start, end in zip(windows, *(column.tolist() for column in best), strict=True):
             if score > self._scores.get(window.question, -inf):
                 begin, stop = window.offsets[start - window.first_token, 0], window.offsets[end - window.first_token, 1]
@@ -142,14 +142,14 @@ class BestAnswers:
         return question_indices, texts, [exact_match(*pair) for pair in pairs], [word_f1(*pair) for pair in pairs]
 
 
-def best_spans(start_logits: Tensor, end_logits: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def best_spans(start_logits: Tensor, end_logits: Tensor, is_inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return each row's best sum of start and end logits, and their positions, as tensors [rows] on the CPU.
 
-    Logits are [rows, tokens]; ``inside`` has the same shape and is true where an answer may start and end. An answer
+    Logits are [rows, tokens]; ``is_inside`` has the same shape and is true where an answer may start and end. An answer
     has at most 30 tokens. The sum is minus infinity if no pair of the 20 likeliest starts and ends is valid.
     """
-    n_best = min(N_BEST, inside.shape[1])
-    logits = (logit.float().cpu().masked_fill(~inside, -inf) for logit in (start_logits, end_logits))
+    n_best = min(N_BEST, is_inside.shape[1])
+    logits = (logit.float().cpu().masked_fill(~is_inside, -inf) for logit in (start_logits, end_logits))
     starts, ends = (logit.topk(n_best) for logit in logits)
     length = ends.indices[:, None, :] - starts.indices[:, :, None] + 1
     sums = starts.values[:, :, None] + ends.values[:, None, :]

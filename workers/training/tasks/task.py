@@ -85,7 +85,7 @@ class PredictionPairs:
         )
 
 
-def texts_of(columns: Columns, name: str) -> list[str]:
+def read_texts(columns: Columns, name: str) -> list[str]:
     """Return a column of texts; raise InvalidError for empty cells."""
     values = columns[name]
     if None in values:
@@ -96,7 +96,7 @@ def texts_of(columns: Columns, name: str) -> list[str]:
     return [str(value) for value in values]
 
 
-def text_rows(
+def tokenize_texts(
     columns: Columns,
     names: Sequence[str],
     labels: Sequence[int] | Sequence[float],
@@ -104,7 +104,7 @@ def text_rows(
     max_length: int,
 ) -> TokenizedRows:
     """Return tokenized texts or pairs, truncated to ``max_length`` tokens, with their labels."""
-    encoded = dict(tokenizer(*(texts_of(columns, name) for name in names), truncation=True, max_length=max_length))
+    encoded = dict(tokenizer(*(read_texts(columns, name) for name in names), truncation=True, max_length=max_length))
     token_counts = np.array([sum(mask) for mask in encoded["attention_mask"]], dtype=np.int64)
     return TokenizedRows(
         datasets.Dataset.from_dict(encoded | {"labels": labels}), token_counts, DataCollatorWithPadding(tokenizer)

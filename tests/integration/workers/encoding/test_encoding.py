@@ -156,14 +156,14 @@ def test_encoding_cancelled_at_the_end_leaves_nothing(
     before = set(settings.files.iterdir())
     calls = []
 
-    def npy_file(*arguments):
+    def make_npy(*arguments):
         calls.append(arguments)
         if len(calls) == 9:
             with sessions.begin() as session:
                 session.get(Encoding, encoding_id).status = EncodingStatus.CANCELLED
-        return files.npy_file(*arguments)
+        return files.make_npy(*arguments)
 
-    monkeypatch.setattr(encoding, "npy_file", npy_file)
+    monkeypatch.setattr(encoding, "make_npy", make_npy)
     assert encode_texts(encoding_id, settings, "cpu") == ()
     assert get_encoding(encoding_id).status is EncodingStatus.CANCELLED
     assert layers_of(encoding_id) == {}
