@@ -110,7 +110,8 @@ class Map:
         }
 
     def numpy_code(self, file: str) -> str:
-        steps = {Flow: FLOW_CODE, ClusterRemoval: CLUSTER_CODE}.get(type(self.fitted), LINEAR_CODE)
+        code_by_type: dict[type, str] = {Flow: FLOW_CODE, ClusterRemoval: CLUSTER_CODE}
+        steps = code_by_type.get(type(self.fitted), LINEAR_CODE)
         scaling = NORMALIZE_CODE if self.similarity is Similarity.COSINE else ""
         return LOADING_CODE.format(file=file) + steps + scaling + RETURN_CODE
 
