@@ -26,7 +26,7 @@ from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
 from app.results.figures.sweep_curves import TASK_LOSS
 from app.results.labels import SCALES
-from app.results.run_page import RUN_FIGURES, MeasureQuery, read_run_figure
+from app.results.run_page import RUN_FIGURES, read_run_figure
 from app.results.run_table import RunTable
 from app.results.sweep_figures import SweepDep, list_figure_slugs, read_figure
 from app.tasks.family_figures import figures_of
@@ -150,7 +150,7 @@ def show_figure_of_run(
     context: ContextDep,
     run_id: str,
     slug: Annotated[str, Path(description=f"One of {', '.join(RUN_FIGURES)}.")],
-    measure: MeasureQuery = "",
+    measure: str = "",
 ) -> FigureOut:
     """A figure of a run; `measure` is what its layers are drawn by."""
     return FigureOut.from_figure(read_run_figure(context, get_run(context, run_id), slug, measure))

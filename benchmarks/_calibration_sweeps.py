@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.results.statistics.relation import MeasuredRun, relation
+from app.results.statistics.relation import MeasuredRun, measure_relation
 from benchmarks._calibration import LEVEL, Case, Simulate, false_positives
 
 SIMULATIONS = 2_000
@@ -59,7 +59,7 @@ def simulate_runs(sweep: Sweep, random: Random) -> list[MeasuredRun]:
 
 def relation_rejects(sweep: Sweep, random: Random) -> bool:
     """Return whether isotropy and performance are said to be related."""
-    p = relation(tuple(simulate_runs(sweep, random))).p
+    p = measure_relation(tuple(simulate_runs(sweep, random))).p
     return p is not None and p <= LEVEL
 
 

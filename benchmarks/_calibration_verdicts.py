@@ -210,7 +210,7 @@ def _look(
     covariances = np.cov(values[present]) if case.stored else None
     layout = Layout(scores[present], settings, seeds, None if covariances is None else RowSpread(covariances, ROWS))
     paired = [setting for setting in range(1, case.settings) if (present[setting] & present[0]).sum() >= MIN_SEEDS]
-    weights = np.array([layout.pair(setting, 0) for setting in paired]).reshape(-1, len(settings))
+    weights = np.array([layout.pair_weights(setting, 0) for setting in paired]).reshape(-1, len(settings))
     repeated = [index for index in range(case.settings) if present[index].sum() >= MIN_SEEDS]
     lines = [[index for index in line if index in repeated] for line in case.ordered_lines]
     contrasts = layout.compare(weights, level)

@@ -23,8 +23,8 @@ from app.results.run_table import (
     RunTable,
 )
 from app.results.search.conditions import ALIASES
-from app.results.search.listing import MAX_MATCHING_RUNS, find_matching_runs
-from app.results.sweep_figures import FIGURES, SCATTERS, FigureRequest, SweepQuery, available_figures
+from app.results.search.listing import find_matching_runs
+from app.results.sweep_figures import FIGURES, SCATTERS, FigureRequest, SweepQuery, list_available_figures
 from app.results.tables.printed import MAX_DECIMALS, PrintStyle
 from app.results.tables.summary import SummaryTable, TableColumns, summarize_groups
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -48,9 +48,9 @@ class RunSelection(NamedTuple):
 def select_runs(context: Context, q: str, group: Sequence[str] = ()) -> RunSelection:
     """Return the runs of a search, grouped by these fields or, without any, by every field that varies.
 
-    Raises InvalidError for ``q`` or ``group``.
+    Raise InvalidError for ``q`` or ``group``.
     """
-    matches = find_matching_runs(context, q, limit=MAX_MATCHING_RUNS)
+    matches = find_matching_runs(context, q)
     table = RunTable(matches.runs)
     fields = table.groupable_fields
     names = dict.fromkeys(name if name in fields else ALIASES.get(name.lower(), name) for name in group if name)
@@ -68,15 +68,14 @@ def describe_selection(selection: RunSelection) -> str:
     return f"{runs:,} of {selection.total:,} runs shown{newest_note}"
 
 
-def summarize(context: Context, selection: RunSelection, columns: TableColumns) -> SummaryTable:
-    runs = selection.table.runs
-    metrics = list_metrics(context, [run.id for run in runs]) if columns is TableColumns.METRICS else {}
+def summarize_selection(context: Context, selection: RunSelection, columns: TableColumns) -> SummaryTable:
     table = selection.table
-    tables = [table.evaluated_on(evaluation).group(selection.fields) for evaluation in table.evaluations]
-    means = summarize_groups(table, selection.fields, columns, metrics, find_verdicts(context, tables))
-    if len(runs) < selection.total:
-        means.notes.append(f"{describe_selection(selection)}.")
-    return means
+    metrics = list_metrics(context, [run.id for run in table.runs]) if columns is TableColumns.METRICS else {}
+    sweeps = [table.evaluated_on(evaluation).group(selection.fields) for evaluation in table.evaluations]
+    summary = summarize_groups(table, selection.fields, columns, metrics, find_verdicts(context, sweeps))
+    if len(table.runs) < selection.total:
+        summary.notes.append(f"{describe_selection(selection)}.")
+    return summary
 
 
 def read_figure_across(
@@ -85,9 +84,8 @@ def read_figure_across(
     """Return a figure of the runs on one data set and metric; by default, those with the most finished runs."""
     if slug not in list_figures_across(selection.table):
         raise NotFoundError(f"There is no figure {slug!r} of these runs.")
-    return draw_across(
-        context, group_evaluated_runs(selection, evaluation_key, fields_of_scatter(selection, slug, query)), slug, query
-    )
+    more_fields = list_scatter_fields(selection, slug, query)
+    return draw_across(context, group_evaluated_runs(selection, evaluation_key, more_fields), slug, query)
 
 
 def group_evaluated_runs(selection: RunSelection, evaluation_key: str, more_fields: Sequence[str] = ()) -> RunTable:
@@ -102,33 +100,33 @@ def group_evaluated_runs(selection: RunSelection, evaluation_key: str, more_fiel
     return evaluated_table.group([*selection.fields, *more_fields])
 
 
-def fields_of_scatter(selection: RunSelection, slug: str, query: SweepQuery) -> list[str]:
+def list_scatter_fields(selection: RunSelection, slug: str, query: SweepQuery) -> list[str]:
     """Return the fields that a scatter draws but the selection does not group by."""
     if slug not in SCATTERS:
         return []
     style = query.style
     names = dict.fromkeys(ALIASES.get(name, name) for name in (style.x, style.y, style.colour, style.facet))
-    fields = drawable_fields(selection.table)
+    fields = list_drawable_fields(selection.table)
     return [name for name in names if name in fields and name not in selection.fields]
 
 
-def drawable_fields(table: RunTable) -> list[str]:
+def list_drawable_fields(table: RunTable) -> list[str]:
     excluded = (SEED, *COORDINATES, *OPTIONS_WITHOUT_EFFECT, *TASK_FIELDS)
     return [name for name in table.differing_fields if name not in excluded]
 
 
 def conclude_across(context: Context, selection: RunSelection, evaluation_key: str) -> Conclusion:
-    """Summarize the runs on one data set and metric, and the runs on all of them together."""
+    """Return the conclusion from the runs on one data set and metric, with the relation pooled over all of them."""
     table = selection.table
     if not table.runs:
         return read_conclusion(context, table.group(()))
     chosen_evaluation = find_evaluation(table, evaluation_key)
-    more_tables = [
+    other_sweeps = [
         table.evaluated_on(evaluation).group(selection.fields)
         for evaluation in table.evaluations
         if evaluation != chosen_evaluation
     ]
-    return read_conclusion(context, table.evaluated_on(chosen_evaluation).group(selection.fields), more_tables)
+    return read_conclusion(context, table.evaluated_on(chosen_evaluation).group(selection.fields), other_sweeps)
 
 
 def draw_across(context: Context, table: RunTable, slug: str, query: SweepQuery) -> Figure:
@@ -141,12 +139,15 @@ def list_figures_across(table: RunTable) -> list[str]:
     """Return the slugs of the figures that the runs can have, except those of a λ search."""
     if not table.runs:
         return []
-    classes = any(run.config.task is TaskKind.CLASSIFICATION for run in table.runs)
-    return available_figures({"classes": classes, "search": False})
+    has_classes = any(run.config.task is TaskKind.CLASSIFICATION for run in table.runs)
+    return list_available_figures({"classes": has_classes, "search": False})
 
 
-def evaluation_titles(table: RunTable) -> dict[str, str]:
-    return {pair.key: f"{table.datasets[pair.dataset_id]}, {SCALES[pair.metric].title}" for pair in table.evaluations}
+def list_evaluation_titles(table: RunTable) -> dict[str, str]:
+    return {
+        evaluation.key: f"{table.datasets[evaluation.dataset_id]}, {SCALES[evaluation.metric].title}"
+        for evaluation in table.evaluations
+    }
 
 
 def find_evaluation(table: RunTable, evaluation_key: str) -> DatasetMetric:
@@ -164,12 +165,12 @@ def list_cautions(selection: RunSelection, evaluation_key: str) -> list[str]:
     evaluated_table = table.evaluated_on(evaluation)
     cautions = []
     if len(table.evaluations) > 1:
-        metrics = {pair.metric for pair in table.evaluations}
-        numbers = [("data set", len(table.datasets)), ("metric", len(metrics))]
-        differences = " and ".join(plural(n, noun) for noun, n in numbers if n > 1)
+        n_metrics = len({metric for _, metric in table.evaluations})
+        counts = [("data set", len(table.datasets)), ("metric", n_metrics)]
+        differences = " and ".join(plural(n, noun) for noun, n in counts if n > 1)
         cautions.append(
             f"These runs are of {differences}, so their performance cannot be compared. Figures show "
-            f"{evaluation_titles(table)[evaluation.key]}: {count(len(evaluated_table.runs))} of "
+            f"{list_evaluation_titles(table)[evaluation.key]}: {count(len(evaluated_table.runs))} of "
             f"{plural(len(table.runs), 'run')}. The table of means has a column for each."
         )
     if "evaluation_zeta" in evaluated_table.differing_fields:
@@ -194,7 +195,7 @@ class AcrossQuery(NamedTuple):
 
 
 class TableQuery(NamedTuple):
-    """The columns of a table, and how cells are printed, from the URL."""
+    """The columns and the print style of a table of means, from the URL."""
 
     columns: TableColumns
     style: PrintStyle

@@ -47,7 +47,7 @@ FINAL_IMPORT = (ImportStatus.FINISHED, ImportStatus.FAILED, ImportStatus.CANCELL
 LATEST_IMPORTS = 20
 ROWS_AT_ONCE = 1000
 OPTIONAL_DATASET_FIELDS = ("test_sha256", "test_filename", "n_test", "division", "quoting")
-"""Fields that are left out if empty."""
+"""Fields that an archive leaves out if empty."""
 RUNS_AT_ONCE = 20
 
 FigureMaker = Callable[[Experiment], Iterable[Figure]]
@@ -120,7 +120,7 @@ def _write_members(context: Context, experiment: Experiment, figures: Iterable[F
 
 
 def _run_records(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    # Only these: a run added since the experiment was read may have values that its grid lacks.
+    # By id, because a run that was added after the experiment was read may have values that its grid lacks.
     with context.sessions() as session:
         for start in range(0, len(run_ids), RUNS_AT_ONCE):
             batch = Run.id.in_(run_ids[start : start + RUNS_AT_ONCE])

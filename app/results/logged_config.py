@@ -81,8 +81,8 @@ class ScriptRun(Frozen):
     seed: Seed
     settings: Settings = Field(
         default_factory=dict,
-        description="What else was chosen. Runs that differ in any of it are told apart in figures and tables; one "
-        "that is called as a training option is that option. What is not said is shown as unknown.",
+        description="Other settings. Figures and tables separate runs that differ in them. A setting with the name of "
+        "a training option is that option. Settings that are left out are shown as unknown.",
     )
     environment: dict[SettingName, TextLine] = Field(
         default_factory=dict,
@@ -129,7 +129,7 @@ def extend_grid(
         values = new_grid.get(name, [first_values.get(name, UNKNOWN)])
         equal_values = [existing for existing in values if as_cell(existing) == as_cell(value)]
         for existing in equal_values:
-            # Figures would print both alike, as true and the text "yes".
+            # Figures would print both the same, such as true and the text "yes".
             if isinstance(as_cell(value), str) and json.dumps(existing) != json.dumps(value):
                 raise InvalidError(
                     f"Expected a {name} that reads unlike those of the experiment's other runs, got "
@@ -155,17 +155,19 @@ def extend_grid(
 
 
 def compute_results(session: Session, run: Run) -> dict[str, Any]:
+    """Return the results that follow from the predictions and losses that a script logged."""
     predictions = read_predictions(session, [run.id], Split.VALIDATION).get(run.id)
-    is_only_loss = Step.penalty.is_(None) & Step.layers.is_(None)
-    logged = select(Step.task_loss).where(Step.run_id == run.id, Step.task_loss.is_not(None) | is_only_loss)
-    losses = list(session.scalars(logged.order_by(Step.step)))
+    # A step with nothing but a null loss shows that the loss was NaN or infinite.
+    has_only_loss = Step.penalty.is_(None) & Step.layers.is_(None)
+    loss_query = select(Step.task_loss).where(Step.run_id == run.id, Step.task_loss.is_not(None) | has_only_loss)
+    losses = list(session.scalars(loss_query.order_by(Step.step)))
     reference = None if predictions is None else predictions.reference
     untrained_loss = None
     if predictions is not None and reference is not None:
-        is_classification = predictions.kind is TaskKind.CLASSIFICATION
-        untrained_loss = float(
-            np.log(max(2, len(np.unique(reference)))) if is_classification else np.mean(np.square(reference))
-        )
+        if predictions.kind is TaskKind.CLASSIFICATION:  # cross-entropy of equally likely classes
+            untrained_loss = float(np.log(max(2, len(np.unique(reference)))))
+        else:
+            untrained_loss = float(np.mean(np.square(reference)))
     divergence = find_divergence(losses, untrained_loss)
     results: dict[str, Any] = {} if divergence is None else {"divergence": divergence}
     if predictions is not None:

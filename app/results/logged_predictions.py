@@ -53,7 +53,7 @@ def log_predictions(context: Context, run_id: str, request: LoggedPredictions) -
     with context.sessions.begin() as session:
         run = lock_streaming_run(session, run_id)
         stored = read_predictions(session, [run_id], Split.VALIDATION).get(run_id)
-        predictions = _merge(stored, _predictions_from_request(request, run.config.task))
+        predictions = _merge_predictions(stored, _predictions_from_request(request, run.config.task))
         if len(predictions) > MAX_ROWS:
             raise TooLargeError(
                 f"Expected predictions for at most {count(MAX_ROWS)} rows, got {count(len(predictions))}. Log a fixed "
@@ -97,28 +97,22 @@ def _to_array(values: Sequence[Any], task: TaskKind, order: NDArray[np.int64]) -
     return np.array(values, dtype=np.float64)[order]
 
 
-def _merge(stored: Predictions | None, new: Predictions) -> Predictions:
+def _merge_predictions(stored: Predictions | None, new: Predictions) -> Predictions:
     if stored is None:
         return new
     # np.unique keeps the first of equal rows, which is the new one.
     rows, first_indices = np.unique(np.concatenate([new.rows, stored.rows]), return_index=True)
 
     def merge(new_column: NDArray[Any] | None, stored_column: NDArray[Any] | None) -> NDArray[Any] | None:
-        return (
-            None
-            if new_column is None or stored_column is None
-            else np.concatenate([new_column, stored_column])[first_indices]
-        )
+        if new_column is None or stored_column is None:
+            return None
+        return np.concatenate([new_column, stored_column])[first_indices]
 
     if isinstance(new.predicted, tuple) and isinstance(stored.predicted, tuple):
         texts = (*new.predicted, *stored.predicted)
         scores = (merge(new.exact_match, stored.exact_match), merge(new.f1, stored.f1))
         return Predictions(rows, None, tuple(texts[index] for index in first_indices.tolist()), *scores)
-    predicted = merge(
-        *(predictions.predicted for predictions in (new, stored) if not isinstance(predictions.predicted, tuple))
-    )
-    if predicted is None:
+    if isinstance(new.predicted, tuple) or isinstance(stored.predicted, tuple):
         raise InvalidError("Expected predictions of one kind of task in a run.", "predicted")
-    return Predictions(
-        rows, merge(new.reference, stored.reference), np.concatenate([new.predicted, stored.predicted])[first_indices]
-    )
+    predicted = np.concatenate([new.predicted, stored.predicted])[first_indices]
+    return Predictions(rows, merge(new.reference, stored.reference), predicted)

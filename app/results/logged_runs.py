@@ -76,8 +76,10 @@ class LoggedLayers(Strict):
     values: list[Number | None] = Field(
         min_length=1, max_length=MAX_LAYERS, description="First transformer layer first."
     )
-    reasons: list[TextLine | None] | None = Field(None, description="Beside each null, why.", max_length=MAX_LAYERS)
-    n: Count | None = Field(None, ge=1, description="Points behind each.")
+    reasons: list[TextLine | None] | None = Field(
+        None, description="For each value: null, or why it is null.", max_length=MAX_LAYERS
+    )
+    n: Count | None = Field(None, ge=1, description="Number of points in each layer.")
 
 
 class LoggedEnding(Strict):
@@ -94,9 +96,7 @@ class LoggedEnding(Strict):
     isoscore_star_reason: TextLine | None = None
     n_validation: Count | None = Field(None, ge=1)
     by_layer: dict[str, LoggedLayers] = Field(default_factory=dict)
-    results: dict[SettingName, Scalar] = Field(
-        default_factory=dict, max_length=100, description="Whatever else came out."
-    )
+    results: dict[SettingName, Scalar] = Field(default_factory=dict, max_length=100, description="Other results.")
     notes: list[TextLine] = Field(default_factory=list, max_length=MAX_NOTES, description="Caveats.")
 
     @field_validator("metrics")
@@ -182,8 +182,8 @@ def log_steps(context: Context, run_id: str, request: LoggedSteps) -> Run:
                     "steps",
                 )
         step_numbers = [step.step for step in request.steps]
-        logged_steps = select(Step).where(Step.run_id == run_id, Step.step.in_(step_numbers))
-        stored_steps = {row.step: row for row in session.scalars(logged_steps)}
+        step_query = select(Step).where(Step.run_id == run_id, Step.step.in_(step_numbers))
+        stored_steps = {row.step: row for row in session.scalars(step_query)}
         for step in request.steps:
             row = stored_steps.get(step.step)
             if row is None:
@@ -225,7 +225,7 @@ def finish_run(context: Context, run_id: str, ending: LoggedEnding) -> Run:
         run.status = RunStatus.FAILED if ending.error else RunStatus.FINISHED
         run.error, run.results = ending.error, RunResults(**compute_results(session, run) | _collect_results(ending))
         run.learning = run.results.learning
-        # Notes of steps come last, as there may be any number of them.
+        # Notes of steps come last, because they may fill the limit.
         notes = dict.fromkeys([*filter(None, [divergence_note(run)]), *ending.notes, *run.notes])
         run.notes = list(notes)[:MAX_NOTES]
         run.finished_at = run.heard_at = utcnow()
@@ -259,12 +259,12 @@ def _collect_results(ending: LoggedEnding) -> dict[str, Any]:
 
 def _find_or_create_experiment(session: Session, request: ScriptRun) -> Experiment:
     is_logged = Experiment.origin == ExperimentOrigin.LOGGED
-    experiments = select(Experiment).where(Experiment.name == request.experiment, is_logged)
-    newest_first = experiments.order_by(Experiment.created_at.desc(), Experiment.id).limit(1)
-    experiment = session.scalar(newest_first.with_for_update())
+    experiment_query = select(Experiment).where(Experiment.name == request.experiment, is_logged)
+    newest = experiment_query.order_by(Experiment.created_at.desc(), Experiment.id).limit(1)
+    experiment = session.scalar(newest.with_for_update())
     if experiment is None:
-        datasets = select(Dataset).where(Dataset.name == request.dataset, Dataset.origin == DatasetOrigin.BY_NAME)
-        dataset = session.scalar(datasets.order_by(Dataset.id).limit(1))
+        dataset_query = select(Dataset).where(Dataset.name == request.dataset, Dataset.origin == DatasetOrigin.BY_NAME)
+        dataset = session.scalar(dataset_query.order_by(Dataset.id).limit(1))
         if dataset is None:
             dataset = Dataset(name=request.dataset, origin=DatasetOrigin.BY_NAME, columns=[])
             session.add(dataset)
@@ -293,7 +293,7 @@ def _find_or_create_experiment(session: Session, request: ScriptRun) -> Experime
 
 
 def find_script_run(session: Session, run_id: str) -> Run:
-    """Return a script's run, locked until the transaction ends, so that nobody cancels or deletes it in between."""
+    """Return a script's run, locked until the transaction ends, so that it cannot be cancelled or deleted meanwhile."""
     run = session.get(Run, run_id, with_for_update=True)
     if run is None:
         raise run_not_found(run_id)

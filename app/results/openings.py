@@ -11,7 +11,7 @@ from app.context import Context
 from app.db.models import Experiment, Opening, Run, SealedScore, Split
 from app.db.session import acquire_locks
 from app.db.types import utcnow
-from app.results.conclusion.choices import Choice, OpenedScores, find_choice, read_opened, run_choices, setting_choices
+from app.results.conclusion import choices
 from app.results.run_table import RunTable
 from app.training.experiments import get_experiment
 from app.web.activity import current_user_name
@@ -49,7 +49,7 @@ class TestSplit:
     """Frozen choices in order. The first counts."""
     opened_on_rows: int
     """Number of choices opened on the same rows so far, in any experiment."""
-    scores: OpenedScores | None
+    scores: choices.OpenedScores | None
     unfinished_reason: str
     """Why no choice can be frozen yet, as a sentence; empty if one can."""
 
@@ -59,26 +59,26 @@ class TestSplit:
         return bool(self.n_scored_runs or self.openings or self.experiment.dataset.n_test)
 
     @property
-    def settings(self) -> list[Choice]:
-        return setting_choices(RunTable.from_experiment(self.experiment))
+    def settings(self) -> list[choices.Choice]:
+        return choices.list_setting_choices(RunTable.from_experiment(self.experiment))
 
     @property
-    def runs(self) -> list[Choice]:
-        return run_choices(RunTable.from_experiment(self.experiment))
+    def runs(self) -> list[choices.Choice]:
+        return choices.list_run_choices(RunTable.from_experiment(self.experiment))
 
 
 def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
     with context.sessions() as session:
         openings = _list_openings(session, experiment.id)
         n_scored, n, rows_sha256 = session.execute(_select_score_summary(experiment.id)).one()
-        before = _count_openings(session, rows_sha256) if rows_sha256 else 0
+        n_opened = _count_openings(session, rows_sha256) if rows_sha256 else 0
         scores = None
         if openings:
-            scores_of_experiment = select(SealedScore).join(Run).where(Run.experiment_id == experiment.id)
-            by_run = {score.run_id: score for score in session.scalars(scores_of_experiment)}
-            metric = experiment.config.metric
-            scores = read_opened(RunTable.from_experiment(experiment), by_run, openings, metric)
-    return TestSplit(experiment, n_scored, n, rows_sha256, openings, before, scores, describe_unfinished(experiment))
+            score_query = select(SealedScore).join(Run).where(Run.experiment_id == experiment.id)
+            score_by_run = {score.run_id: score for score in session.scalars(score_query)}
+            sweep, metric = RunTable.from_experiment(experiment), experiment.config.metric
+            scores = choices.read_opened(sweep, score_by_run, openings, metric)
+    return TestSplit(experiment, n_scored, n, rows_sha256, openings, n_opened, scores, describe_unfinished(experiment))
 
 
 def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> TestSplit:
@@ -102,19 +102,19 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
             )
         if not n_scored:
             raise ConflictError("No run has finished, so there are no test scores to open.")
-        choice = find_choice(RunTable.from_experiment(experiment), request.choose)
+        choice = choices.find_choice(RunTable.from_experiment(experiment), request.choose)
         ids = [run.id for run in choice.runs]
         rows_sha256 = session.scalar(select(func.min(SealedScore.rows_sha256)).where(SealedScore.run_id.in_(ids)))
         if rows_sha256 is None:
             raise ConflictError(f"No run of {choice.label} has a test score. Choose another.", "choose")
-        before = _list_openings(session, experiment_id)
-        if before and (before[-1].kind, before[-1].position) == (choice.kind, choice.position):
+        earlier = _list_openings(session, experiment_id)
+        if earlier and (earlier[-1].kind, earlier[-1].position) == (choice.kind, choice.position):
             raise ConflictError(f"{choice.label} is the choice already.", "choose")
         session.add(
             Opening(
                 experiment_id=experiment_id,
                 experiment_name=experiment.name,
-                number=len(before) + 1,
+                number=len(earlier) + 1,
                 kind=choice.kind,
                 position=choice.position,
                 label=choice.label,
@@ -146,15 +146,16 @@ def describe_unfinished(experiment: Experiment) -> str:
 
 
 def _select_score_summary(experiment_id: str) -> Select[int, int | None, str | None]:
-    run_query = select(func.count(), func.max(SealedScore.n), func.min(SealedScore.rows_sha256))
-    return run_query.select_from(SealedScore).join(Run).where(Run.experiment_id == experiment_id)
+    summary_query = select(func.count(), func.max(SealedScore.n), func.min(SealedScore.rows_sha256))
+    return summary_query.select_from(SealedScore).join(Run).where(Run.experiment_id == experiment_id)
 
 
 def _list_openings(session: Session, experiment_id: str) -> list[Opening]:
-    openings = select(Opening).where(Opening.experiment_id == experiment_id)
-    return list(session.scalars(openings.order_by(Opening.number)))
+    opening_query = select(Opening).where(Opening.experiment_id == experiment_id)
+    return list(session.scalars(opening_query.order_by(Opening.number)))
 
 
 def _count_openings(session: Session, rows_sha256: str) -> int:
-    distinct = select(func.count(Opening.record_id.distinct())).where(Opening.rows_sha256 == rows_sha256)
-    return session.scalars(distinct).one()
+    # An imported opening has the record id of its original, so both count once.
+    count_query = select(func.count(Opening.record_id.distinct())).where(Opening.rows_sha256 == rows_sha256)
+    return session.scalars(count_query).one()

@@ -1,4 +1,4 @@
-"""Rounds of added seeds: more runs of the settings that are undecided, and of their baselines."""
+"""Rounds of added seeds for undecided settings and their baselines."""
 
 from itertools import count, islice
 from typing import Annotated
@@ -27,7 +27,7 @@ class SeedRequest(Strict):
 
 
 def add_seeds(context: Context, experiment_id: str, request: SeedRequest) -> Experiment:
-    """Queue new seeds of the undecided settings and their baselines. Their results are one more look.
+    """Queue new seeds of the undecided settings and their baselines. Testing them is one more look.
 
     Raises:
         ConflictError: runs have not ended, nothing is undecided, or its runs cannot be repeated here.
@@ -43,8 +43,10 @@ def add_seeds(context: Context, experiment_id: str, request: SeedRequest) -> Exp
     proposal = propose_seeds(read_conclusion(context, sweep).evidence, sweep)
     if proposal is None:
         raise ConflictError(f"Nothing to add: no setting is undecided, or all were tested {MAX_LOOKS} times.")
-    examples = {sweep.setting(run): run.launched_config for run in reversed(experiment.runs)}
-    used = {run.seed for run in experiment.runs}
-    seeds = islice((seed for seed in count() if seed not in used), request.seeds or proposal.seeds)
-    configs = [examples[setting].model_copy(update={"seed": seed}) for seed in seeds for setting in proposal.settings]
+    config_by_setting = {sweep.setting(run): run.launched_config for run in reversed(experiment.runs)}
+    used_seeds = {run.seed for run in experiment.runs}
+    seeds = islice((seed for seed in count() if seed not in used_seeds), request.seeds or proposal.seeds)
+    configs = [
+        config_by_setting[setting].model_copy(update={"seed": seed}) for seed in seeds for setting in proposal.settings
+    ]
     return add_runs(context, experiment_id, configs)

@@ -60,7 +60,7 @@ def list_logged(context: Context, source: RunSource, quantity: Literal["task_los
 
 
 def list_layer_measurements(context: Context, source: RunSource, measures: Sequence[str]) -> LoggedValues[Layers]:
-    """Return measures by layer, first layer first, at every step where the layers of a run were measured."""
+    """Return measures by layer, in the order of layers, at every step where the layers of a run were measured."""
     column = _STEPS.c.layers
     texts = [cast(column[measure], Text) for measure in measures]
     rows, total, stride = _read_steps(context, source, column, texts)
@@ -75,7 +75,7 @@ def list_layer_measurements(context: Context, source: RunSource, measures: Seque
 def _read_steps(
     context: Context, source: RunSource, column: Any, values: Sequence[ColumnElement[Any]]
 ) -> tuple[Sequence[Any], int, int]:
-    """Return the values of a column where it is not null, their total number, and the stride of the steps read."""
+    """Return rows of run id, step and values where a column is not null, how many there are, and the stride read."""
     step, run_join = _STEPS.c.step, _RUNS.c.id == _STEPS.c.run_id
     conditions = (_select_runs(source, _RUNS.c), column.is_not(None))
     query = select(_STEPS.c.run_id, step, *values).join(_RUNS, run_join).where(*conditions)
@@ -88,6 +88,7 @@ def _read_steps(
             last_step = select(func.max(step)).where(run_join, column.is_not(None)).scalar_subquery()
             last_steps = session.scalars(select(last_step).where(_select_runs(source, _RUNS.c)))
             ends = [end for end in last_steps if end is not None]
+            # Rounded up, as are the stretches of steps.
             stride = -(-max(ends) // max(MAX_VALUES // len(ends), MIN_VALUES_PER_RUN))
             steps = steps_to_read(counts, ends, stride)
             if len(steps) <= MAX_NAMED_STEPS:
@@ -185,7 +186,7 @@ class PredictionRow(NamedTuple):
 
 
 class PredictionTable(NamedTuple):
-    """The predictions of a run, classes by their names."""
+    """The predictions of a run, with classes as names."""
 
     run: Run
     predictions: Predictions

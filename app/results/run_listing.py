@@ -67,7 +67,7 @@ class RunListing:
         return count_pages(self.page.total)
 
     @property
-    def first(self) -> int:
+    def first_row(self) -> int:
         return offset_of(self.query.page) + 1
 
     @property
@@ -90,42 +90,44 @@ class RunListing:
     @property
     def shared_settings(self) -> list[str]:
         empty_cells = (None, REGULARIZER_NAMES[Regularizer.NONE])
-        sentences = []
+        descriptions = []
         for name in self.columns.shared:
-            cells = (self.value(run, name) for run in self.runs)
+            cells = (self.cell(run, name) for run in self.runs)
             value = next((cell for cell in cells if cell not in empty_cells), None)
             if name == LINK_COLUMN or value is None:
                 continue
             if name == "regularizer" and self.columns.has_baselines:
                 value = f"{value} and its baselines"
-            sentences.append(_named_value(name, value))
-        return sentences
+            descriptions.append(_label_value(name, value))
+        return descriptions
 
     head = staticmethod(field_heading)
 
-    def value(self, run: Run, name: str) -> str | None:
+    def cell(self, run: Run, name: str) -> str | None:
         """Return the cell of a run in a column; None if the setting has no effect on the run."""
         if name in ("experiment", "task"):
             return run.experiment.name if name == "experiment" else run.experiment.dataset.name
         if name in ("model", "seed"):
             return str(getattr(run, name))
-        setting = setting_of(run, [] if name in ("regularizer", "lam", "zeta") else [name])
         if name == "regularizer":
-            return REGULARIZER_NAMES[setting.regularizer]
-        value = {"lam": setting.lam, "zeta": setting.zeta}.get(name) if not setting.values else setting.values[0]
+            return REGULARIZER_NAMES[setting_of(run, []).regularizer]
+        if name in ("lam", "zeta"):
+            value = getattr(setting_of(run, []), name)
+        else:
+            (value,) = setting_of(run, [name]).values
         return None if value is None else cell_text(value)
 
-    def name(self, run: Run) -> str:
+    def label(self, run: Run) -> str:
         names = [*(name for name in self.heads if name != "seed"), "seed"]
-        values = ((name, self.value(run, name)) for name in names)
-        return ", ".join(_named_value(name, value) for name, value in values if value is not None)
+        values = ((name, self.cell(run, name)) for name in names)
+        return ", ".join(_label_value(name, value) for name, value in values if value is not None)
 
     def colour(self, run: Run) -> str:
-        """Return the color of a run in figures: by λ, or with several regularizers by these."""
-        (regularizer, lam, *_) = setting_of(run, [])
-        if regularizer is Regularizer.NONE or "regularizer" not in self.columns.varying:
-            return palette.lambda_color(lam)
-        return palette.METHODS[regularizer]
+        """Return the color of a run in figures: by λ, or by the regularizer if there are several."""
+        setting = setting_of(run, [])
+        if setting.is_baseline or "regularizer" not in self.columns.varying:
+            return palette.lambda_color(setting.lam)
+        return palette.METHODS[setting.regularizer]
 
     def url(self, page: int = 1, **changed: str) -> str:
         """Return the URL of the list with changed parameters. Defaults are omitted."""
@@ -167,17 +169,17 @@ def read_run_listing(
     return RunListing(base, back, query, page, columns, lost_ids, experiment_id=experiment_id or "")
 
 
-def address_header(request: Request, page: str, query: RunQuery) -> dict[str, str]:
-    """Return a header that puts the query of a list into the browser's address bar."""
+def address_header(request: Request, path: str, query: RunQuery) -> dict[str, str]:
+    """Return a header that puts the query of a list into the browser's address bar if it shows this path."""
     address = urlsplit(request.headers.get("hx-current-url", ""))
-    if address.path != page:
+    if address.path != path:
         return {}
     parameters = [(name, value) for name, value in parse_qsl(address.query) if name not in ("q", "sort", "page")]
     encoded = "&".join(filter(None, (urlencode(parameters), encode_query(query).removeprefix("?"))))
-    return {"HX-Replace-Url": f"{page}?{encoded}" if encoded else page}
+    return {"HX-Replace-Url": f"{path}?{encoded}" if encoded else path}
 
 
-def _named_value(name: str, value: Any) -> str:
+def _label_value(name: str, value: Any) -> str:
     if name in ("regularizer", "model"):
         return str(value)
     return f"{SIGNS.get(name) or field_in_sentence(name)} {value}"
@@ -197,7 +199,7 @@ class ExperimentListing(NamedTuple):
         return count_pages(self.summaries.total)
 
     @property
-    def first(self) -> int:
+    def first_row(self) -> int:
         return offset_of(self.page) + 1
 
     def aria_sort(self, column: str) -> str:
@@ -207,7 +209,7 @@ class ExperimentListing(NamedTuple):
         return self.url(1, next_sort(column, self.aria_sort(column), descending_first=column in LARGEST_FIRST))
 
     @property
-    def query(self) -> str:
+    def bulk_query(self) -> str:
         return self.url(self.page).partition("?")[2]
 
     @property

@@ -1,10 +1,8 @@
 """Parts of a run's page: options in words, figures, and measures by layer."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
-
-from fastapi import Query
 
 from app.context import Context
 from app.db.config import OPTIONS, option_applies
@@ -38,18 +36,19 @@ class RunOption(NamedTuple):
 
 def list_options(config: AnyRunConfig, baseline: AnyRunConfig | None) -> dict[str, list[RunOption]]:
     """List the options that affect a run by section; for a script's run, everything that it logged."""
-    groups: dict[str, list[RunOption]] = {}
+    options_by_section: dict[str, list[RunOption]] = {}
     for name in (*OPTIONS, *(name for name in config.dump() if name not in OPTIONS and name != "logged")):
         value = config.value(name)
         baseline_value = value if baseline is None or not _has_effect(name, baseline) else baseline.value(name)
         option = OPTIONS.get(name)
-        unused = value is None and baseline_value is None and not (option and option.none_means)
-        if not unused and _has_effect(name, config):
+        is_unused = value is None and baseline_value is None and not (option and option.none_means)
+        if not is_unused and _has_effect(name, config):
             label = option.label if option else name.replace("_", " ")
-            baseline_words = None if baseline_value == value else value_in_words(name, baseline_value)
+            baseline_text = None if baseline_value == value else format_option(name, baseline_value)
             section = option.group.section if option else SCRIPT_SECTION
-            groups.setdefault(section, []).append(RunOption(label, value_in_words(name, value), baseline_words))
-    return groups
+            run_option = RunOption(label, format_option(name, value), baseline_text)
+            options_by_section.setdefault(section, []).append(run_option)
+    return options_by_section
 
 
 def _has_effect(name: str, config: AnyRunConfig) -> bool:
@@ -63,13 +62,15 @@ def _has_effect(name: str, config: AnyRunConfig) -> bool:
     return option_applies(name, config.weights, config.points)
 
 
-def value_in_words(name: str, value: Any) -> str:
+def format_option(name: str, value: Any) -> str:
     """Format an option's value with its unit, or with its name in the launch form."""
     option = OPTIONS.get(name)
-    if value is None or option is None:
-        return (option.none_means if option else "") or "not used" if value is None else _format_value(value)
-    if name in CUSTOM_WORDS:
-        return CUSTOM_WORDS[name](value)
+    if value is None:
+        return (option.none_means if option else "") or "not used"
+    if option is None:
+        return _format_value(value)
+    if name in CUSTOM_FORMATS:
+        return CUSTOM_FORMATS[name](value)
     if option_words := option.words.get(to_text(value)):
         return option_words
     return plural(value, *option.unit.split("|")) if option.unit else _format_value(value)
@@ -88,14 +89,12 @@ def _format_value(value: Any) -> str:
     return str(value)
 
 
-CUSTOM_WORDS: dict[str, Callable[[Any], str]] = {
+CUSTOM_FORMATS: dict[str, Callable[[Any], str]] = {
     "fixed_regularizers": describe_weights,
     "label_names": lambda names: join_first(names, MAX_LISTED_CLASSES, ", ") or "none",
     "seed": str,
 }
 """Options that need more than a word or a unit."""
-
-
 COUNTS = {
     "n_questions": "validation questions",
     "n_windows": "windows they are read in",
@@ -183,7 +182,7 @@ def draw_tab_figures(
 
 
 def full_name(run: Run) -> str:
-    table = RunTable([run], {})
+    table = RunTable([run])
     (setting,) = table.settings
     return f"{run.experiment.name}, {table.label(setting)}, seed {run.seed}"
 
@@ -191,12 +190,12 @@ def full_name(run: Run) -> str:
 def _draw_twonn(run: Run) -> Figure:
     values = run.results.by_layer.get("twonn") if run.results else None
     n = run.results.by_layer_n.get("twonn") if run.results else None
-    return measure_by_layer(RunTable([run], {}), {run.id: {**values.dump(), "n": n}} if values else {}, "twonn")
+    return measure_by_layer(RunTable([run]), {run.id: {**values.dump(), "n": n}} if values else {}, "twonn")
 
 
 def _draw_activation(context: Context, run: Run) -> Figure:
     activation = find_run_figure(context, run.id, ACTIVATION)
-    return activation_profiles(RunTable([run], {}), {run.id: activation} if activation else {})
+    return activation_profiles(RunTable([run]), {run.id: activation} if activation else {})
 
 
 def list_measures_by_layer(results: RunResults | None) -> list[MeasureByLayer]:
@@ -249,6 +248,3 @@ def _layers_by_reason(reasons: Sequence[str | None]) -> dict[str, list[int]]:
         if reason:
             layers.setdefault(reason, []).append(layer)
     return layers
-
-
-MeasureQuery = Annotated[str, Query()]

@@ -32,7 +32,7 @@ OPTIONS = tuple(name for name in TrainingOptions.model_fields if name not in (TA
 FIELDS = (TASK, EXPERIMENT, MODEL, *COORDINATES, *OPTIONS, SEED)
 TASK_FIELDS = frozenset({"text_columns", "label_column", "metric"})
 OPTIONS_WITHOUT_EFFECT = frozenset({"export", "probe_every"})
-# Group by these only on request: seeds are averaged over, and tasks are columns.
+# Runs are grouped by these only on request: seeds are averaged over, and tasks are columns.
 NOT_GROUPED_BY_DEFAULT = frozenset({TASK, EXPERIMENT, SEED}) | TASK_FIELDS | OPTIONS_WITHOUT_EFFECT
 # No mean in a figure mixes values of these, because they define IsoScore*. Each task has its own figures.
 NEVER_AVERAGED = ("evaluation_zeta",)
@@ -192,8 +192,8 @@ class RunTable:
             return (REGULARIZER_NAMES[setting.regularizer] for setting in self._coordinates)
         if name in (LAM, ZETA):
             return (setting.lam if name == LAM else setting.zeta for setting in self._coordinates)
-        rows = zip(self._configs, self._coordinates, strict=True)
-        return (option_value(config, setting.regularizer, name) for config, setting in rows)
+        pairs = zip(self._configs, self._coordinates, strict=True)
+        return (option_value(config, setting.regularizer, name) for config, setting in pairs)
 
     def rows(self, names: Iterable[str]) -> list[tuple[Cell, ...]]:
         columns = [self.column(name) for name in names]
@@ -216,8 +216,8 @@ class RunTable:
                     readings[run] = MeasuredValue(run.seconds if name == SECONDS else None)
         return self._readings[name]
 
-    def add_readings(self, name: str, by_run: Mapping[str, MeasuredValue]) -> None:
-        self._readings[name] = {run: by_run.get(run.id, MeasuredValue(None)) for run in self.finished_runs}
+    def add_readings(self, name: str, by_run_id: Mapping[str, MeasuredValue]) -> None:
+        self._readings[name] = {run: by_run_id.get(run.id, MeasuredValue(None)) for run in self.finished_runs}
 
     @cached_property
     def _parent_indices(self) -> Sequence[int]:
@@ -290,7 +290,7 @@ class RunTable:
 
     @cached_property
     def _differing_options(self) -> set[str]:
-        """Return the options that configurations state differently, so that the many others need not be read."""
+        """Return the options that configurations state differently. Reading the many equal ones would be slow."""
         first, *configs = [config.stated_values for config in self._configs] or [{}]
         names: set[str] = set()
         for options in configs:
@@ -321,9 +321,9 @@ class RunTable:
         groups = self.rows(fields) if candidates else []
         differing = []
         for name in candidates:
-            first: dict[tuple[Cell, ...], Cell] = {}
-            rows = zip(groups, self.column(name), strict=True)
-            if any(value is not None and first.setdefault(group, value) != value for group, value in rows):
+            value_by_group: dict[tuple[Cell, ...], Cell] = {}
+            pairs = zip(groups, self.column(name), strict=True)
+            if any(value is not None and value_by_group.setdefault(group, value) != value for group, value in pairs):
                 differing.append(name)
         return differing
 
@@ -403,7 +403,7 @@ class RunTable:
         return {setting: groups[setting] for setting in self.settings if setting in groups}
 
     def belongs(self, setting: Setting, family: Family) -> bool:
-        """Return whether a family's line contains a setting: one of its own, or the baseline that it starts from."""
+        """Return whether a family's line contains a setting. Lines may share the baseline that they start from."""
         if not setting.is_baseline:
             return setting.family == family
         pairs = zip((setting.zeta, *setting.values), (family.zeta, *family.values), strict=True)
@@ -417,7 +417,7 @@ class RunTable:
     # Words and cells.
 
     def label(self, setting: Setting, fields: Collection[str] | None = None) -> str:
-        """Describe a setting by what varies, such as "CosReg, λ = 1, batch size 16"; by all fields or only these."""
+        """Describe a setting by the fields that vary, or only by these: "CosReg, λ = 1, batch size 16"."""
         details = self._details(setting.zeta, setting.values, fields)
         if len(self.methods) > 1 and setting.is_baseline:
             return ", ".join(["none", *details])
@@ -425,17 +425,17 @@ class RunTable:
         return ", ".join([*method, f"λ = {short(setting.lam)}", *details])
 
     def family_label(self, family: Family, fields: Collection[str] | None = None) -> str:
-        """Describe a family by what varies between families, by all fields or only these; empty if nothing varies."""
+        """Describe a family by the fields that vary between families, or only by these; empty if none vary."""
         method = [REGULARIZER_NAMES[family.regularizer]] if len(self.methods) > 1 else []
         return ", ".join([*method, *self._details(family.zeta, family.values, fields)])
 
     def _details(self, zeta: float | None, values: tuple[Cell, ...], fields: Collection[str] | None) -> list[str]:
-        words = [
+        details = [
             cell_text(value) if name == MODEL else f"{field_in_sentence(name)} {cell_text(value)}"
             for name, value in zip(self.fields, values, strict=True)
             if value is not None and (fields is None or name in fields)
         ]
-        return [f"ζ = {short(zeta)}", *words] if zeta is not None and len(self.zetas) > 1 else words
+        return [f"ζ = {short(zeta)}", *details] if zeta is not None and len(self.zetas) > 1 else details
 
     @cached_property
     def heads(self) -> list[str]:

@@ -35,15 +35,15 @@ class SettingComparison:
 
 
 def compare_settings(table: RunTable) -> SettingComparison:
-    """Return all settings of the runs, except for the experiment."""
-    by_experiment = len(table.runs) > MAX_COMPARED_COLUMNS
-    if by_experiment:
-        groups: dict[str, list[AnyRun]] = {row_id: [] for row_id in table.experiments}
+    """Compare the runs in all settings, except for the experiment."""
+    columns_are_experiments = len(table.runs) > MAX_COMPARED_COLUMNS
+    if columns_are_experiments:
+        runs_by_experiment: dict[str, list[AnyRun]] = {row_id: [] for row_id in table.experiments}
         for run in table.runs:
-            groups[run.experiment_id].append(run)
+            runs_by_experiment[run.experiment_id].append(run)
         columns = [
             (ComparedColumn(table.experiments[row_id], f"/experiments/{row_id}", len(runs)), table.subset(runs))
-            for row_id, runs in groups.items()
+            for row_id, runs in runs_by_experiment.items()
         ]
     else:
         columns = []
@@ -56,7 +56,7 @@ def compare_settings(table: RunTable) -> SettingComparison:
     return SettingComparison(
         [column for column, _ in visible_columns],
         {
-            name: [_value_texts(subset, name) for _, subset in visible_columns]
+            name: [_format_values(subset, name) for _, subset in visible_columns]
             for name in fields
             if name in table.differing_fields
         },
@@ -65,12 +65,12 @@ def compare_settings(table: RunTable) -> SettingComparison:
             for name in fields
             if table.runs and name not in table.differing_fields
         },
-        by_experiment,
+        columns_are_experiments,
         len(columns) - len(visible_columns),
     )
 
 
-def _value_texts(subset: RunTable, name: str) -> list[str]:
+def _format_values(subset: RunTable, name: str) -> list[str]:
     values = [cell_text(cell) for cell in sorted(subset.distinct(name), key=partial(sort_key, name))]
     if len(values) > MAX_LISTED_VALUES:
         values = [*values[: MAX_LISTED_VALUES - 1], f"and {len(values) - MAX_LISTED_VALUES + 1} more"]

@@ -15,7 +15,7 @@ from app.results.figures.layer_curves import late_anisotropy, measure_during_tra
 from app.results.figures.parallel import parallel_coordinates
 from app.results.figures.profiles import activation_profiles, measure_by_layer
 from app.results.figures.scatter import scatter
-from app.results.figures.scatter_points import DEFAULT_STYLE, ROW_QUANTITIES, Scale, Scatter, ScatterStyle
+from app.results.figures.scatter_points import DEFAULT_STYLE, ROW_QUANTITIES, Scale, ScatterPlan, ScatterStyle
 from app.results.figures.study import pareto_figure, search_history, search_plane
 from app.results.figures.sweep_curves import PENALTY, TASK_LOSS, WINDOWS, CurveStyle, LoggedQuantity, logged_curves
 from app.results.labels import ANISOTROPY_MEASURES, ISOTROPY, TRAINING_MEASURES, title_of
@@ -35,7 +35,7 @@ from isoscope.core.errors import NotFoundError
 from isoscope.core.task import METRIC_TITLES, TaskKind
 
 SILHOUETTE = "silhouette"
-# Headings of a page, below its conclusion.
+# Headings of the sections below the conclusion.
 SECTIONS = {"methods": "By method", "training": "Training", "layers": "Layers", "directions": "Directions"}
 # URL parameters that change scatters, and those that change curves.
 SCATTER_PARAMETERS = ("seeds", "error", "colour", "y", "facet", "x_scale", "y_scale")
@@ -60,7 +60,8 @@ class SweepQuery(NamedTuple):
         """Return the slugs of the scatters that show the chosen x."""
         if not self.style.x:
             return ["isotropy", "lambda"]
-        return [{ISOTROPY: "isotropy", LAM: "lambda"}.get(ALIASES.get(self.style.x, self.style.x), "scatter")]
+        x = ALIASES.get(self.style.x, self.style.x)
+        return [{ISOTROPY: "isotropy", LAM: "lambda"}.get(x, "scatter")]
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -82,7 +83,7 @@ class SweepQuery(NamedTuple):
         }
         return {name: value for name, value in parameters.items() if value}
 
-    def layers_setting(self, settings: Sequence[Setting]) -> int:
+    def find_layers_setting(self, settings: Sequence[Setting]) -> int:
         """Return the index of the setting whose layers are drawn."""
         if self.setting is None:
             return next((index for index, setting in enumerate(settings) if setting.is_baseline), 0)
@@ -94,17 +95,17 @@ class SweepQuery(NamedTuple):
 
 
 class FigureRequest(NamedTuple):
-    """The runs of a figure, and its parameters."""
+    """What a figure needs to be drawn: runs, their experiment, and the parameters from the URL."""
 
     context: Context
     experiment: Experiment
-    runs: RunTable
+    table: RunTable
     query: SweepQuery
     source: RunSource
     """Runs whose steps and layers are read: an experiment by its id, or runs by theirs."""
 
-    def scatter(self, slug: str, **style: Any) -> Figure:
-        plan = Scatter(self.runs, self.experiment.config.metric, self.query.style._replace(**style))
+    def draw_scatter(self, slug: str, **style: Any) -> Figure:
+        plan = ScatterPlan(self.table, self.experiment.config.metric, self.query.style._replace(**style))
         for quantity in plan.measured:
             if quantity.key not in ROW_QUANTITIES:
                 if quantity.key in METRIC_TITLES:
@@ -112,40 +113,40 @@ class FigureRequest(NamedTuple):
                 else:
                     layers = list_by_layer(self.context, self.source, quantity.key)
                     rows = {run_id: (row["values"][-1], row["reasons"][-1]) for run_id, row in layers.items()}
-                self.runs.add_readings(quantity.key, {run_id: MeasuredValue(*row) for run_id, row in rows.items()})
-        evidence = read_conclusion(self.context, self.runs).evidence
+                self.table.add_readings(quantity.key, {run_id: MeasuredValue(*row) for run_id, row in rows.items()})
+        evidence = read_conclusion(self.context, self.table).evidence
         collapsed = {collapse.setting for collapse in evidence.collapsed}
-        return scatter(self.runs, self.experiment.config.metric, plan.style, slug=slug, collapsed=collapsed)
+        return scatter(self.table, self.experiment.config.metric, plan.style, slug=slug, collapsed=collapsed)
 
-    def curves(self, quantity: LoggedQuantity) -> Figure:
+    def draw_curves(self, quantity: LoggedQuantity) -> Figure:
         values = list_logged(self.context, self.source, quantity.column)
         style = CurveStyle(self.query.style.seeds, self.query.log, self.query.smooth)
-        return logged_curves(self.runs, quantity, values.by_run, values.sample("logged values"), style)
+        return logged_curves(self.table, quantity, values.by_run, values.sample("logged values"), style)
 
 
 def _draw_during_training(request: FigureRequest) -> Figure:
     measurements = list_layer_measurements(request.context, request.source, [request.query.measure])
     return measure_during_training(
-        request.runs, measurements.by_run, request.query.measure, measurements.sample("measurements")
+        request.table, measurements.by_run, request.query.measure, measurements.sample("measurements")
     )
 
 
 def _draw_layers(request: FigureRequest) -> Figure:
-    settings = request.runs.settings
+    settings = request.table.settings
     if not settings:
         return undefined_figure(
             "layers", "Layers over steps", "There is no run yet. Its layers appear here during training."
         )
     measurements = list_layer_measurements(request.context, request.source, [request.query.measure])
-    setting = settings[request.query.layers_setting(settings)]
+    setting = settings[request.query.find_layers_setting(settings)]
     return setting_heat_map(
-        request.runs, setting, measurements.by_run, request.query.measure, measurements.sample("measurements")
+        request.table, setting, measurements.by_run, request.query.measure, measurements.sample("measurements")
     )
 
 
 def _draw_late_anisotropy(request: FigureRequest) -> Figure:
     measurements = list_layer_measurements(request.context, request.source, ANISOTROPY_MEASURES)
-    return late_anisotropy(request.runs, measurements.by_run, measurements.sample("measurements"))
+    return late_anisotropy(request.table, measurements.by_run, measurements.sample("measurements"))
 
 
 class SweepFigure(NamedTuple):
@@ -161,6 +162,7 @@ class SweepFigure(NamedTuple):
     wide: bool = True
     """Whether it takes the full width of the page."""
     needs: Literal["", "classes", "search"] = ""
+    """What an experiment must have for it; empty: nothing."""
 
     def heading(self, query: SweepQuery) -> str:
         return self.title.replace("{measure}", title_of(query.measure))
@@ -172,49 +174,49 @@ class SweepFigure(NamedTuple):
 _SWEEP_FIGURES = (
     SweepFigure(
         "isotropy", "Performance by isotropy", "scatters",
-        lambda request: request.scatter("isotropy", x=ISOTROPY), SCATTER_PARAMETERS,
+        lambda request: request.draw_scatter("isotropy", x=ISOTROPY), SCATTER_PARAMETERS,
     ),
     SweepFigure(
         "lambda", "Performance by λ", "scatters",
-        lambda request: request.scatter("lambda", x=LAM), SCATTER_PARAMETERS,
+        lambda request: request.draw_scatter("lambda", x=LAM), SCATTER_PARAMETERS,
     ),
     SweepFigure(
-        "scatter", "Scatter", "scatters", lambda request: request.scatter("scatter"), ("x", *SCATTER_PARAMETERS)
+        "scatter", "Scatter", "scatters", lambda request: request.draw_scatter("scatter"), ("x", *SCATTER_PARAMETERS)
     ),
     SweepFigure(
         "differences", "Difference from λ = 0", "conclusion",
         lambda request: baseline_differences(
-            request.runs, read_conclusion(request.context, request.runs).evidence.comparisons,
+            request.table, read_conclusion(request.context, request.table).evidence.comparisons,
             request.experiment.config.metric,
         ),
     ),
     SweepFigure(
         "parallel", "Runs by setting", "runs",
-        lambda request: parallel_coordinates(request.runs, request.experiment.config.metric),
+        lambda request: parallel_coordinates(request.table, request.experiment.config.metric),
     ),
     SweepFigure(
-        "learning", "Learning curves", "training", lambda request: request.curves(TASK_LOSS), CURVE_PARAMETERS,
+        "learning", "Learning curves", "training", lambda request: request.draw_curves(TASK_LOSS), CURVE_PARAMETERS,
         wide=False,
     ),
     SweepFigure("watched", "{measure} during training", "training", _draw_during_training, ("measure",), wide=False),
     SweepFigure(
-        "penalties", "Penalty during training", "training", lambda request: request.curves(PENALTY), CURVE_PARAMETERS,
-        wide=False,
+        "penalties", "Penalty during training", "training", lambda request: request.draw_curves(PENALTY),
+        CURVE_PARAMETERS, wide=False,
     ),
     SweepFigure(
         "methods", "Performance by method", "methods",
-        lambda request: method_bars(request.runs, request.experiment.config.metric), wide=False,
+        lambda request: method_bars(request.table, request.experiment.config.metric), wide=False,
     ),
     SweepFigure(
         SILHOUETTE, "Silhouette by isotropy", "methods",
-        lambda request: request.scatter(SILHOUETTE, x=ISOTROPY, y=SILHOUETTE, facet="", x_scale="", y_scale=""),
+        lambda request: request.draw_scatter(SILHOUETTE, x=ISOTROPY, y=SILHOUETTE, facet="", x_scale="", y_scale=""),
         ("seeds", "error", "colour"), wide=False, needs="classes",
     ),
     SweepFigure("layers", "{measure} by layer and step", "layers", _draw_layers, ("measure", "setting"), wide=False),
     SweepFigure(
         "activation", "Activation by dimension", "directions",
         lambda request: activation_profiles(
-            request.runs, list_run_figures(request.context, request.source, ACTIVATION)
+            request.table, list_run_figures(request.context, request.source, ACTIVATION)
         ), wide=False,
     ),
     SweepFigure(
@@ -223,7 +225,7 @@ _SWEEP_FIGURES = (
     SweepFigure(
         "twonn", "Intrinsic dimension, TwoNN by layer", "layers",
         lambda request: measure_by_layer(
-            request.runs, list_by_layer(request.context, request.source, "twonn"), "twonn"
+            request.table, list_by_layer(request.context, request.source, "twonn"), "twonn"
         ), wide=False,
     ),
     SweepFigure(
@@ -245,13 +247,13 @@ FIGURES = {figure.slug: figure for figure in _SWEEP_FIGURES}
 
 
 def read_figure(
-    context: Context, experiment: Experiment, slug: str, query: SweepQuery, runs: RunTable | None = None
+    context: Context, experiment: Experiment, slug: str, query: SweepQuery, table: RunTable | None = None
 ) -> Figure:
     """Return a figure of an experiment. Pass its table of runs if it is already available."""
     if slug not in list_figure_slugs(experiment):
         raise NotFoundError(f"There is no figure {slug!r} of this experiment.")
-    table = runs or RunTable.from_experiment(experiment)
-    return FIGURES[slug].draw(FigureRequest(context, experiment, table, query, experiment.id))
+    request = FigureRequest(context, experiment, table or RunTable.from_experiment(experiment), query, experiment.id)
+    return FIGURES[slug].draw(request)
 
 
 def read_all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> Iterator[Figure]:
@@ -266,22 +268,22 @@ def read_all_figures(context: Context, experiment: Experiment, query: SweepQuery
 
 def list_figure_slugs(experiment: Experiment) -> list[str]:
     is_classification = experiment.config.task is TaskKind.CLASSIFICATION
-    return available_figures({"classes": is_classification, "search": experiment.study is not None})
+    return list_available_figures({"classes": is_classification, "search": experiment.study is not None})
 
 
-def available_figures(conditions: Mapping[str, bool]) -> list[str]:
+def list_available_figures(conditions: Mapping[str, bool]) -> list[str]:
+    """Return the slugs of the figures whose needs are met. ``conditions`` are by value of ``needs``."""
     return [slug for slug, figure in FIGURES.items() if conditions.get(figure.needs, True)]
 
 
 def group_by_section(slugs: Iterable[str]) -> dict[str, list[SweepFigure]]:
-    """Group figures by section of the page, with an empty list for every other section."""
+    """Group figures by section of the page. A section without figures has an empty list."""
     sections: dict[str, list[SweepFigure]] = {figure.section: [] for figure in FIGURES.values()}
     for slug in slugs:
         sections[FIGURES[slug].section].append(FIGURES[slug])
     return sections
 
 
-Integer = Annotated[int, Query(ge=0, le=100_000)]
 Name = Annotated[str, Query(max_length=200)]
 
 
@@ -297,12 +299,12 @@ def _parse_sweep_query(
     measure: str = "",
     setting: Annotated[int | None, Query(ge=0, le=100_000)] = None,
     log: bool = False,
-    smooth: Integer = 1,
+    smooth: Annotated[int, Query(ge=0, le=100_000)] = 1,
     tab: str = "",
 ) -> SweepQuery:
     style = ScatterStyle(seeds, error, colour, x, y or PERFORMANCE, facet, x_scale, y_scale)
-    shown_measure = measure if measure in TRAINING_MEASURES else TRAINING_MEASURES[0]
-    return SweepQuery(style, shown_measure, setting, log, smooth if smooth in WINDOWS else 1, tab)
+    valid_measure = measure if measure in TRAINING_MEASURES else TRAINING_MEASURES[0]
+    return SweepQuery(style, valid_measure, setting, log, smooth if smooth in WINDOWS else 1, tab)
 
 
 SweepDep = Annotated[SweepQuery, Depends(_parse_sweep_query)]

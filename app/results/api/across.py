@@ -9,12 +9,12 @@ from pydantic import BaseModel, Field
 from app.results import across
 from app.results.across import (
     conclude_across,
-    evaluation_titles,
     find_evaluation,
+    list_evaluation_titles,
     list_figures_across,
     read_figure_across,
     select_runs,
-    summarize,
+    summarize_selection,
 )
 from app.results.api.conclusion import ConclusionOut
 from app.results.setting_comparison import compare_settings
@@ -30,12 +30,12 @@ class MomentsOut(Row):
     """A cell of a table of means."""
 
     mean: float
-    half_width: Annotated[float | None, Field(description="Half the 95% interval of the mean; null of a single seed.")]
-    n: Annotated[int, Field(description="Seeds behind it.")]
+    half_width: Annotated[float | None, Field(description="Half the 95% interval of the mean; null with one seed.")]
+    n: Annotated[int, Field(description="Number of seeds.")]
 
 
 class ColumnOut(Row):
-    """A measure on a data set. Different data sets and metrics are never in one mean."""
+    """A measure on a data set. No mean mixes data sets or metrics."""
 
     dataset: str
     measure: str
@@ -46,7 +46,7 @@ class GroupOut(Row):
 
     group: Annotated[
         list[str],
-        Field(validation_alias="labels", description="In the order of `groups`; a dash where a setting means nothing."),
+        Field(validation_alias="labels", description="In the order of `groups`; a dash if a setting has no effect."),
     ]
     cells: Annotated[list[MomentsOut | None], Field(description="In the order of `columns`; null without a value.")]
 
@@ -56,7 +56,7 @@ class RunTableOut(BaseModel):
 
     runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
     total: Annotated[int, Field(description="Runs that the search finds.")]
-    groups: Annotated[list[str], Field(description="What groups are made of.")]
+    groups: Annotated[list[str], Field(description="Fields by which runs are grouped.")]
     columns: list[ColumnOut]
     rows: list[GroupOut]
     notes: Annotated[
@@ -117,15 +117,15 @@ Search = Annotated[
 Group = Annotated[
     list[str] | None,
     Query(
-        description="Fields that groups are made of: task, experiment, model, regularizer, lam, zeta, seed or a "
-        "training option or a setting that scripts said; without one, all that varies but tasks and seeds."
+        description="Fields to group runs by: task, experiment, model, regularizer, lam, zeta, seed, a training "
+        "option, or a setting that scripts logged. By default, all that vary except tasks and seeds."
     ),
 ]
 On = Annotated[
     str,
     Query(
-        description="Data set and metric as `<id of the data set>.<metric>`, since performance is comparable on one "
-        "alone; without it, those on which the most runs have finished."
+        description="Data set and metric as `<id of the data set>.<metric>`, because performance can be compared only "
+        "within one. By default, the pair with the most finished runs."
     ),
 ]
 TEXT_FORMATS: dict[str, TextFormat] = {"markdown": "md", "latex": "tex", "csv": "csv"}
@@ -138,20 +138,20 @@ def show_table(
     q: Search = "",
     group: Group = None,
     columns: Annotated[
-        TableColumns, Query(description="What the columns are, each for every data set.")
+        TableColumns, Query(description="Quantities in the columns, each for every data set.")
     ] = TableColumns.PERFORMANCE,
     format: Annotated[  # noqa: A002 - the name in the URL
         Literal["json", "markdown", "latex", "csv"], Query(description="JSON and CSV are unrounded.")
     ] = "json",
     decimals: Annotated[
         int | None,
-        Query(ge=0, le=MAX_DECIMALS, description="Of Markdown and LaTeX; without it, as the intervals allow."),
+        Query(ge=0, le=MAX_DECIMALS, description="Decimals in Markdown and LaTeX. By default, as the intervals allow."),
     ] = None,
-    bold: Annotated[bool, Query(description="Print settings in bold that a verdict calls the best.")] = True,
+    bold: Annotated[bool, Query(description="Print the best setting by a verdict in bold.")] = True,
 ) -> Response | RunTableOut:
     """Means of groups of runs with half their 95% intervals, as a paper prints them or as numbers."""
     selection = select_runs(context, q, group or ())
-    summary = summarize(context, selection, columns)
+    summary = summarize_selection(context, selection, columns)
     if format == "json":
         return RunTableOut(
             runs=len(selection.table.runs),
@@ -182,15 +182,15 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
 
 @runs_router.get("/conclusion")
 def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on: On = "") -> ConclusionOfRunsOut:
-    """Whether performance goes with isotropy over the runs of a search, and each lambda against lambda = 0."""
+    """Whether performance is related to isotropy over the runs of a search, and each lambda against lambda = 0."""
     selection = select_runs(context, q, group or ())
-    run_table = selection.table
+    table = selection.table
     return ConclusionOfRunsOut(
-        runs=len(run_table.runs),
+        runs=len(table.runs),
         total=selection.total,
         groups=selection.fields,
-        on=find_evaluation(run_table, on).key if run_table.runs else "",
-        measured=evaluation_titles(run_table),
+        on=find_evaluation(table, on).key if table.runs else "",
+        measured=list_evaluation_titles(table),
         cautions=across.list_cautions(selection, on),
         conclusion=ConclusionOut.from_conclusion(conclude_across(context, selection, on)),
     )

@@ -1,4 +1,4 @@
-"""Conclusions from the runs of a sweep over the API."""
+"""API representation of the conclusion from a sweep."""
 
 from typing import Literal
 
@@ -9,13 +9,13 @@ from app.results.conclusion.comparisons import Comparison, Verdict
 from app.results.conclusion.conclusion import Conclusion
 from app.results.conclusion.evidence import RelationShape
 from app.results.conclusion.proposal import propose_seeds
-from app.results.conclusion.verdict_words import quote
+from app.results.conclusion.verdict_words import format_quote
 from app.web.dependencies import Row
 from isotropy.catalog import Regularizer
 
 
 class RelationOut(Row):
-    """Whether performance goes with isotropy across settings."""
+    """The relation between isotropy and performance across settings."""
 
     spearman: float | None = Field(
         validation_alias="value", description="Rank correlation over settings, adjusted for seeds."
@@ -23,8 +23,8 @@ class RelationOut(Row):
     p: float | None = Field(description="Two-sided p, by permuting the values of lambda.")
     lambdas: list[int] = Field(description="Values of lambda that are permuted, for each method, model and data set.")
     settings: int
-    permutations: int = Field(description="How many; 0 where there is no p.")
-    exact: bool = Field(description="Whether all permutations were used; else they are drawn with a fixed seed.")
+    permutations: int = Field(description="Number of permutations; 0 if there is no p.")
+    exact: bool = Field(description="Whether all permutations were used; otherwise they are drawn with a fixed seed.")
     smallest_p: float | None = Field(description="Smallest p that this many values of lambda can reach.")
     reason: str | None = Field(description="Why a value or its p is missing.")
 
@@ -34,7 +34,9 @@ class OverallOut(Row):
 
     p: float | None
     settings: int
-    trend: float | None = Field(description="From the lower half of lambda to the upper, if the trend decides.")
+    trend: float | None = Field(
+        description="Difference from the lower half of lambda to the upper; null if no trend is significant."
+    )
 
 
 class SettingDifferenceOut(BaseModel):
@@ -50,17 +52,17 @@ class SettingDifferenceOut(BaseModel):
     high: float | None
     pooled_low: float | None = Field(description="The interval if seeds vary alike in all settings.")
     pooled_high: float | None
-    p_adjusted: float | None = Field(description="At most 0.05 exactly where the interval leaves out 0.")
+    p_adjusted: float | None = Field(description="At most 0.05 if and only if the interval excludes 0.")
     comparisons: int = Field(description="Number of settings compared; their intervals hold simultaneously.")
-    method: Literal["seeds and rows", "seeds"] = Field(description="What counts as drawn.")
-    degrees: float | None = Field(description="Of freedom, of Student's t.")
+    method: Literal["seeds and rows", "seeds"] = Field(description="Sources of the error.")
+    degrees: float | None = Field(description="Degrees of freedom of Student's t.")
     seeds: list[int]
     rows: int | None = Field(description="Validation rows that are part of the error; null if seeds alone are.")
-    look: int = Field(description="The look whose runs and level these are: the one that decided, else the last.")
+    look: int = Field(description="The look whose runs and level were used: the one that decided, else the last.")
     quote: str = Field(description="The number to report, with its sample size.")
 
     @classmethod
-    def from_result(cls, comparison: Comparison) -> "SettingDifferenceOut":
+    def from_comparison(cls, comparison: Comparison) -> "SettingDifferenceOut":
         contrast, pooled = comparison.contrast, comparison.contrast.pooled_half_width
         return cls(
             label=comparison.label,
@@ -74,13 +76,13 @@ class SettingDifferenceOut(BaseModel):
             pooled_low=None if pooled is None else comparison.estimate - pooled,
             pooled_high=None if pooled is None else comparison.estimate + pooled,
             p_adjusted=contrast.p,
-            comparisons=comparison.comparisons,
+            comparisons=comparison.family_size,
             method=comparison.method.value,
             degrees=None if contrast.p is None else contrast.degrees,
             seeds=comparison.seeds,
-            rows=comparison.rows,
+            rows=comparison.n_rows,
             look=comparison.look,
-            quote=quote(comparison),
+            quote=format_quote(comparison),
         )
 
 
@@ -104,25 +106,25 @@ class FlaggedOut(Row):
 class PooledOut(BaseModel):
     """The relation pooled over data sets and metrics; settings are compared only within one."""
 
-    measured: int = Field(description="Data sets and metrics.")
+    measured: int = Field(description="Number of data sets and metrics.")
     relation: RelationOut
 
 
 class MoreSeedsOut(Row):
-    """Seeds that `POST /api/experiments/{experiment_id}/seeds` adds unless told otherwise."""
+    """The seeds that `POST /api/experiments/{experiment_id}/seeds` adds by default."""
 
     seeds: int = Field(description="New seeds of each undecided setting and its baseline.")
     runs: int
     differences: tuple[float, float] | None = Field(
-        description="Smallest and largest, by setting, that they would show with power 0.8; null of too few seeds."
+        description="Smallest and largest difference that they would detect with power 0.8; null with too few seeds."
     )
-    seconds: float | None = Field(description="About how long they take one at a time.")
+    seconds: float | None = Field(description="Estimated time of all runs, one at a time.")
 
 
 class ConclusionOut(BaseModel):
-    """The numbers beside the scatters of a sweep, and the same in words."""
+    """The conclusion from a sweep, in numbers and in words."""
 
-    unfinished: int = Field(description="Runs that have not ended. As long as there are any, there is no verdict.")
+    unfinished: int = Field(description="Number of runs that have not ended. There are no verdicts before all have.")
     look: int = Field(
         description="How often settings were tested: once, again after each round of added seeds; 0 while runs go on."
     )
@@ -133,7 +135,7 @@ class ConclusionOut(BaseModel):
     differences: list[SettingDifferenceOut]
     overall: OverallOut | None
     relation: RelationOut
-    shape: RelationShape = Field(description="How performance goes with isotropy across settings.")
+    shape: RelationShape = Field(description="How performance changes with isotropy across settings.")
     peak: str | None = Field(description="The setting that exceeds both the least and the most isotropic one.")
     learned_nothing: list[FlaggedOut]
     diverged: list[FlaggedOut]
@@ -157,14 +159,14 @@ class ConclusionOut(BaseModel):
             more_seeds=None if proposal is None else MoreSeedsOut.model_validate(proposal),
             collapsed=[CollapsedOut.model_validate(setting) for setting in evidence.collapsed],
             baseline_collapsed=evidence.baseline_collapsed,
-            differences=[SettingDifferenceOut.from_result(comparison) for comparison in evidence.comparisons],
+            differences=[SettingDifferenceOut.from_comparison(comparison) for comparison in evidence.comparisons],
             overall=evidence.overall and OverallOut.model_validate(evidence.overall),
             relation=RelationOut.model_validate(evidence.relation),
             shape=evidence.shape,
             peak=evidence.peak,
             learned_nothing=[FlaggedOut.model_validate(run) for run in evidence.learned_nothing],
             diverged=[FlaggedOut.model_validate(run) for run in evidence.diverged],
-            pooled=pooled and PooledOut(measured=pooled.measured, relation=RelationOut.model_validate(pooled.relation)),
+            pooled=pooled and PooledOut(measured=pooled.n_sweeps, relation=RelationOut.model_validate(pooled.relation)),
             sentences=[*filter(None, sentences)],
             methods=conclusion.methods,
             notes=conclusion.notes,

@@ -44,7 +44,7 @@ class PresetOut(Row):
     paper: str
     what: str
     settings: Annotated[dict[str, Any], Field(description="Fields for the body of `POST /api/experiments`.")]
-    models: Annotated[list[str], Field(description="Those of the paper, by their names on the Hub.")]
+    models: Annotated[list[str], Field(description="Models of the paper, by their names on the Hub.")]
     differs: Annotated[list[str], Field(description="Where text and code disagree, and which is followed.")]
 
 
@@ -75,8 +75,8 @@ class ExperimentSummary(ExperimentHead):
     """An experiment in a list, with counts of its runs."""
 
     dataset: str = Field(description="Name of its data set.")
-    total: int = Field(description="Runs it has.")
-    counts: dict[RunStatus, int] = Field(description="Runs in each state.")
+    total: int = Field(description="Number of runs.")
+    counts: dict[RunStatus, int] = Field(description="Number of runs in each state.")
     performance: PerformanceRangeOut = Field(description="In the metric of the configuration.")
 
 
@@ -87,9 +87,9 @@ COLUMNS = ExperimentHead.model_fields.keys() - {"status", "tags"}
 
 @router.get("", responses=TOTAL)
 def list_experiments(context: ContextDep, paging: PagingDep, q: RunsQ = "", tag: str = "") -> list[ExperimentSummary]:
-    """Experiments with a run that matches the search, newest first; how many is in the header `X-Total-Count`."""
-    condition = ExperimentFilter(tag.strip())
-    page = listing.list_experiments(context, q.strip(), condition, limit=paging.limit, offset=paging.offset)
+    """Experiments with a run that matches the search, newest first. `X-Total-Count` has the number of all matches."""
+    criteria = ExperimentFilter(tag.strip())
+    page = listing.list_experiments(context, q.strip(), criteria, limit=paging.limit, offset=paging.offset)
     paging.set_total(page.total)
     return [
         ExperimentSummary(
@@ -113,10 +113,7 @@ def create_experiment(context: ContextDep, request: SweepRequest) -> Experiment:
 
 @router.post("/plan")
 def plan_experiment(context: ContextDep, request: SweepRequest) -> SweepPreview:
-    """Say what a sweep would be: its runs and steps, about how long they take, eight rows as the model reads them.
-
-    Nothing is launched.
-    """
+    """Preview a sweep without launching it: runs, steps, estimated time, and eight rows as the model reads them."""
     return preview_sweep(context, plan_sweep(context, request))
 
 
@@ -142,7 +139,7 @@ def show_request(context: ContextDep, experiment_id: str) -> SweepRequest | Stud
 def list_runs(
     context: ContextDep, paging: PagingDep, experiment_id: str, q: RunsQ = "", sort: RunsSort = ""
 ) -> list[Run]:
-    """Runs of an experiment that match the search, as they were planned unless sorted otherwise."""
+    """Runs of an experiment that match the search, in planned order by default."""
     experiments.get_experiment_without_runs(context, experiment_id)
     query = RunQuery.parse(q, sort)
     page = listing.list_runs(context, query, limit=paging.limit, offset=paging.offset, experiment_id=experiment_id)
@@ -152,7 +149,7 @@ def list_runs(
 
 @router.get("/{experiment_id}/conclusion", response_model=ConclusionOut)
 def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
-    """Whether performance goes with isotropy, whether settings differ, and each lambda against lambda = 0."""
+    """Whether performance is related to isotropy, whether settings differ, and each lambda against lambda = 0."""
     experiment = experiments.get_experiment(context, experiment_id)
     return ConclusionOut.from_conclusion(read_conclusion(context, RunTable.from_experiment(experiment)))
 
@@ -194,13 +191,13 @@ def add_more_seeds(context: ContextDep, experiment_id: str, request: SeedRequest
 
 @router.post("/{experiment_id}/move", response_model=ExperimentOut)
 def move_experiment(context: ContextDep, experiment_id: str, move: MoveToEnd) -> Experiment:
-    """Move its queued runs before or behind all others that wait."""
+    """Move its queued runs to the front or the end of the queue."""
     return queue_verbs.move_experiment(context, experiment_id, QueueMove(move.to))
 
 
 @router.put("/{experiment_id}/priority", response_model=ExperimentOut)
 def set_priority(context: ContextDep, experiment_id: str, priority: PriorityIn) -> Experiment:
-    """Set the priority of all its unfinished runs. Of waiting runs those with lower numbers go first."""
+    """Set the priority of all its unfinished runs. Waiting runs with lower numbers start first."""
     return queue_verbs.set_experiment_priority(context, experiment_id, priority.priority)
 
 
@@ -251,9 +248,9 @@ archives_router = APIRouter(tags=["experiments"])
 def import_file(
     context: ContextDep,
     response: Response,
-    file: Annotated[UploadFile, File(description="What `export` of another Isoscope wrote.")],
+    file: Annotated[UploadFile, File(description="The zip file of an exported experiment.")],
 ) -> Import:
-    """Import an experiment that was exported elsewhere. A worker checks and writes it; `Location` says how far it is.
+    """Import an exported experiment. A worker checks and writes it; `Location` is the address of its progress.
 
     The experiment appears under a new id once all its rows are written. Importing the same one twice fails.
     """
@@ -277,7 +274,7 @@ def list_imports(context: ContextDep) -> Sequence[Import]:
 
 @archives_router.get("/imports/{import_id}", response_model=ImportOut)
 def show_import(context: ContextDep, import_id: str) -> Import:
-    """Show how far an import is, or why it failed."""
+    """Show the progress of an import, or why it failed."""
     return exchange.get_import(context, import_id)
 
 

@@ -16,7 +16,7 @@ class ChoiceOut(BaseModel):
     """A setting or run that can be chosen."""
 
     kind: ChoiceKind
-    label: str = Field(description="What `choose` takes.")
+    label: str = Field(description="The value for `choose`.")
     run_ids: list[str]
 
 
@@ -38,7 +38,7 @@ class EstimateOut(Row):
 
     mean: float
     ci95_half_width: float | None = Field(
-        validation_alias="half_width", description="By Student's t; null of one seed."
+        validation_alias="half_width", description="By Student's t; null with one seed."
     )
     n: int = Field(description="Seeds.")
 
@@ -50,9 +50,9 @@ class OpenedOut(Row):
     test: EstimateOut | None
     reason: str | None = Field(description="Why there is no score.")
     validation: EstimateOut | None
-    difference: EstimateOut | None = Field(description="Test score less that of the baseline, paired by seed.")
+    difference: EstimateOut | None = Field(description="Test score minus the baseline's, paired by seed.")
     baseline: str | None
-    chosen: int | None = Field(description="Number of the opening that chose it; null where it was not chosen.")
+    chosen: int | None = Field(description="Number of the opening that chose it; null if none did.")
 
 
 class TestSplitOut(BaseModel):
@@ -101,5 +101,5 @@ def show_opening(context: ContextDep, experiment_id: str) -> TestSplitOut:
 
 @router.post("/{experiment_id}/opening", status_code=201)
 def open_scores(context: ContextDep, experiment_id: str, request: OpeningRequest) -> TestSplitOut:
-    """Freeze a choice and open the test scores. Recorded for ever; a later choice is marked as changed afterward."""
+    """Freeze a choice and open the test scores. The record is permanent; later choices are marked as changed."""
     return TestSplitOut.from_split(open_test(context, experiment_id, request))

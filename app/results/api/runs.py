@@ -41,13 +41,13 @@ class RunSummary(RunState):
     isoscore_star_reason: str | None
     finished_at: datetime | None = Field(description="When it ended or was paused.")
     seconds: float | None = Field(description="Seconds of work since it last started at step 0.")
-    setting: dict[str, Any] = Field(description="Its value for every field of the experiment's grid.")
+    setting: dict[str, Any] = Field(description="The run's values of the fields in the experiment's grid.")
     learned_nothing: str | None = Field(
         None,
         description="Why the run learned nothing: it is not better than the trivial predictor, or predicts the same "
-        "for every row. Null otherwise, and where nothing is known.",
+        "for every row. Null if it learned, or if that is unknown.",
     )
-    diverged: str | None = Field(None, description="How training diverged. Null otherwise, and where nothing is known.")
+    diverged: str | None = Field(None, description="How training diverged. Null if it did not, or if that is unknown.")
 
     @model_validator(mode="wrap")
     @classmethod
@@ -104,7 +104,7 @@ class ScriptRunOut(Row):
     experiment_id: str
     status: RunStatus
     phase_done: int = Field(description="The last step that was logged.")
-    phase_total: int | None = Field(description="Total steps, if the script has said so.")
+    phase_total: int | None = Field(description="Total number of steps; null if the script did not give it.")
 
 
 class PredictionOut(BaseModel):
@@ -126,7 +126,7 @@ class ActivationOut(BaseModel):
 
 
 class FoundRunOut(RunSummary):
-    """A run among those of all experiments."""
+    """A run in a search result, with its experiment and data set."""
 
     experiment_id: str
     experiment: str = Field(validation_alias=AliasPath("experiment", "name"), description="Name of its experiment.")
@@ -167,7 +167,7 @@ RunsSort = Annotated[str, Query(description="Field to sort by. A leading minus s
 
 @router.get("", response_model=list[FoundRunOut], responses=TOTAL)
 def list_runs(context: ContextDep, paging: PagingDep, q: RunsQ = "", sort: RunsSort = "") -> list[Run]:
-    """Runs of all experiments, of the newest first unless sorted otherwise; how many is in `X-Total-Count`."""
+    """Runs of all experiments, newest experiments first by default. `X-Total-Count` has the number of all matches."""
     page = listing.list_runs(context, RunQuery.parse(q, sort), limit=paging.limit, offset=paging.offset)
     paging.set_total(page.total)
     return page.runs
@@ -256,7 +256,7 @@ def list_predictions(
         Split.VALIDATION
     ),
 ) -> Response | list[dict[str, Any]]:
-    """Predictions of a finished run for a split, with the references; how many is in `X-Total-Count`."""
+    """Predictions of a finished run for a split, with the references. `X-Total-Count` has the number of rows."""
     predictions = get_predictions(context, run_id, split)
     if format == "csv":
         return csv_response(predictions)
@@ -289,11 +289,11 @@ for _verb, (_command, _description) in RUN_COMMANDS.items():
 
 @router.post("/{run_id}/move", response_model=RunOut)
 def move_run(context: ContextDep, run_id: str, move: Move) -> Run:
-    """Move a queued run before or behind the others that wait."""
+    """Move a queued run in the queue."""
     return queue_verbs.move_run(context, run_id, move.to)
 
 
 @router.put("/{run_id}/priority", response_model=RunOut)
 def set_priority(context: ContextDep, run_id: str, priority: PriorityIn) -> Run:
-    """Set the priority of an unfinished run. Of waiting runs those with lower numbers go first."""
+    """Set the priority of an unfinished run. Waiting runs with lower numbers start first."""
     return queue_verbs.set_run_priority(context, run_id, priority.priority)

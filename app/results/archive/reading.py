@@ -1,4 +1,4 @@
-"""Read an untrusted archive, and check every hash and line of it."""
+"""Read an untrusted archive, and check all of its hashes and lines."""
 
 import hashlib
 from collections.abc import Collection, Hashable, Iterable, Iterator
@@ -58,16 +58,16 @@ class CheckedArchive(NamedTuple):
 class Archive:
     """Iterates over the rows of an archive, and checks the hash of each member at its end."""
 
-    def __init__(self, container: Container) -> None:
-        self._container = container
+    def __init__(self, zip_container: Container) -> None:
+        self._container = zip_container
         self.bytes_read = 0
         """Total size of the lines yielded so far."""
-        if MANIFEST not in container.names:
+        if MANIFEST not in zip_container.names:
             raise InvalidError(
                 f"Expected an exported experiment, got a zip archive without {MANIFEST}. "
                 "Choose a file that an experiment's Export wrote."
             )
-        document = _parse(b"".join(container.blocks(MANIFEST)), MANIFEST)
+        document = _parse(b"".join(zip_container.blocks(MANIFEST)), MANIFEST)
         format_version = document.get("format") if isinstance(document, dict) else None
         if isinstance(format_version, int) and format_version != FORMAT:
             raise UnsupportedFormatError(
@@ -75,7 +75,7 @@ class Archive:
                 f"{'update it' if format_version > FORMAT else 'export it again with a newer one'}."
             )
         self.manifest = _validate(Manifest, document, MANIFEST)
-        listed_names, member_names = set(self.manifest.members), container.names - {MANIFEST}
+        listed_names, member_names = set(self.manifest.members), zip_container.names - {MANIFEST}
         if missing := [name for name in REQUIRED_MEMBERS if name not in member_names] or sorted(
             listed_names - member_names
         ):
@@ -85,11 +85,12 @@ class Archive:
 
     def check(self) -> CheckedArchive:
         for name in self.manifest.members:
-            for _ in self._blocks(name):
+            for _ in self._blocks(name):  # the hash is checked at the end
                 pass
         experiment = self.experiment()
         last_steps = self._check_runs(experiment)
-        n_steps, layer_counts = 0, dict[str, int]()
+        n_steps = 0
+        layer_counts: dict[str, int] = {}
         for n_steps, step in enumerate(self.steps(), start=1):
             if n_steps > MAX_STEPS:
                 raise TooLargeError(f"{container.STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
@@ -218,7 +219,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 
 def check_archive(path: Path) -> CheckedArchive:
-    """Check an archive. Called in a sandboxed process, which reads untrusted content first."""
+    """Check an archive. A sandboxed process does this before any other process reads the untrusted content."""
     with open_archive(path) as archive:
         return archive.check()
 

@@ -58,7 +58,7 @@ def split_predictions(run_id: str, predictions: Predictions, split: Split) -> It
 
 
 def join_predictions(records: Iterable[PredictionsRecord], task: TaskKind, split: Split) -> Predictions:
-    """Return the predictions in the records of one run, holding one record at a time as lists.
+    """Join the records of one run, with at most one of them as Python lists in memory.
 
     Raises:
         ValueError: they cannot be predictions of one run of this task.

@@ -12,7 +12,7 @@ from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import Estimate, by_seed, estimate
 from isoscope.core.errors import InvalidError
 
-MOST_LISTED = 20
+MAX_LISTED = 20
 SPELLINGS = ((r"\s", ""), (r"−", "-"), (r"λ|\blam(?=[=≤≥<>])", "lambda"), (r"ζ", "zeta"), (r"(?<=\d)\.0+(?!\d)", ""))
 """Replacements that make different spellings of a typed choice equal."""
 
@@ -38,7 +38,7 @@ class Choice:
         return fmean(scored.values()) if scored else None
 
 
-def setting_choices(sweep: RunTable) -> list[Choice]:
+def list_setting_choices(sweep: RunTable) -> list[Choice]:
     """Return every setting with a finished run, ordered by lambda."""
     return [
         Choice(ChoiceKind.SETTING, sweep.label(setting), runs)
@@ -47,7 +47,7 @@ def setting_choices(sweep: RunTable) -> list[Choice]:
     ]
 
 
-def run_choices(sweep: RunTable) -> list[Choice]:
+def list_run_choices(sweep: RunTable) -> list[Choice]:
     """Return every finished run, by lambda and seed."""
     return [
         Choice(ChoiceKind.RUN, f"{sweep.label(setting)}, seed {run.seed}", [run])
@@ -64,24 +64,24 @@ def find_choice(sweep: RunTable, text: str) -> Choice:
         InvalidError: nothing matches; the message lists the choices.
 
     """
-    if run_choice := next((choice for choice in run_choices(sweep) if choice.runs[0].id == text.strip()), None):
+    if run_choice := next((choice for choice in list_run_choices(sweep) if choice.runs[0].id == text.strip()), None):
         return run_choice
     spelling = _normalize_spelling(text)
     if labeled_choice := next(
-        (choice for choice in _all_choices(sweep) if _normalize_spelling(choice.label) == spelling), None
+        (choice for choice in _list_choices(sweep) if _normalize_spelling(choice.label) == spelling), None
     ):
         return labeled_choice
-    labels = [choice.label for choice in setting_choices(sweep)]
-    omitted_note = f"; and {len(labels) - MOST_LISTED} more" if len(labels) > MOST_LISTED else ""
+    labels = [choice.label for choice in list_setting_choices(sweep)]
+    omitted_note = f"; and {len(labels) - MAX_LISTED} more" if len(labels) > MAX_LISTED else ""
     raise InvalidError(
-        f"No setting or run {text.strip()[:80]!r}. Settings are: {'; '.join(labels[:MOST_LISTED])}{omitted_note}. "
+        f"No setting or run {text.strip()[:80]!r}. Settings are: {'; '.join(labels[:MAX_LISTED])}{omitted_note}. "
         "A run is chosen by its id, or by its setting and seed.",
         "choose",
     )
 
 
 def choice_at(sweep: RunTable, kind: ChoiceKind, position: int) -> Choice:
-    """Return a recorded choice by its position. It exists, because runs are deleted only with their experiment."""
+    """Return the choice of an opening by its run's position. The run exists: test scores keep it from being deleted."""
     run = next(run for run in sweep.runs if run.position == position)
     setting = sweep.setting(run)
     label = sweep.label(setting)
@@ -90,9 +90,9 @@ def choice_at(sweep: RunTable, kind: ChoiceKind, position: int) -> Choice:
     return Choice(kind, label, [seed_run for seed_run in sweep.runs if sweep.setting(seed_run) == setting])
 
 
-def _all_choices(sweep: RunTable) -> Iterator[Choice]:
-    yield from setting_choices(sweep)
-    yield from run_choices(sweep)
+def _list_choices(sweep: RunTable) -> Iterator[Choice]:
+    yield from list_setting_choices(sweep)
+    yield from list_run_choices(sweep)
 
 
 def _normalize_spelling(text: str) -> str:
@@ -134,7 +134,7 @@ class OpenedScores:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads one metric of sealed scores, by the ids of runs."""
+    """Reads one metric of sealed scores, which are by run id."""
 
     sweep: RunTable
     scores: Mapping[str, SealedScore]
@@ -150,7 +150,7 @@ class _Reader:
         return OpenedResult(
             label=label,
             test=estimate([*values.values()]) if values else None,
-            reason=None if values else self._reason(runs),
+            reason=None if values else self._find_reason(runs),
             validation=estimate([*validation_scores.values()]) if validation_scores else None,
             difference=estimate(differences) if differences else None,
             baseline=self.sweep.label(baseline) if baseline else None,
@@ -163,7 +163,7 @@ class _Reader:
         )
         return by_seed((seed, value) for seed, value in seed_scores if value is not None and isfinite(value))
 
-    def _reason(self, runs: Sequence[AnyRun]) -> str:
+    def _find_reason(self, runs: Sequence[AnyRun]) -> str:
         reasons = (self.scores[run.id].reasons.get(self.metric) for run in runs if run.id in self.scores)
         return next((reason for reason in reasons if reason), "No run of it has a test score.")
 
@@ -171,10 +171,14 @@ class _Reader:
 def read_opened(
     sweep: RunTable, scores: Mapping[str, SealedScore], openings: Sequence[Opening], metric: str
 ) -> OpenedScores:
-    """Return the test scores of an experiment with at least one opening, by its configured metric."""
+    """Return the test scores of an experiment with at least one opening, in one metric. ``scores`` are by run id."""
     reader = _Reader(sweep, scores, metric)
     choices = [choice_at(sweep, opening.kind, opening.position) for opening in openings]
-    opened_choices = [_read(reader, choice, number) for number, choice in enumerate(choices, start=1)]
+    opened_choices = [
+        reader.read(sweep.setting(choice.runs[0]), choice.runs, choice.label, number)
+        for number, choice in enumerate(choices, start=1)
+    ]
+    # Reversed, so that a setting that was chosen twice has the number of its first choice.
     choice_numbers = {
         sweep.setting(choice.runs[0]): number
         for number, choice in reversed([*enumerate(choices, start=1)])
@@ -186,7 +190,3 @@ def read_opened(
         for setting, runs in scored_by_setting.items()
     ]
     return OpenedScores(opened_choices, settings)
-
-
-def _read(reader: _Reader, choice: Choice, number: int) -> OpenedResult:
-    return reader.read(reader.sweep.setting(choice.runs[0]), choice.runs, choice.label, number)

@@ -1,4 +1,4 @@
-"""Every setting against its baseline: one model of all runs, with intervals that hold for all settings at once."""
+"""Compare every setting with its baseline: one model of all runs, with simultaneous intervals."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +27,8 @@ from app.results.statistics.row_values import (
 )
 from isoscope.core.task import Metric, TaskKind
 
-FEWEST_FOR_ERROR = 2
-"""Seeds from which an interval can be given."""
-CLOSE = 1e-3
+MIN_SEEDS_FOR_ERROR = 2
+PERFORMANCE_TOLERANCE = 1e-3
 """Tolerance between logged performance and that of the predictions, because scripts round to three digits."""
 
 Values = npt.NDArray[np.float64]
@@ -38,8 +38,8 @@ Values = npt.NDArray[np.float64]
 class RowValues:
     """Contribution of each validation row to the performance of a run."""
 
-    rows: bytes
-    """A digest of the scored rows and their labels; runs with equal digests can be paired by row."""
+    digest: bytes
+    """Identifies the scored rows and their labels; runs with equal digests can be paired by row."""
     values: npt.NDArray[np.float32]
     """[rows]; their mean is the performance."""
 
@@ -48,7 +48,7 @@ class RowValues:
 class RunFacts:
     """Cached facts of a finished run, which pages poll."""
 
-    rows: RowValues | None = None
+    row_values: RowValues | None = None
     no_rows_reason: str = "no predictions are stored"
     """Why there are no row values, as a clause."""
     learned_nothing: str | None = None
@@ -64,22 +64,22 @@ class RunFacts:
         return self.diverged or self.repeats_one_answer
 
 
-NOTHING_KNOWN = RunFacts()
+NO_FACTS = RunFacts()
 
 
-def row_values(run: AnyRun, predictions: Predictions, rows: bytes) -> RowValues | str:
-    """Return the metric of a run row by row, or the reason why that is impossible."""
+def compute_row_values(run: AnyRun, predictions: Predictions, digest: bytes) -> RowValues | str:
+    """Return the metric of a run row by row, or the reason why that is impossible, as a clause."""
     if len(predictions) < 2:
         return "there is only one row"
-    values = _metric_values(run, predictions)
+    values = _compute_metric_values(run, predictions)
     if values is None:
         return "the metric has no value by row"
-    if run.performance is None or abs(float(values.mean()) - run.performance) > CLOSE:
+    if run.performance is None or abs(float(values.mean()) - run.performance) > PERFORMANCE_TOLERANCE:
         return "the stored predictions do not give the logged performance"
-    return RowValues(rows, values.astype(np.float32))
+    return RowValues(digest, values.astype(np.float32))
 
 
-def _metric_values(run: AnyRun, predictions: Predictions) -> Values | None:
+def _compute_metric_values(run: AnyRun, predictions: Predictions) -> Values | None:
     metric, predicted = run.config.metric, predictions.predicted
     if isinstance(predicted, tuple):
         return predictions.exact_match if metric == Metric.EXACT_MATCH else predictions.f1
@@ -90,19 +90,22 @@ def _metric_values(run: AnyRun, predictions: Predictions) -> Values | None:
         return correlation_values(predictions.reference.astype(float), predicted.astype(float))
     reference_labels, predicted_labels = predictions.reference.astype(np.int64), predicted.astype(np.int64)
     if metric == Metric.F1:
-        return f1_values(reference_labels, predicted_labels, 1 if len(run.config.label_names) == 2 else None)
-    return (matthews_values if metric == Metric.MATTHEWS else accuracy_values)(reference_labels, predicted_labels)
+        positive = 1 if len(run.config.label_names) == 2 else None
+        return f1_values(reference_labels, predicted_labels, positive)
+    if metric == Metric.MATTHEWS:
+        return matthews_values(reference_labels, predicted_labels)
+    return accuracy_values(reference_labels, predicted_labels)
 
 
 class Method(StrEnum):
-    """What the error of a difference is made of."""
+    """Sources of the error of a difference."""
 
     SEEDS_AND_ROWS = "seeds and rows"
     SEEDS = "seeds"
 
 
 class Verdict(StrEnum):
-    """What can be said of a setting against its baseline."""
+    """How a setting compares with its baseline."""
 
     COLLAPSED = "collapsed"
     BETTER = "better"
@@ -124,29 +127,28 @@ class Comparison:
     seeds: list[int]
     contrast: Contrast
     verdict: Verdict
-    comparisons: int
+    family_size: int
     """Number of settings compared; their intervals hold simultaneously."""
-    rows: int | None
-    """Validation rows that are part of the error."""
+    n_rows: int | None
+    """Number of validation rows that are part of the error; None if seeds alone are."""
     no_rows_reason: str
-    """Why rows are not part of the error, as a clause; empty where they are."""
+    """Why rows are not part of the error, as a clause; empty if they are."""
     look: int = 1
-    """The look whose runs and level these are, from 1: the one that decided, else the last."""
+    """The look whose runs and level were used, from 1: the one that decided, else the last."""
 
     @property
     def estimate(self) -> float:
-        """The mean difference in performance."""
+        """Return the mean difference in performance."""
         return self.contrast.estimate
 
     @property
     def tested(self) -> bool:
-        """Whether there was a test that could decide."""
+        """Return whether there was a test that could decide."""
         return self.contrast.p is not None and self.verdict in (*DECIDED, Verdict.NONE_SEEN)
 
     @property
     def method(self) -> Method:
-        """What the error is made of."""
-        return Method.SEEDS_AND_ROWS if self.rows is not None else Method.SEEDS
+        return Method.SEEDS_AND_ROWS if self.n_rows is not None else Method.SEEDS
 
 
 class SettingLayout:
@@ -155,13 +157,13 @@ class SettingLayout:
     def __init__(self, sweep: RunTable, runs: Sequence[AnyRun], facts: Mapping[str, RunFacts]) -> None:
         self._sweep, self._facts = sweep, facts
         self._cells: dict[tuple[Setting, int], list[AnyRun]] = {}
-        for setting, alike in sweep.by_setting(runs).items():
-            for run in alike:
+        for setting, setting_runs in sweep.by_setting(runs).items():
+            for run in setting_runs:
                 self._cells.setdefault((setting, run.seed), []).append(run)
         self.settings = list(dict.fromkeys(setting for setting, _ in self._cells))
-        self.numbers = {setting: number for number, setting in enumerate(self.settings)}
+        self.index_by_setting = {setting: index for index, setting in enumerate(self.settings)}
 
-    def shared_seeds(self, first: Setting, second: Setting) -> list[int]:
+    def list_shared_seeds(self, first: Setting, second: Setting) -> list[int]:
         """Return the seeds that both settings were run with, in runs that can be compared."""
         first_cells, second_cells = (
             {(group_of(runs[0]), seed) for (cell_setting, seed), runs in self._cells.items() if cell_setting == setting}
@@ -169,8 +171,8 @@ class SettingLayout:
         )
         return sorted(seed for _, seed in first_cells & second_cells)
 
-    def line(self, family: Family) -> list[int]:
-        """Return the numbers of a family's settings that have enough seeds for a verdict, in the order of λ."""
+    def find_line(self, family: Family) -> list[int]:
+        """Return the indices of a family's settings that have enough seeds for a verdict, in the order of λ."""
         indices = [
             index for index, setting in enumerate(self.settings)
             if self._sweep.belongs(setting, family) and self._n_seeds[setting] >= MIN_SEEDS
@@ -183,56 +185,57 @@ class SettingLayout:
 
     @cached_property
     def groups(self) -> list[list[int]]:
-        """Numbers of the settings whose performance can be compared, with enough seeds for a verdict."""
+        """Return groups of comparable settings by index, without those that have too few seeds for a verdict."""
         groups: dict[object, list[int]] = {}
-        for (setting, _), alike in self._cells.items():
+        for (setting, _), runs in self._cells.items():
             if self._n_seeds[setting] < MIN_SEEDS:
                 continue
-            index, group = self.numbers[setting], groups.setdefault(group_of(alike[0]), [])
+            index, group = self.index_by_setting[setting], groups.setdefault(group_of(runs[0]), [])
             if index not in group:
                 group.append(index)
         return [*groups.values()]
 
     @cached_property
     def layout(self) -> Layout:
-        """Scores by setting and seed. Runs that cannot be compared have seeds of their own."""
-        numbers: dict[object, int] = {}
+        """Return the scores by setting and seed. Groups that cannot be compared share no seed numbers."""
+        seed_numbers: dict[object, int] = {}
         seeds = [
-            numbers.setdefault((group_of(alike[0]), seed), len(numbers)) for (_, seed), alike in self._cells.items()
+            seed_numbers.setdefault((group_of(runs[0]), seed), len(seed_numbers))
+            for (_, seed), runs in self._cells.items()
         ]
         return Layout(
-            np.array([_performance(alike) for alike in self._cells.values()]),
-            np.array([self.numbers[setting] for setting, _ in self._cells]),
+            np.array([_average_performance(runs) for runs in self._cells.values()]),
+            np.array([self.index_by_setting[setting] for setting, _ in self._cells]),
             np.array(seeds),
             self._spread,
         )
 
-    def why_without_rows(self, settings: Sequence[Setting]) -> str:
-        """Return why rows are not part of the error of a comparison of settings, as a clause; else nothing."""
-        for (setting, _), alike in self._cells.items():
-            for run in alike if setting in settings else ():
-                facts = self._facts.get(run.id, NOTHING_KNOWN)
-                if facts.rows is None:
+    def explain_missing_rows(self, settings: Sequence[Setting]) -> str:
+        """Return why rows are not part of the error of a comparison of settings, as a clause; empty if they are."""
+        for (setting, _), runs in self._cells.items():
+            for run in runs if setting in settings else ():
+                facts = self._facts.get(run.id, NO_FACTS)
+                if facts.row_values is None:
                     return facts.no_rows_reason
-                if facts.rows.rows != self._scored_rows:
+                if facts.row_values.digest != self._common_digest:
                     return "the runs were scored on different rows"
         return ""
 
     @cached_property
-    def _scored_rows(self) -> bytes | None:
-        """The rows that most runs of the layout were scored on. ``facts`` may have runs on other data sets too."""
-        facts = [self._facts.get(run.id, NOTHING_KNOWN) for cell_runs in self._cells.values() for run in cell_runs]
-        stored = [run_facts.rows.rows for run_facts in facts if run_facts.rows is not None]
-        return Counter(stored).most_common(1)[0][0] if stored else None
+    def _common_digest(self) -> bytes | None:
+        """Return the digest of the rows that most runs were scored on. ``facts`` may have other data sets too."""
+        facts = [self._facts.get(run.id, NO_FACTS) for runs in self._cells.values() for run in runs]
+        digests = [run_facts.row_values.digest for run_facts in facts if run_facts.row_values is not None]
+        return Counter(digests).most_common(1)[0][0] if digests else None
 
     @property
-    def rows(self) -> int | None:
-        """How many rows these are."""
+    def n_rows(self) -> int | None:
+        """Return the number of these rows; None if no run has values by row."""
         return None if self._spread is None else self._spread.rows
 
     @cached_property
     def _spread(self) -> RowSpread | None:
-        values = [self._values(alike) for alike in self._cells.values()]
+        values = [self._average_row_values(runs) for runs in self._cells.values()]
         stored = [row_values for row_values in values if row_values is not None]
         if not stored:
             return None
@@ -242,38 +245,48 @@ class SettingLayout:
         covariances[np.ix_(has_rows, has_rows)] = centered @ centered.T / max(centered.shape[1] - 1, 1)
         return RowSpread(covariances, centered.shape[1])
 
-    def _values(self, alike: Sequence[AnyRun]) -> npt.NDArray[np.float32] | None:
-        rows = [self._facts.get(run.id, NOTHING_KNOWN).rows for run in alike]
-        stored = [row.values for row in rows if row is not None and row.rows == self._scored_rows]
+    def _average_row_values(self, runs: Sequence[AnyRun]) -> npt.NDArray[np.float32] | None:
+        rows = [self._facts.get(run.id, NO_FACTS).row_values for run in runs]
+        stored = [row.values for row in rows if row is not None and row.digest == self._common_digest]
         return np.mean(stored, axis=0, dtype=np.float32) if len(stored) == len(rows) else None
 
 
+class BaselinePair(NamedTuple):
+    """A setting, its baseline, and the seeds of both."""
+
+    setting: Setting
+    baseline: Setting
+    seeds: list[int]
+
+
 def compare_settings(
-    sweep: RunTable, table: SettingLayout, collapsed: Mapping[Setting, float | None], earlier: "Compared"
-) -> "Compared":
-    """Return every setting that has a baseline, in the order of λ, and what there is to say of the others.
+    sweep: RunTable, cells: SettingLayout, collapsed: Mapping[Setting, float | None], earlier: "ComparisonSet"
+) -> "ComparisonSet":
+    """Compare every setting with its baseline, in the order of λ, and note which settings have none.
 
     Args:
         sweep: the runs, for labels and baselines.
-        table: the runs that count, without those of settings that collapsed.
+        cells: the runs that count, without those of settings that collapsed.
         collapsed: settings that collapsed, with their mean difference from a baseline that did not.
-        earlier: what earlier looks at fewer of the runs decided, which stands.
+        earlier: the comparisons of earlier looks at fewer of the runs, whose verdicts stand.
 
     """
-    pairs: list[tuple[Setting, Setting, list[int]]] = []
+    pairs: list[BaselinePair] = []
     unpaired: list[str] = []
     unmatched: list[str] = []
     with_collapsed_baseline: list[str] = []
-    for setting in table.settings:
+    for setting in cells.settings:
         if setting.is_baseline:
             continue
-        if (baseline := sweep.find_baseline(setting, table.settings)) is None:
-            has_collapsed = sweep.find_baseline(setting, collapsed) is not None
-            (with_collapsed_baseline if has_collapsed else unpaired).append(sweep.label(setting))
-        elif seeds := table.shared_seeds(setting, baseline):
-            pairs.append((setting, baseline, seeds))
+        if (baseline := sweep.find_baseline(setting, cells.settings)) is not None:
+            if seeds := cells.list_shared_seeds(setting, baseline):
+                pairs.append(BaselinePair(setting, baseline, seeds))
+            else:
+                unmatched.append(sweep.label(setting))
+        elif sweep.find_baseline(setting, collapsed) is not None:
+            with_collapsed_baseline.append(sweep.label(setting))
         else:
-            unmatched.append(sweep.label(setting))
+            unpaired.append(sweep.label(setting))
     notes = []
     if unpaired:
         counts = " that counts" if any(setting.is_baseline for setting in sweep.pruned_settings) else ""
@@ -285,22 +298,23 @@ def compare_settings(
         notes.append(f"Not compared, because the baseline collapsed: {join_first(with_collapsed_baseline)}.")
     finished = all(run.status.final for run in sweep.runs)
     look = earlier.looks + 1
-    compared = _compare_pairs(sweep, table, pairs, look, finished=finished)
-    compared += [
+    comparisons = _compare_pairs(sweep, cells, pairs, look, finished=finished)
+    comparisons += [
         Comparison(setting, sweep.label(setting), [], Contrast(gain), Verdict.COLLAPSED, 0, None, "")
         for setting, gain in collapsed.items()
         if gain is not None
     ]
     order = {setting: index for index, setting in enumerate(sweep.settings)}
     overall = None
-    if finished and table.settings:
-        lines = [table.line(family) for family in sweep.families]
-        overall = table.layout.test_settings(table.groups, lines, look_level(look))
-    return Compared(sorted(compared, key=lambda comparison: order[comparison.setting]), notes, overall).after(earlier)
+    if finished and cells.settings:
+        lines = [cells.find_line(family) for family in sweep.families]
+        overall = cells.layout.test_settings(cells.groups, lines, look_level(look))
+    comparisons.sort(key=lambda comparison: order[comparison.setting])
+    return ComparisonSet(comparisons, notes, overall).keep_verdicts(earlier)
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparisonSet:
     """All comparisons of a sweep, sentences about settings without one, and the overall test."""
 
     comparisons: list[Comparison]
@@ -311,13 +325,13 @@ class Compared:
 
     @property
     def differs(self) -> bool | None:
-        """Whether settings are known to differ, by a verdict or the overall test; None where they were not tested."""
+        """Return whether a verdict or the overall test shows that settings differ; None if they were not tested."""
         if any(comparison.verdict in DECIDED for comparison in self.comparisons):
             return True
         return None if self.overall is None or self.overall.p is None else self.overall.decided
 
-    def after(self, earlier: "Compared") -> "Compared":
-        """Return these with what earlier looks decided; one at which nothing could be tested does not count."""
+    def keep_verdicts(self, earlier: "ComparisonSet") -> "ComparisonSet":
+        """Return a copy with the verdicts of earlier looks. A look that could test nothing is not counted."""
         decided = {
             comparison.setting: comparison for comparison in earlier.comparisons if comparison.verdict in DECIDED
         }
@@ -333,39 +347,39 @@ class Compared:
 
 def _compare_pairs(
     sweep: RunTable,
-    table: SettingLayout,
-    pairs: Sequence[tuple[Setting, Setting, list[int]]],
+    cells: SettingLayout,
+    pairs: Sequence[BaselinePair],
     look: int,
     *,
     finished: bool,
 ) -> list[Comparison]:
     if not pairs:
         return []
-    layout = table.layout
-    weights = [layout.pair(table.numbers[setting], table.numbers[baseline]) for setting, baseline, _ in pairs]
-    family = [index for index, pair in enumerate(pairs) if finished and len(pair[2]) >= FEWEST_FOR_ERROR]
+    layout, index_by_setting = cells.layout, cells.index_by_setting
+    weights = [layout.pair_weights(index_by_setting[pair.setting], index_by_setting[pair.baseline]) for pair in pairs]
     contrasts = [Contrast(float(row @ layout.scores)) for row in weights]
-    compared = layout.compare(np.array([weights[index] for index in family]), look_level(look))
-    for index, contrast in zip(family, compared, strict=True):
+    family = [index for index, pair in enumerate(pairs) if finished and len(pair.seeds) >= MIN_SEEDS_FOR_ERROR]
+    tested = layout.compare(np.array([weights[index] for index in family]), look_level(look))
+    for index, contrast in zip(family, tested, strict=True):
         contrasts[index] = contrast
     comparisons = []
     for (setting, baseline, seeds), contrast in zip(pairs, contrasts, strict=True):
-        why = table.why_without_rows([setting, baseline])
-        verdict = _verdict(contrast, len(seeds)) if finished else Verdict.WAITING
-        rows = None if why else table.rows
+        reason = cells.explain_missing_rows([setting, baseline])
+        n_rows = None if reason else cells.n_rows
+        verdict = _decide_verdict(contrast, len(seeds)) if finished else Verdict.WAITING
         comparisons.append(
-            Comparison(setting, sweep.label(setting), seeds, contrast, verdict, len(family), rows, why, look)
+            Comparison(setting, sweep.label(setting), seeds, contrast, verdict, len(family), n_rows, reason, look)
         )
     return comparisons
 
 
-def _verdict(contrast: Contrast, seeds: int) -> Verdict:
-    if seeds < MIN_SEEDS or (contrast.p is None and contrast.estimate):
+def _decide_verdict(contrast: Contrast, n_seeds: int) -> Verdict:
+    if n_seeds < MIN_SEEDS or (contrast.p is None and contrast.estimate):
         return Verdict.TOO_FEW
     if not contrast.decided:
         return Verdict.NONE_SEEN
     return Verdict.BETTER if contrast.estimate > 0 else Verdict.WORSE
 
 
-def _performance(runs: Sequence[AnyRun]) -> float:
+def _average_performance(runs: Sequence[AnyRun]) -> float:
     return fmean(run.performance for run in runs if run.performance is not None)

@@ -16,7 +16,7 @@ from app.db.predictions import Predictions, read_predictions
 from app.db.run_rows import AnyRun
 from app.results.captions import describe_pruned, describe_unscored, join_first
 from app.results.conclusion import verdict_words, words
-from app.results.conclusion.comparisons import RowValues, RunFacts, Verdict, row_values
+from app.results.conclusion.comparisons import NO_FACTS, RunFacts, Verdict, compute_row_values
 from app.results.conclusion.evidence import Evidence, PooledTests, collect_evidence, pool_sweeps
 from app.results.run_table import RunTable
 from isoscope.core.formatting import count, plural
@@ -33,38 +33,35 @@ class Conclusion:
 
     @property
     def is_early(self) -> bool:
-        """Return whether no run has a result yet."""
-        return words.is_too_early(self.sweep.runs)
+        """Return whether no run has a performance yet."""
+        return not any(run.performance is not None for run in self.sweep.runs)
 
     @cached_property
     def findings(self) -> list[str]:
         """Return the findings: what collapsed first, then whether settings differ, then the relation."""
         sentences = [*words.describe_collapse(self.evidence), words.describe_effect(self.evidence)]
         if not self.evidence.unfinished:
-            sentences.append(words.headline(self.evidence))
-            sentences += [words.pooled_relation(self.pooled)] if self.pooled else []
+            sentences.append(words.describe_shape(self.evidence))
+            sentences += [words.describe_pooled_relation(self.pooled)] if self.pooled else []
         return sentences
 
     @cached_property
     def verdict_rows(self) -> list[verdict_words.VerdictRow]:
-        """Return the comparison of each setting with λ = 0."""
-        return [verdict_words.verdict_row(comparison) for comparison in self.evidence.comparisons]
+        return [verdict_words.make_verdict_row(comparison) for comparison in self.evidence.comparisons]
 
     @property
     def verdict_scope(self) -> list[str]:
-        """Return which seeds and rows the verdicts hold for."""
-        return verdict_words.verdict_scope(self.evidence)
+        return verdict_words.describe_scope(self.evidence)
 
     @property
     def quote_advice(self) -> str:
-        """Return which number to quote."""
         return verdict_words.recommend_quote(self.evidence)
 
     @cached_property
     def methods(self) -> list[str]:
         """Describe how everything was computed, and its assumptions."""
         evidence = self.evidence
-        relation_method = words.relation_method(evidence.relation, self.sweep)
+        relation_method = words.describe_relation_method(evidence.relation, self.sweep)
         return [*verdict_words.describe_methods(evidence, self.sweep), *filter(None, [relation_method])]
 
     @property
@@ -79,7 +76,7 @@ class Conclusion:
 
 
 def describe_cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
-    """List failed trainings, and choices made on the rows shown."""
+    """Describe runs that failed to train, dependent runs, and choices made on the validation rows."""
     runs = sweep.finished_runs
     sentences = []
     for flagged, failure in ((evidence.learned_nothing, "learned nothing"), (evidence.diverged, "diverged")):
@@ -90,7 +87,8 @@ def describe_cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
             sentences.append(f"{plural(len(flagged), 'run')} {failure}: {labels}. {reason}")
     if any(run.experiment.study for run in sweep.runs):
         sentences.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
-    if n_selected := sum(map(_chose_on_validation, runs)):
+    configs = [run.config for run in runs if run.config.selects_during_training]
+    if n_selected := sum(config.selection is SelectionRows.VALIDATION for config in configs):
         subject = "The runs" if n_selected == len(runs) else f"{count(n_selected)} of {plural(len(runs), 'run')}"
         sentences.append(
             f"{subject} chose their checkpoint or their end on the validation rows shown, which flatters them."
@@ -102,11 +100,9 @@ def describe_cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
 
 def describe_left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
     """List the runs that the numbers leave out, and the repeated runs that count as one."""
-    sentences = (
-        [unscored_sentence]
-        if (unscored_sentence := describe_unscored(sweep).replace("Not drawn", "Left out").strip())
-        else []
-    )
+    sentences = []
+    if unscored_sentence := describe_unscored(sweep).replace("Not drawn", "Left out").strip():
+        sentences.append(unscored_sentence)
     if n_unmeasured := sum(run.performance is not None and run.isoscore_star is None for run in sweep.finished_runs):
         sentences.append(f"Not in the relation, because IsoScore★ is undefined: {plural(n_unmeasured, 'run')}.")
     if failed := [run for run in sweep.runs if run.status is RunStatus.FAILED]:
@@ -124,10 +120,6 @@ def describe_left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
     return sentences
 
 
-def _chose_on_validation(run: AnyRun) -> bool:
-    return run.config.selects_during_training and run.config.selection is SelectionRows.VALIDATION
-
-
 ONE_ANSWER = 0.99
 """Fraction of rows with the same prediction from which a run collapsed."""
 MAX_CACHED_BYTES = 128 * 2**20
@@ -143,11 +135,11 @@ Value = TypeVar("Value")
 def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[RunTable] = ()) -> Conclusion:
     """Return the conclusion of a sweep; with other sweeps, also the relation pooled over their data sets."""
     sweeps = [sweep, *other_sweeps]
-    # By itself: figures of the sweep ask without the others.
+    # The key has no other sweeps, because figures read the conclusion without them.
     key = _cache_key([sweep])
     evidence = _evidence_cache.get(key)
     if evidence is None:
-        # All in one query, whatever the number of data sets: the table of means reads the others too.
+        # One query for all sweeps: the table of means needs the facts of the others too.
         evidence = collect_evidence(sweep, _read_facts(context, [run for table in sweeps for run in table.runs]))
         _evidence_cache.put(key, evidence, 1)
     key = _cache_key(sweeps)
@@ -159,7 +151,7 @@ def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[Ru
 
 def find_verdicts(context: Context, sweeps: Sequence[RunTable]) -> dict[str, Verdict]:
     """Return the verdict on runs of each sweep's best setting and of collapsed settings, by run id."""
-    _read_facts(context, [run for sweep in sweeps for run in sweep.runs])  # in one query: those below find them cached
+    _read_facts(context, [run for sweep in sweeps for run in sweep.runs])  # one query fills the cache for the loop
     verdicts: dict[str, Verdict] = {}
     for sweep in sweeps:
         evidence = read_conclusion(context, sweep).evidence
@@ -179,7 +171,7 @@ def _read_facts(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]
             stored_predictions = read_predictions(session, [run.id for run in batch], Split.VALIDATION)
         for run in batch:
             run_facts = _facts_from_predictions(run, stored_predictions.get(run.id))
-            size = BYTES_PER_RUN + (run_facts.rows.values.nbytes if run_facts.rows else 0)
+            size = BYTES_PER_RUN + (run_facts.row_values.values.nbytes if run_facts.row_values else 0)
             _fact_cache.put(_run_version(run), run_facts, size)
             facts[run.id] = run_facts
     return {
@@ -189,21 +181,17 @@ def _read_facts(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]
 
 
 def _facts_from_predictions(run: AnyRun, predictions: Predictions | None) -> RunFacts:
-    rows = _row_values(run, predictions)
-    share = predictions.largest_share if predictions is not None and len(predictions) > 1 else 0.0
-    repeated = f"{share:.0%} of the validation rows get the same prediction." if share >= ONE_ANSWER else None
-    if isinstance(rows, str):
-        return RunFacts(no_rows_reason=rows, repeats_one_answer=repeated)
-    return RunFacts(rows, "", repeats_one_answer=repeated)
-
-
-def _row_values(run: AnyRun, predictions: Predictions | None) -> RowValues | str:
     if predictions is None:
-        return "no predictions are stored"
-    return row_values(run, predictions, _digest(predictions))
+        return NO_FACTS
+    share = predictions.largest_share if len(predictions) > 1 else 0.0
+    repeated = f"{share:.0%} of the validation rows get the same prediction." if share >= ONE_ANSWER else None
+    row_values = compute_row_values(run, predictions, _digest_rows(predictions))
+    if isinstance(row_values, str):
+        return RunFacts(no_rows_reason=row_values, repeats_one_answer=repeated)
+    return RunFacts(row_values, "", repeats_one_answer=repeated)
 
 
-def _digest(predictions: Predictions) -> bytes:
+def _digest_rows(predictions: Predictions) -> bytes:
     digest = blake2b(predictions.rows.tobytes(), digest_size=16)
     if predictions.reference is not None:
         digest.update(predictions.reference.tobytes())
@@ -237,7 +225,6 @@ class _Cache(Generic[Value]):
         self._lock = Lock()
 
     def get(self, key: Hashable) -> Value | None:
-        """Return a cached value; None if it was evicted."""
         with self._lock:
             if key not in self._entries:
                 return None
@@ -245,7 +232,6 @@ class _Cache(Generic[Value]):
             return self._entries[key][0]
 
     def put(self, key: Hashable, value: Value, size: int) -> None:
-        """Cache a value, evicting the least recently used ones."""
         with self._lock:
             if key in self._entries:
                 self._size -= self._entries.pop(key)[1]

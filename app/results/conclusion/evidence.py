@@ -12,25 +12,25 @@ import numpy as np
 from app.core.evidence import COLLAPSED_SHARE, MIN_COLLAPSED_RUNS, MIN_SEEDS, SIGNIFICANCE_LEVEL, look_level
 from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import (
-    NOTHING_KNOWN,
-    Compared,
+    NO_FACTS,
     Comparison,
+    ComparisonSet,
     RunFacts,
     SettingLayout,
     Verdict,
     compare_settings,
 )
-from app.results.conclusion.relations import counted_runs, measured_runs
+from app.results.conclusion.relations import list_counted_runs, measure_runs
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.layout import Overall
-from app.results.statistics.relation import MeasuredRun, Relation, relation
+from app.results.statistics.relation import MeasuredRun, Relation, measure_relation
 
 FLAT_MARGIN = 0.02
 """Difference within which all intervals lie if performance is flat."""
 
 
 class Flagged(NamedTuple):
-    """A run that learned nothing or whose training diverged, and how that is known."""
+    """A run that learned nothing or whose training diverged, and why, as a sentence."""
 
     run_id: str
     label: str
@@ -45,11 +45,11 @@ class CollapsedSetting(NamedTuple):
     collapsed: int
     seeds: int
     why: str
-    """How it is known of one of them, as a sentence."""
+    """Why one of these seeds collapsed, as a sentence."""
 
 
 class RelationShape(StrEnum):
-    """How performance goes with isotropy across settings."""
+    """How performance changes with isotropy across settings."""
 
     RISING = "rising"
     FALLING = "falling"
@@ -60,10 +60,10 @@ class RelationShape(StrEnum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """All of a sweep."""
+    """The numbers of a sweep's conclusion."""
 
     relation: Relation
-    """Without seeds added after its test, so that it is tested once."""
+    """Tested once: seeds that were added after its test are left out."""
     shape: RelationShape
     peak: str | None
     """The setting that exceeds both the least and the most isotropic one of its line over λ."""
@@ -74,88 +74,91 @@ class Evidence:
     learned: list[str]
     """Settings that did not collapse."""
     unpaired: list[str]
-    """Sentences: what has no baseline, or no seed in common with it."""
+    """Sentences about settings without a baseline, or without a seed in common with it."""
     repeated: list[str]
-    """Settings and seeds that were run more than once, and count once."""
+    """Labels of settings and seeds that were run more than once. Each counts once."""
     learned_nothing: list[Flagged]
     diverged: list[Flagged]
     unfinished: int
-    """Runs that have not ended; as long as there are any, there is no verdict."""
+    """Number of runs that have not ended. There are no verdicts before all have."""
     looks: int
     """How often settings were tested: once, and again after each round of added seeds."""
 
     @property
     def best(self) -> Comparison | None:
-        """The setting that is better than its baseline by most, if a verdict says so of any."""
+        """Return the largest difference among settings with the verdict better; None if there are none."""
         better = [comparison for comparison in self.comparisons if comparison.verdict is Verdict.BETTER]
         return max(better, key=lambda comparison: comparison.estimate, default=None)
 
     @property
     def direction(self) -> Verdict | None:
-        """What more isotropic settings do, where that can be told."""
+        """Return whether more isotropic settings do better or worse; None if the shape shows neither."""
         return {RelationShape.RISING: Verdict.BETTER, RelationShape.FALLING: Verdict.WORSE}.get(self.shape)
 
     @property
     def baseline_collapsed(self) -> bool:
-        """Whether a baseline collapsed and no setting has another, so that nothing is compared."""
+        """Return whether nothing is compared because a baseline collapsed and no setting has another."""
         return not self.comparisons and any(collapse.setting.is_baseline for collapse in self.collapsed)
 
 
 def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = None) -> Evidence:
-    """Return what the finished runs show.
+    """Compute the evidence of the finished runs, with ``facts`` by run id.
 
-    Settings with a run that a study pruned are left out: only their better runs finished.
+    Settings with a run that a study pruned are left out, because only their better runs finished.
     """
     facts = facts or {}
-    runs = counted_runs(sweep)
-    collapsed = _collapsed_settings(sweep, facts)
-    gone = {setting.setting for setting in collapsed}
-    gains = {setting: _gain(sweep, runs, setting, gone) for setting in gone}
-    learned = [run for run in runs if sweep.setting(run) not in gone]
-    compared = Compared([], [], None)
+    runs = list_counted_runs(sweep)
+    collapsed = _find_collapsed(sweep, facts)
+    collapsed_settings = {collapse.setting for collapse in collapsed}
+    gains = {setting: _compute_gain(sweep, runs, setting, collapsed_settings) for setting in collapsed_settings}
+    learned_runs = [run for run in runs if sweep.setting(run) not in collapsed_settings]
+    compared = ComparisonSet([], [], None)
     for seed_round in sorted({1, *(run.seed_round for run in sweep.runs)}):
-        table = SettingLayout(sweep, [run for run in learned if run.seed_round <= seed_round], facts)
-        compared = compare_settings(sweep, table, gains, compared)
-    across = relation(_first_measured(sweep, runs))
+        cells = SettingLayout(sweep, [run for run in learned_runs if run.seed_round <= seed_round], facts)
+        compared = compare_settings(sweep, cells, gains, compared)
+    relation = measure_relation(_measure_first_rounds(sweep, runs))
     unfinished = sum(not run.status.final for run in sweep.runs)
-    all_settings = SettingLayout(sweep, runs, facts)
     # A relation implies that settings differ. To claim it only where they do keeps all claims at one level together.
     may_relate = bool(collapsed) or compared.differs is not False
-    can_peak = may_relate and compared.overall is not None
-    peak = _find_peak(sweep, all_settings, runs, look_level(max(compared.looks, 1))) if can_peak else None
+    peak = None
+    if may_relate and compared.overall is not None:
+        peak = _find_peak(sweep, SettingLayout(sweep, runs, facts), runs, look_level(max(compared.looks, 1)))
+    shape = RelationShape.UNCLEAR
+    if not unfinished:
+        shape = _find_shape(relation if may_relate else None, peak, compared.comparisons)
     return Evidence(
-        across,
-        RelationShape.UNCLEAR if unfinished else _shape(across if may_relate else None, peak, compared.comparisons),
-        peak,
-        compared.overall,
-        compared.comparisons,
-        collapsed,
-        [sweep.label(setting) for setting in table.settings],
-        compared.notes,
-        [
-            _label(sweep, setting, seed)
-            for setting, alike in sweep.by_setting(runs).items()
-            for seed in _repeated(alike)
+        relation=relation,
+        shape=shape,
+        peak=peak,
+        overall=compared.overall,
+        comparisons=compared.comparisons,
+        collapsed=collapsed,
+        learned=[sweep.label(setting) for setting in cells.settings],
+        unpaired=compared.notes,
+        repeated=[
+            _label_run(sweep, setting, seed)
+            for setting, setting_runs in sweep.by_setting(runs).items()
+            for seed in _list_repeated_seeds(setting_runs)
         ],
-        _flag(sweep, facts, lambda run_facts: run_facts.learned_nothing),
-        _flag(sweep, facts, lambda run_facts: run_facts.diverged),
-        unfinished,
-        compared.looks,
+        learned_nothing=_flag_runs(sweep, facts, lambda run_facts: run_facts.learned_nothing),
+        diverged=_flag_runs(sweep, facts, lambda run_facts: run_facts.diverged),
+        unfinished=unfinished,
+        looks=compared.looks,
     )
 
 
-def _collapsed_settings(sweep: RunTable, facts: Mapping[str, RunFacts]) -> list[CollapsedSetting]:
+def _find_collapsed(sweep: RunTable, facts: Mapping[str, RunFacts]) -> list[CollapsedSetting]:
     collapsed = []
     for setting, runs in sweep.finished_by_setting.items():
         seeds = {run.seed for run in runs}
-        reasons = {run.seed: why for run in runs if (why := facts.get(run.id, NOTHING_KNOWN).collapsed)}
+        reasons = {run.seed: why for run in runs if (why := facts.get(run.id, NO_FACTS).collapsed)}
         if len(reasons) >= max(MIN_COLLAPSED_RUNS, COLLAPSED_SHARE * len(seeds)):
             why = next(iter(reasons.values()))
             collapsed.append(CollapsedSetting(setting, sweep.label(setting), len(reasons), len(seeds), why))
     return collapsed
 
 
-def _gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, collapsed: set[Setting]) -> float | None:
+def _compute_gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, collapsed: set[Setting]) -> float | None:
     """Return the mean difference of a collapsed setting from a baseline that learned, over the seeds of both."""
     if setting.is_baseline:
         return None
@@ -170,88 +173,92 @@ def _gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, collapsed: 
     return fmean(scores[False][seed] - scores[True][seed] for seed in common) if common else None
 
 
-def _find_peak(sweep: RunTable, table: SettingLayout, runs: Sequence[AnyRun], level: float) -> str | None:
-    """Return the setting that exceeds both the least and the most isotropic one of a line over λ.
+def _find_peak(sweep: RunTable, cells: SettingLayout, runs: Sequence[AnyRun], level: float) -> str | None:
+    """Return the label of a setting that exceeds both the least and the most isotropic one of its line over λ.
 
-    The intervals of all lines hold at once.
+    Intervals are simultaneous over all lines. Of several such settings, the one with the highest mean is returned.
     """
     isotropy = {
         setting: fmean(values)
         for setting, setting_runs in sweep.by_setting(runs).items()
         if (values := [run.isoscore_star for run in setting_runs if run.isoscore_star is not None])
     }
-    candidates: list[tuple[int, int, int]] = []
+    layout, settings = cells.layout, cells.settings
+    # Each setting inside a line, with both of its pairs (setting, end of the line), by index.
+    candidates: list[tuple[int, list[tuple[int, int]]]] = []
     for family in sweep.families:
-        measured = [index for index in table.line(family) if table.settings[index] in isotropy]
-        order = sorted(measured, key=lambda index: isotropy[table.settings[index]])
-        candidates += [(index, order[0], order[-1]) for index in order[1:-1]]
+        measured = [index for index in cells.find_line(family) if settings[index] in isotropy]
+        line = sorted(measured, key=lambda index: isotropy[settings[index]])
+        candidates += [(index, [(index, line[0]), (index, line[-1])]) for index in line[1:-1]]
     pairs = [
-        pair for pair in dict.fromkeys((index, end) for index, *ends in candidates for end in ends)
-        if len(table.shared_seeds(*(table.settings[index] for index in pair))) >= MIN_SEEDS
-    ]  # fmt: skip
-    contrasts = table.layout.compare(np.array([table.layout.pair(*pair) for pair in pairs]), level)
+        (index, end)
+        for index, end in dict.fromkeys(pair for _, index_pairs in candidates for pair in index_pairs)
+        if len(cells.list_shared_seeds(settings[index], settings[end])) >= MIN_SEEDS
+    ]
+    contrasts = layout.compare(np.array([layout.pair_weights(*pair) for pair in pairs]), level)
     exceeding = {
         pair for pair, contrast in zip(pairs, contrasts, strict=True) if contrast.decided and contrast.estimate > 0
     }
-    peaks = {index for index, *ends in candidates if exceeding.issuperset((index, end) for end in ends)}
-    means = {index: float(table.layout.scores[table.layout.settings == index].mean()) for index in peaks}
-    return sweep.label(table.settings[max(means, key=lambda index: means[index])]) if means else None
+    peaks = {index for index, index_pairs in candidates if exceeding.issuperset(index_pairs)}
+    means = {index: float(layout.scores[layout.settings == index].mean()) for index in peaks}
+    return sweep.label(settings[max(means, key=lambda index: means[index])]) if means else None
 
 
-def _first_measured(sweep: RunTable, runs: Sequence[AnyRun]) -> tuple[MeasuredRun, ...]:
-    """Return the runs of the rounds up to the first that could show a relation; later seeds do not test it again."""
+def _measure_first_rounds(sweep: RunTable, runs: Sequence[AnyRun]) -> tuple[MeasuredRun, ...]:
+    """Measure the runs of the seed rounds up to the first that can show a relation. Later rounds do not test again."""
     measured: tuple[MeasuredRun, ...] = ()
     for seed_round in sorted({run.seed_round for run in runs}):
-        measured = measured_runs(sweep, [run for run in runs if run.seed_round <= seed_round])
-        if (relation(measured).smallest_p or 1.0) <= SIGNIFICANCE_LEVEL:
+        measured = measure_runs(sweep, [run for run in runs if run.seed_round <= seed_round])
+        if (measure_relation(measured).smallest_p or 1.0) <= SIGNIFICANCE_LEVEL:
             break
     return measured
 
 
-def _shape(across: Relation | None, peak: str | None, comparisons: Sequence[Comparison]) -> RelationShape:
+def _find_shape(relation: Relation | None, peak: str | None, comparisons: Sequence[Comparison]) -> RelationShape:
     if peak is not None:
         return RelationShape.PEAK
-    if across is not None and across.p is not None and across.p <= SIGNIFICANCE_LEVEL:
-        return RelationShape.RISING if across.positive else RelationShape.FALLING
-    flat = bool(comparisons) and all(
-        low is not None and high is not None and -FLAT_MARGIN <= low <= high <= FLAT_MARGIN
-        for low, high in (
-            (row.contrast.low, row.contrast.high) if row.verdict is not Verdict.TOO_FEW else (None, None)
-            for row in comparisons
-        )
-    )
-    return RelationShape.FLAT if flat else RelationShape.UNCLEAR
+    if relation is not None and relation.p is not None and relation.p <= SIGNIFICANCE_LEVEL:
+        return RelationShape.RISING if relation.positive else RelationShape.FALLING
+    return RelationShape.FLAT if comparisons and all(map(_is_flat, comparisons)) else RelationShape.UNCLEAR
 
 
-def _flag(sweep: RunTable, facts: Mapping[str, RunFacts], reason: Callable[[RunFacts], str | None]) -> list[Flagged]:
+def _is_flat(comparison: Comparison) -> bool:
+    low, high = comparison.contrast.low, comparison.contrast.high
+    if comparison.verdict is Verdict.TOO_FEW or low is None or high is None:
+        return False
+    return -FLAT_MARGIN <= low <= high <= FLAT_MARGIN
+
+
+def _flag_runs(
+    sweep: RunTable, facts: Mapping[str, RunFacts], find_reason: Callable[[RunFacts], str | None]
+) -> list[Flagged]:
     return [
-        Flagged(run.id, _label(sweep, setting, run.seed), why)
+        Flagged(run.id, _label_run(sweep, setting, run.seed), reason)
         for setting, runs in sweep.finished_by_setting.items()
         for run in runs
-        if (why := reason(facts.get(run.id, NOTHING_KNOWN)))
+        if (reason := find_reason(facts.get(run.id, NO_FACTS)))
     ]
 
 
-def _repeated(runs: Sequence[AnyRun]) -> list[int]:
-    return [seed for seed, often in sorted(Counter(run.seed for run in runs).items()) if often > 1]
+def _list_repeated_seeds(runs: Sequence[AnyRun]) -> list[int]:
+    return [seed for seed, n_runs in sorted(Counter(run.seed for run in runs).items()) if n_runs > 1]
 
 
-def _label(sweep: RunTable, setting: Setting, seed: int) -> str:
+def _label_run(sweep: RunTable, setting: Setting, seed: int) -> str:
     return f"{sweep.label(setting)}, seed {seed}"
 
 
 class PooledTests(NamedTuple):
-    """The relation across settings of all data sets and metrics together."""
+    """The relation across the settings of several sweeps, each on one data set by one metric."""
 
-    measured: int
-    """Data sets and metrics."""
+    n_sweeps: int
     relation: Relation
 
 
 def pool_sweeps(sweeps: Sequence[RunTable]) -> PooledTests | None:
-    """Return the relation over sweeps that are each on one data set by one metric; None of one sweep alone."""
-    with_runs = [(sweep, runs) for sweep in sweeps if (runs := counted_runs(sweep))]
+    """Return the relation pooled over sweeps that are each on one data set by one metric; None if only one has runs."""
+    with_runs = [(sweep, runs) for sweep in sweeps if (runs := list_counted_runs(sweep))]
     if len(with_runs) < 2:
         return None
-    measured = tuple(run for sweep, runs in with_runs for run in _first_measured(sweep, runs))
-    return PooledTests(len(with_runs), relation(measured))
+    measured = tuple(run for sweep, runs in with_runs for run in _measure_first_rounds(sweep, runs))
+    return PooledTests(len(with_runs), measure_relation(measured))

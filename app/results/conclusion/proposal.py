@@ -16,12 +16,11 @@ class SeedProposal:
 
     settings: list[Setting]
     seeds: int
-    """How many new seeds each of them needs."""
+    """Number of new seeds for each setting."""
     differences: tuple[float, float] | None
-    """Smallest and largest difference, by setting, that the next look, at its level, would show with power 0.8; None
-    of too few seeds."""
+    """Smallest and largest difference that the next look would detect with power 0.8; None with too few seeds."""
     seconds: float | None
-    """About how long all runs take one at a time."""
+    """Estimated time of all runs, one at a time."""
 
     @property
     def runs(self) -> int:
@@ -29,7 +28,7 @@ class SeedProposal:
 
     @property
     def sentence(self) -> str:
-        """Say what the round takes and shows."""
+        """Say how many runs and how much time the round takes, and what it would show."""
         seeds = f"{plural(self.seeds, 'more seed', 'more seeds')} of {plural(len(self.settings), 'setting')}"
         effect = "allow a verdict"
         if self.differences:
@@ -40,7 +39,7 @@ class SeedProposal:
 
 
 def propose_seeds(evidence: Evidence, sweep: RunTable) -> SeedProposal | None:
-    """Return a round that doubles the seeds, or completes too few; None if nothing is undecided or runs go on."""
+    """Return a round that doubles the seeds or brings them to ``MIN_SEEDS``; None if it could decide nothing."""
     undecided = [comparison for comparison in evidence.comparisons if _is_undecided(comparison)]
     if evidence.unfinished or not undecided or evidence.looks >= MAX_LOOKS:
         return None
@@ -50,7 +49,9 @@ def propose_seeds(evidence: Evidence, sweep: RunTable) -> SeedProposal | None:
     n_seeds = MIN_SEEDS - fewest if fewest < MIN_SEEDS else max(len(comparison.seeds) for comparison in undecided)
     level_share = look_level(evidence.looks + 1) / look_level(max(evidence.looks, 1))
     differences = [
-        comparison.contrast.detectable((len(comparison.seeds) + n_seeds) / len(comparison.seeds), level_share)
+        comparison.contrast.detectable_difference(
+            (len(comparison.seeds) + n_seeds) / len(comparison.seeds), level_share
+        )
         for comparison in undecided
         if comparison.tested
     ]
@@ -65,5 +66,5 @@ def propose_seeds(evidence: Evidence, sweep: RunTable) -> SeedProposal | None:
 
 
 def _is_undecided(comparison: Comparison) -> bool:
-    """Return whether seeds may decide a comparison: not where runs answer every row as their baselines do."""
+    """Return whether more seeds may decide a comparison. They cannot if runs predict every row like their baselines."""
     return comparison.verdict is Verdict.TOO_FEW or (comparison.verdict is Verdict.NONE_SEEN and comparison.tested)

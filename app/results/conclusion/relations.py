@@ -1,6 +1,7 @@
-"""Which runs count, what they can be compared with, and isotropy and performance of each setting."""
+"""The runs that count, the groups they can be compared in, and the isotropy and performance of each setting."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from math import isfinite
 from statistics import fmean
 from typing import NamedTuple
@@ -21,7 +22,7 @@ class ComparableGroup(NamedTuple):
     """ζ of IsoScore*."""
 
 
-def counted_runs(sweep: RunTable) -> list[AnyRun]:
+def list_counted_runs(sweep: RunTable) -> list[AnyRun]:
     """Return the finished runs that have a performance, except those of pruned settings."""
     return [
         run
@@ -31,28 +32,24 @@ def counted_runs(sweep: RunTable) -> list[AnyRun]:
 
 
 def group_of(run: AnyRun) -> ComparableGroup:
-    """Return the group of runs that a run can be compared with."""
-    return ComparableGroup(
-        run.experiment.dataset_id,
-        run.config.metric,
-        run.config.model,
-        run.config.evaluation_zeta,
-    )
+    return ComparableGroup(run.experiment.dataset_id, run.config.metric, run.config.model, run.config.evaluation_zeta)
 
 
-def measured_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[MeasuredRun, ...]:
+def measure_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[MeasuredRun, ...]:
     """Return isotropy and performance by method, setting and seed.
 
     A baseline belongs to every line that starts from it, but only for the method with the most values of λ. Otherwise
     methods would share runs.
     """
-    cells = _cells(sweep, (run for run in runs if run.isoscore_star is not None and isfinite(run.isoscore_star)))
-    lines = _lines(sweep, cells)
+    cells = _group_by_cell(
+        sweep, (run for run in runs if run.isoscore_star is not None and isfinite(run.isoscore_star))
+    )
+    lines = _list_families(sweep, cells)
     measured = []
     for (group, setting, seed), cell_runs in cells.items():
-        families = _baseline_families(lines[group]) if setting.is_baseline else [setting.family]
+        families = next(iter(lines[group].values()), []) if setting.is_baseline else [setting.family]
         isotropy = fmean(run.isoscore_star for run in cell_runs if run.isoscore_star is not None)
-        performance = fmean(map(_performance, cell_runs))
+        performance = fmean(run.performance for run in cell_runs if run.performance is not None)
         measured += [
             MeasuredRun((group, family.regularizer), family, setting, setting.lam, seed, isotropy, performance)
             for family in families
@@ -65,14 +62,14 @@ _Cells = dict[tuple[ComparableGroup, Setting, int], list[AnyRun]]
 _Lines = dict[ComparableGroup, dict[Regularizer, list[Family]]]
 
 
-def _cells(sweep: RunTable, runs: Iterable[AnyRun]) -> _Cells:
+def _group_by_cell(sweep: RunTable, runs: Iterable[AnyRun]) -> _Cells:
     cells: _Cells = {}
     for run in runs:
         cells.setdefault((group_of(run), sweep.setting(run), run.seed), []).append(run)
     return cells
 
 
-def _lines(sweep: RunTable, cells: _Cells) -> _Lines:
+def _list_families(sweep: RunTable, cells: _Cells) -> _Lines:
     """Return the families of each method by comparable group, starting with the method with the most values of λ."""
     lines: _Lines = {}
     for group, setting, _ in cells:
@@ -81,21 +78,9 @@ def _lines(sweep: RunTable, cells: _Cells) -> _Lines:
             families = methods.setdefault(setting.regularizer, [])
             if (family := setting.family) not in families:
                 families.append(family)
-    lambdas = {(group, setting.regularizer, setting.lam) for group, setting, _ in cells}
-
-    def values(group: ComparableGroup, method: Regularizer) -> int:
-        return sum(measured_lambda[:2] == (group, method) for measured_lambda in lambdas)
-
+    distinct_lambdas = {(group, setting.regularizer, setting.lam) for group, setting, _ in cells}
+    n_lambdas = Counter((group, regularizer) for group, regularizer, _ in distinct_lambdas)
     return {
-        group: dict(sorted(methods.items(), key=lambda item: -values(group, item[0])))
+        group: dict(sorted(methods.items(), key=lambda item: -n_lambdas[group, item[0]]))
         for group, methods in lines.items()
     }
-
-
-def _baseline_families(methods: Mapping[Regularizer, list[Family]]) -> list[Family]:
-    """Return the families of the method that the baseline is counted for."""
-    return next(iter(methods.values()), [])
-
-
-def _performance(run: AnyRun) -> float:
-    return run.performance if run.performance is not None else float("nan")

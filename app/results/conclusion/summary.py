@@ -13,7 +13,7 @@ from app.results.conclusion.comparisons import DECIDED, Comparison, Verdict
 from app.results.conclusion.conclusion import Conclusion
 from app.results.conclusion.evidence import FLAT_MARGIN, Evidence, RelationShape
 from app.results.conclusion.proposal import SeedProposal, propose_seeds
-from app.results.conclusion.relations import counted_runs
+from app.results.conclusion.relations import list_counted_runs
 from app.results.conclusion.verdict_words import format_signed
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import by_seed, estimate
@@ -40,7 +40,7 @@ class SettingRow(NamedTuple):
     isotropy: str
     seeds: int
     difference: str
-    """With the half-width of its interval, where it has one."""
+    """With the half-width of its interval if it has one."""
     verdict: str
     decided: bool
     best: bool
@@ -48,16 +48,15 @@ class SettingRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """What a conclusion says at a glance."""
+    """The cards and the table of a conclusion."""
 
     conclusion: Conclusion
-    metric: str
-    """The title of what is read as performance."""
+    metric_title: str
 
     @property
     def cards(self) -> list[Card]:
-        """The best setting, whether λ matters, and whether isotropy does; empty while no run has finished."""
-        if not self._means:
+        """Return the best setting, whether λ matters, and whether isotropy does; empty before a run has finished."""
+        if not self._performance_by_setting:
             return []
         if self._evidence.unfinished:
             return [self._waiting_card()]
@@ -65,30 +64,31 @@ class Summary:
 
     @property
     def rows(self) -> list[SettingRow]:
-        """Every setting that has a result, by λ."""
-        return [self._row(setting, runs) for setting, runs in self._runs.items()]
+        """Return every setting that has a result, by λ."""
+        return [self._make_row(setting, runs) for setting, runs in self._runs_by_setting.items()]
 
     @property
     def has_simultaneous_intervals(self) -> bool:
-        """Whether intervals are adjusted because several settings are compared."""
+        """Return whether intervals are adjusted because several settings are compared."""
         return any(
-            comparison.comparisons > 1 and comparison.contrast.p is not None for comparison in self._compared.values()
+            comparison.family_size > 1 and comparison.contrast.p is not None
+            for comparison in self._comparison_by_setting.values()
         )
 
     @cached_property
-    def _runs(self) -> dict[Setting, list[AnyRun]]:
-        return self._sweep.by_setting(counted_runs(self._sweep))
+    def _runs_by_setting(self) -> dict[Setting, list[AnyRun]]:
+        return self._sweep.by_setting(list_counted_runs(self._sweep))
 
     @cached_property
-    def _means(self) -> dict[Setting, float]:
-        return {setting: _mean(runs, "performance") or 0.0 for setting, runs in self._runs.items()}
+    def _performance_by_setting(self) -> dict[Setting, float]:
+        return {setting: _average(runs, "performance") or 0.0 for setting, runs in self._runs_by_setting.items()}
 
     @cached_property
-    def _isotropy(self) -> dict[Setting, float | None]:
-        return {setting: _mean(runs, "isoscore_star") for setting, runs in self._runs.items()}
+    def _isotropy_by_setting(self) -> dict[Setting, float | None]:
+        return {setting: _average(runs, "isoscore_star") for setting, runs in self._runs_by_setting.items()}
 
     @cached_property
-    def _compared(self) -> dict[Setting, Comparison]:
+    def _comparison_by_setting(self) -> dict[Setting, Comparison]:
         return {comparison.setting: comparison for comparison in self.conclusion.evidence.comparisons}
 
     @property
@@ -104,7 +104,6 @@ class Summary:
         return self._evidence.best.setting if self._evidence.best else None
 
     def _label(self, setting: Setting) -> str:
-        """A setting as the page calls it; a baseline by that name."""
         label = self._sweep.label(setting)
         if not setting.is_baseline:
             return label
@@ -119,22 +118,21 @@ class Summary:
         evidence, question = self._evidence, "Best on validation"
         proposal = propose_seeds(evidence, self._sweep)
         if evidence.baseline_collapsed:
-            learned = f"Learned: {join_first(evidence.learned)}." if evidence.learned else "No setting learned."
+            learned = words.describe_learned(evidence)
             return Card(question, "The baseline collapsed", f"Nothing is compared with it. {learned}")
         if self._best is not None:
-            comparison = self._compared[self._best]
-            evidence_text = (
-                f"{self.metric} {number(self._means[self._best])}, {_difference(comparison)} from the baseline."
-            )
+            comparison = self._comparison_by_setting[self._best]
+            performance = number(self._performance_by_setting[self._best])
+            evidence_text = f"{self.metric_title} {performance}, {_format_difference(comparison)} from the baseline."
             undecided = f" Undecided settings: {proposal.sentence}" if proposal else ""
             return Card(question, comparison.label, evidence_text + undecided, proposal)
         tested = self._tested
-        if not tested and self._compared:
+        if not tested and self._comparison_by_setting:
             return Card(question, "No λ beats the baseline", "Every setting that it is compared with collapsed.")
         if not tested:
             return Card(question, "Nothing to compare yet", words.describe_effect(evidence))
         if all(comparison.verdict is Verdict.TOO_FEW for comparison in tested):
-            evidence_text = self._too_few()
+            evidence_text = self._describe_seed_shortage()
         elif proposal is not None:
             evidence_text = proposal.sentence
         elif verdicts := words.describe_verdicts(evidence):
@@ -145,9 +143,13 @@ class Summary:
 
     @cached_property
     def _tested(self) -> list[Comparison]:
-        return [comparison for comparison in self._compared.values() if comparison.verdict is not Verdict.COLLAPSED]
+        return [
+            comparison
+            for comparison in self._comparison_by_setting.values()
+            if comparison.verdict is not Verdict.COLLAPSED
+        ]
 
-    def _too_few(self) -> str:
+    def _describe_seed_shortage(self) -> str:
         fewest = min(len(comparison.seeds) for comparison in self._tested)
         if fewest >= MIN_SEEDS:
             return "All differ from the baseline by the same amount, so the error is unknown."
@@ -166,11 +168,11 @@ class Summary:
             parts = ["The baseline collapsed", *parts]
             return Card(question, ", ".join(parts), " ".join(words.describe_collapse(evidence)[1:]))
         if parts:
-            reason = _smallest_p(self._tested) if verdicts else collapsed[0].why
+            reason = _format_smallest_p(self._tested) if verdicts else collapsed[0].why
             return Card(question, f"Yes: {', '.join(parts)}", f"{reason} Compared with the baseline.")
         has_overall_test = evidence.overall is not None and evidence.overall.p is not None
         if not has_overall_test and self._tested and all(row.verdict is Verdict.TOO_FEW for row in self._tested):
-            return Card(question, "Too few seeds to tell", self._too_few())
+            return Card(question, "Too few seeds to tell", self._describe_seed_shortage())
         if evidence.overall is None or evidence.overall.p is None:
             return Card(question, "Cannot be tested yet", words.describe_effect(evidence))
         if evidence.overall.decided:
@@ -190,51 +192,54 @@ class Summary:
         text = relation.reason or ""
         if relation.value is not None:
             text = f"{capitalized(words.describe_relation(self._evidence))}."
-        return Card("Is isotropy related to performance?", _relation_answer(self._evidence), text)
+        return Card("Is isotropy related to performance?", _answer_relation(self._evidence), text)
 
-    def _row(self, setting: Setting, runs: Sequence[AnyRun]) -> SettingRow:
-        comparison = self._compared.get(setting)
+    def _make_row(self, setting: Setting, runs: Sequence[AnyRun]) -> SettingRow:
+        comparison = self._comparison_by_setting.get(setting)
         collapsed = any(collapse.setting == setting for collapse in self._evidence.collapsed)
-        verdict = BASELINE if setting.is_baseline else MISSING if comparison is None else comparison.verdict.value
-        if collapsed:
-            verdict = f"{BASELINE}, collapsed" if setting.is_baseline else Verdict.COLLAPSED.value
+        if setting.is_baseline:
+            verdict = f"{BASELINE}, collapsed" if collapsed else BASELINE
+        elif collapsed:
+            verdict = Verdict.COLLAPSED.value
+        else:
+            verdict = MISSING if comparison is None else comparison.verdict.value
         return SettingRow(
             setting,
             self._label(setting),
-            _fixed(self._means[setting], self._means.values()),
-            _fixed(self._isotropy[setting], self._isotropy.values()),
+            _format_in_column(self._performance_by_setting[setting], self._performance_by_setting.values()),
+            _format_in_column(self._isotropy_by_setting[setting], self._isotropy_by_setting.values()),
             len({run.seed for run in runs}),
-            "" if comparison is None else _difference(comparison),
+            "" if comparison is None else _format_difference(comparison),
             verdict,
             collapsed or (comparison is not None and comparison.verdict in DECIDED),
             setting == self._best,
         )
 
 
-def _relation_answer(evidence: Evidence) -> str:
-    measured = evidence.relation
+def _answer_relation(evidence: Evidence) -> str:
+    relation = evidence.relation
     if evidence.shape is RelationShape.PEAK:
         return f"Not in one direction: it peaks at {evidence.peak}"
     if evidence.direction is not None:
         return f"Yes: more isotropic runs score {'higher' if evidence.direction is Verdict.BETTER else 'lower'}"
     if evidence.shape is RelationShape.FLAT:
         return f"No: flat within ±{FLAT_MARGIN}"
-    if measured.p is None:
-        return "Cannot be tested" if measured.value is not None else "Cannot be tested yet"
-    if measured.smallest_p is not None and measured.smallest_p > SIGNIFICANCE_LEVEL:
+    if relation.p is None:
+        return "Cannot be tested" if relation.value is not None else "Cannot be tested yet"
+    if relation.smallest_p is not None and relation.smallest_p > SIGNIFICANCE_LEVEL:
         return f"Too few λ to tell; {min_lambdas()} needed"
     return "No clear relation"
 
 
-def _difference(comparison: Comparison) -> str:
-    """A difference with the half-width of its interval: −0.077 ± 0.062."""
+def _format_difference(comparison: Comparison) -> str:
+    """Format a difference with the half-width of its interval: −0.077 ± 0.062."""
     if comparison.contrast.half_width is None:
         return format_signed(comparison.estimate)
     return ("+" if comparison.estimate > 0 else "") + with_error(comparison.estimate, comparison.contrast.half_width)
 
 
-def _smallest_p(comparisons: Sequence[Comparison]) -> str:
-    """Return the smallest p of all differences, adjusted if there are several."""
+def _format_smallest_p(comparisons: Sequence[Comparison]) -> str:
+    """Format the smallest p of all differences, adjusted if there are several; empty if there is none."""
     p_values = [comparison.contrast.p for comparison in comparisons if comparison.contrast.p is not None]
     if not p_values:
         return ""
@@ -242,14 +247,14 @@ def _smallest_p(comparisons: Sequence[Comparison]) -> str:
     return f"Smallest adjusted p: {smallest}." if len(p_values) > 1 else f"p = {smallest}."
 
 
-def _mean(runs: Sequence[AnyRun], quantity: str) -> float | None:
-    """The mean over seeds of a column of runs, each seed once."""
+def _average(runs: Sequence[AnyRun], quantity: str) -> float | None:
+    """Average a column of runs over seeds, counting each seed once."""
     values = by_seed((run.seed, getattr(run, quantity)) for run in runs if getattr(run, quantity) is not None)
     return estimate(list(values.values())).mean if values else None
 
 
-def _fixed(value: float | None, column: Iterable[float | None]) -> str:
-    """A value with the decimals of its column, so that the greatest shows three digits or more."""
+def _format_in_column(value: float | None, column: Iterable[float | None]) -> str:
+    """Format a value with the decimals of its column: at least three, and three digits of the largest value."""
     largest = max((abs(entry) for entry in column if entry is not None), default=0.0)
     if value is None or "×" in number(largest):
         return number(value)

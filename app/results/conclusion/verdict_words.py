@@ -1,4 +1,4 @@
-"""Each setting against λ = 0, in words: what the verdicts generalize to, which number to quote, what it would take."""
+"""Words for the comparisons of settings with λ = 0: table rows, scope, methods, and the number to quote."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from app.results.conclusion.words import format_p_value
 from app.results.run_table import RunTable, Setting
 from isoscope.core.formatting import MISSING, count, number, plural, short
 
-MOST_DECIMALS = 8
+MAX_DECIMALS = 8
 
 
 class VerdictRow(NamedTuple):
@@ -28,35 +28,34 @@ class VerdictRow(NamedTuple):
     rows: str
 
 
-def verdict_row(comparison: Comparison) -> VerdictRow:
-    """Return a setting against λ = 0 as the table tells it."""
+def make_verdict_row(comparison: Comparison) -> VerdictRow:
     contrast = comparison.contrast
-    pooled = contrast.pooled_half_width
+    interval = pooled_interval = MISSING
+    if contrast.low is not None and contrast.high is not None:
+        interval = format_interval(contrast.low, contrast.high)
+    if (pooled := contrast.pooled_half_width) is not None:
+        pooled_interval = format_interval(comparison.estimate - pooled, comparison.estimate + pooled)
     return VerdictRow(
         comparison.setting,
         comparison.label,
         comparison.verdict.value,
         comparison.verdict in (*DECIDED, Verdict.COLLAPSED),
         format_signed(comparison.estimate),
-        _interval(contrast.low, contrast.high),
-        MISSING if pooled is None else format_interval(comparison.estimate - pooled, comparison.estimate + pooled),
+        interval,
+        pooled_interval,
         format_p_value(contrast.p),
         count(len(comparison.seeds)) if comparison.seeds else MISSING,
-        count(comparison.rows) if comparison.rows is not None else MISSING,
+        count(comparison.n_rows) if comparison.n_rows is not None else MISSING,
     )
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return MISSING if low is None or high is None else format_interval(low, high)
-
-
-def verdict_scope(evidence: Evidence) -> list[str]:
-    """What the verdicts hold for: which seeds, and which rows."""
+def describe_scope(evidence: Evidence) -> list[str]:
+    """Say which seeds and rows the verdicts hold for."""
     judged = [comparison for comparison in evidence.comparisons if comparison.verdict in (*DECIDED, Verdict.NONE_SEEN)]
     if not judged:
         return []
     sentences = []
-    rows = sorted({comparison.rows for comparison in judged if comparison.rows is not None})
+    rows = sorted({comparison.n_rows for comparison in judged if comparison.n_rows is not None})
     if rows:
         n_rows = count(rows[0]) if len(rows) == 1 else f"{count(rows[0])} to {count(rows[-1])}"
         sentences.append(
@@ -76,7 +75,7 @@ def verdict_scope(evidence: Evidence) -> list[str]:
 
 
 def describe_methods(evidence: Evidence, sweep: RunTable) -> list[str]:
-    """How settings are compared, and how sure that is."""
+    """Describe how settings are compared, and what the intervals and levels mean."""
     if not evidence.comparisons:
         if sweep.methods or evidence.unpaired:
             return []
@@ -85,15 +84,15 @@ def describe_methods(evidence: Evidence, sweep: RunTable) -> list[str]:
         "Verdicts: each setting is compared with λ = 0, paired by seed. One model of all runs, setting plus seed, "
         "gives every setting its own variance from seed to seed."
     ]
-    used = {comparison.method for comparison in evidence.comparisons if comparison.contrast.p is not None}
-    if Method.SEEDS_AND_ROWS in used:
+    methods = {comparison.method for comparison in evidence.comparisons if comparison.contrast.p is not None}
+    if Method.SEEDS_AND_ROWS in methods:
         sentences.append(
             "Where predictions are stored, rows count as drawn too. Metrics that are no mean over rows use jackknife "
             "values of the rows."
         )
-    if Method.SEEDS in used:
-        why = sorted({comparison.no_rows_reason for comparison in evidence.comparisons if comparison.no_rows_reason})
-        sentences.append(f"Otherwise seeds alone are the error, because {'; '.join(why)}.")
+    if Method.SEEDS in methods:
+        reasons = {comparison.no_rows_reason for comparison in evidence.comparisons if comparison.no_rows_reason}
+        sentences.append(f"Otherwise seeds alone are the error, because {'; '.join(sorted(reasons))}.")
     sentences.append(
         "Intervals hold for all settings at once, in about 95% of sweeps or more (largest |t|, as in Dunnett’s test). "
         "The interval is the wider of two: with a variance for each setting, and with one for all. The second stands "
@@ -113,23 +112,23 @@ def describe_methods(evidence: Evidence, sweep: RunTable) -> list[str]:
     return sentences
 
 
-def quote(comparison: Comparison) -> str:
-    """The number to quote of a comparison, complete with what it is of."""
+def format_quote(comparison: Comparison) -> str:
+    """Format a difference for quoting, with its setting, interval and sample size."""
     if comparison.verdict is Verdict.COLLAPSED:
         return f"{comparison.label}: collapsed, {format_signed(comparison.estimate)}"
     contrast, size = comparison.contrast, plural(len(comparison.seeds), "seed")
-    if comparison.rows is not None:
-        size += f" × {plural(comparison.rows, 'validation row')}"
+    if comparison.n_rows is not None:
+        size += f" × {plural(comparison.n_rows, 'validation row')}"
     if contrast.low is None or contrast.high is None:
         return f"{comparison.label}: {format_signed(comparison.estimate)}, {size}, no interval"
-    at_once = f", simultaneous over {count(comparison.comparisons)} comparisons" if comparison.comparisons > 1 else ""
-    at_once += f", look {count(comparison.look)}" if comparison.look > 1 else ""
-    bounds = format_interval(contrast.low, contrast.high)
-    return f"{comparison.label}: {format_signed(comparison.estimate)} {bounds}, 95%{at_once}, {size}"
+    scope = f", simultaneous over {count(comparison.family_size)} comparisons" if comparison.family_size > 1 else ""
+    scope += f", look {count(comparison.look)}" if comparison.look > 1 else ""
+    interval = format_interval(contrast.low, contrast.high)
+    return f"{comparison.label}: {format_signed(comparison.estimate)} {interval}, 95%{scope}, {size}"
 
 
 def recommend_quote(evidence: Evidence) -> str:
-    """Which number of the table to quote, by the example with the smallest p; empty where nothing is compared."""
+    """Say which difference to quote, with the smallest p as the example; empty if nothing is compared."""
     tested = [comparison for comparison in evidence.comparisons if comparison.verdict is not Verdict.COLLAPSED]
     if not tested or evidence.unfinished:
         return ""
@@ -143,21 +142,21 @@ def recommend_quote(evidence: Evidence) -> str:
             return "Do not quote a difference: its error is unknown, because all seeds differ by the same amount."
         return f"Do not quote a difference yet: no verdict stands on fewer than {MIN_SEEDS} seeds."
     clearest = min(judged, key=lambda comparison: (comparison.contrast.p or 0.0, -abs(comparison.estimate)))
-    return f"Quote the difference with its interval: {quote(clearest)}."
+    return f"Quote the difference with its interval: {format_quote(clearest)}."
 
 
 def format_interval(low: float, high: float) -> str:
-    """Format an interval to the digits that its width allows, an end beside 0 never rounded to it: [0.003, 0.021]."""
+    """Format an interval to the digits that its width allows: [0.003, 0.021]. Only an end at 0 is printed as 0."""
     decimals = len(number(high - low, 2).partition(".")[2]) if high > low else 3
-    while decimals < MOST_DECIMALS and any(end and not round(end, decimals) for end in (low, high)):
+    while decimals < MAX_DECIMALS and any(end and not round(end, decimals) for end in (low, high)):
         decimals += 1
-    return f"[{_rounded(low, decimals)}, {_rounded(high, decimals)}]"
+    return f"[{_format_rounded(low, decimals)}, {_format_rounded(high, decimals)}]"
 
 
 def format_signed(value: float) -> str:
-    """A difference with its sign: +0.012, −0.190."""
+    """Format a difference with its sign: +0.012, −0.190."""
     return ("+" if value > 0 else "") + number(value)
 
 
-def _rounded(value: float, decimals: int) -> str:
-    return f"{value:z,.{min(decimals, MOST_DECIMALS)}f}".replace("-", "−")
+def _format_rounded(value: float, decimals: int) -> str:
+    return f"{value:z,.{min(decimals, MAX_DECIMALS)}f}".replace("-", "−")

@@ -1,9 +1,6 @@
-"""A conclusion in words: the finding first, then what stands behind it."""
-
-from collections.abc import Sequence
+"""Sentences of a conclusion: findings, the tests behind them, and how they are computed."""
 
 from app.core.evidence import SIGNIFICANCE_LEVEL, min_lambdas
-from app.db.run_rows import AnyRun
 from app.results.captions import join_first
 from app.results.conclusion.comparisons import DECIDED
 from app.results.conclusion.evidence import FLAT_MARGIN, Evidence, PooledTests, RelationShape
@@ -13,15 +10,15 @@ from isoscope.core.formatting import MISSING, capitalized, count, number, plural
 
 
 def describe_collapse(evidence: Evidence) -> list[str]:
-    """Which settings collapsed, the baseline first, and which learned if the baseline did not."""
+    """List the settings that collapsed; if the baseline is among them, also those that learned."""
     sentences = []
     if evidence.baseline_collapsed:
-        sentences.append(f"The baseline collapsed, so no setting is compared with it. {_learned(evidence)}")
+        sentences.append(f"The baseline collapsed, so no setting is compared with it. {describe_learned(evidence)}")
     if evidence.collapsed:
         settings = join_first(
             [
-                f"{comparison.label} ({comparison.collapsed} of {plural(comparison.seeds, 'seed')})"
-                for comparison in evidence.collapsed
+                f"{collapse.label} ({collapse.collapsed} of {plural(collapse.seeds, 'seed')})"
+                for collapse in evidence.collapsed
             ]
         )
         sentences.append(
@@ -30,12 +27,12 @@ def describe_collapse(evidence: Evidence) -> list[str]:
     return sentences
 
 
-def _learned(evidence: Evidence) -> str:
+def describe_learned(evidence: Evidence) -> str:
     return f"Learned: {join_first(evidence.learned)}." if evidence.learned else "No setting learned."
 
 
 def describe_verdicts(evidence: Evidence) -> str:
-    """Which settings are better and worse than their baselines; empty if none is."""
+    """List the settings that are better or worse than their baselines; empty if none are."""
     by_verdict = {
         verdict: [comparison.label for comparison in evidence.comparisons if comparison.verdict is verdict]
         for verdict in DECIDED
@@ -43,9 +40,9 @@ def describe_verdicts(evidence: Evidence) -> str:
     return ", ".join(f"{join_first(labels)} {verdict}" for verdict, labels in by_verdict.items() if labels)
 
 
-def headline(evidence: Evidence) -> str:
-    """What shape the relation between isotropy and performance has, in a sentence."""
-    measured = evidence.relation
+def describe_shape(evidence: Evidence) -> str:
+    """Describe the shape of the relation between isotropy and performance in a sentence."""
+    relation = evidence.relation
     numbers = describe_relation(evidence)
     if evidence.shape is RelationShape.PEAK:
         return (
@@ -53,25 +50,25 @@ def headline(evidence: Evidence) -> str:
             f"by intervals that hold at once ({numbers})."
         )
     if evidence.direction is not None:
-        where = "" if measured.positive == ((measured.value or 0) > 0) else ", compared at the same λ"
-        return f"The more isotropic a setting, the {evidence.direction} it does{where}: {numbers}."
+        condition = "" if relation.positive == ((relation.value or 0) > 0) else ", compared at the same λ"
+        return f"The more isotropic a setting, the {evidence.direction} it does{condition}: {numbers}."
     if evidence.shape is RelationShape.FLAT:
         return (
             f"Performance is flat over isotropy: all intervals lie within ±{FLAT_MARGIN} of the baseline ({numbers})."
         )
-    if measured.p is None:
-        tested = "No relation can be tested" if measured.value is None else f"The relation cannot be tested: {numbers}"
-        return f"{tested}. {measured.reason}"
-    if measured.smallest_p is not None and measured.smallest_p > SIGNIFICANCE_LEVEL:
+    if relation.p is None:
+        problem = "No relation can be tested" if relation.value is None else f"The relation cannot be tested: {numbers}"
+        return f"{problem}. {relation.reason}"
+    if relation.smallest_p is not None and relation.smallest_p > SIGNIFICANCE_LEVEL:
         return (
-            f"{_values_of_lambda(measured)} are too few to show a relation between isotropy and performance: p cannot "
-            f"fall below {format_p_value(measured.smallest_p)}; it takes {min_lambdas()} values. Here: {numbers}."
+            f"{_count_lambdas(relation)} are too few to show a relation between isotropy and performance: p cannot "
+            f"fall below {format_p_value(relation.smallest_p)}; it takes {min_lambdas()} values. Here: {numbers}."
         )
     return f"No clear relation between isotropy and performance: {numbers}."
 
 
 def describe_effect(evidence: Evidence) -> str:
-    """Whether settings differ in performance at all, in a sentence."""
+    """Say in a sentence whether settings differ in performance at all."""
     if evidence.unfinished:
         verb = "has" if evidence.unfinished == 1 else "have"
         return f"{capitalized(plural(evidence.unfinished, 'run'))} {verb} not ended. Verdicts appear when all have."
@@ -90,7 +87,7 @@ def describe_effect(evidence: Evidence) -> str:
     return f"{capitalized(settings)} differ in performance from each other: {numbers}.{trend}"
 
 
-def relation_method(relation: Relation, sweep: RunTable) -> str:
+def describe_relation_method(relation: Relation, sweep: RunTable) -> str:
     """Describe how the relation is tested, and what the test assumes."""
     if relation.p is None:
         return ""
@@ -106,7 +103,7 @@ def relation_method(relation: Relation, sweep: RunTable) -> str:
         "together with all its seeds and all that it is crossed with (ζ, learning rate, batch size), within each "
         "method, model and data set and never across them. The baseline counts once, with the method that "
         "has most values of λ. "
-        f"The smallest p that {_values_of_lambda(relation)} can reach is {format_p_value(relation.smallest_p)}. "
+        f"The smallest p that {_count_lambdas(relation)} can reach is {format_p_value(relation.smallest_p)}. "
         f"{assumption} "
         "Assumption: if there is no relation, every order of the values of λ is equally likely. Two smooth trends over "
         "λ can agree by chance, so few values of λ show that isotropy and performance go together, not that one causes "
@@ -115,23 +112,21 @@ def relation_method(relation: Relation, sweep: RunTable) -> str:
 
 
 def describe_relation(evidence: Evidence) -> str:
-    """Format the numbers of a sweep's relation, and why a small p shows none."""
+    """Format the numbers of a sweep's relation, and say if a small p shows none because settings do not differ."""
     p = evidence.relation.p
     is_chance = evidence.shape is RelationShape.UNCLEAR and p is not None and p <= SIGNIFICANCE_LEVEL
-    return f"{relation_numbers(evidence.relation)}{', but settings do not clearly differ' if is_chance else ''}"
+    return f"{format_relation(evidence.relation)}{', but settings do not clearly differ' if is_chance else ''}"
 
 
-def relation_numbers(relation: Relation) -> str:
+def format_relation(relation: Relation) -> str:
     """Format the coefficient of a relation, its p and its sample."""
     value = MISSING if relation.value is None else two_decimals(relation.value)
     p = "" if relation.p is None else f" (p = {format_p_value(relation.p)})"
-    sample = _values_of_lambda(relation) if relation.lambdas else plural(relation.settings, "setting")
-    crossed = (
-        f", {plural(relation.settings, 'setting')}"
-        if relation.lambdas and relation.settings != sum(relation.lambdas)
-        else ""
-    )
-    return f"rank correlation {value}{p} across {sample}{crossed}"
+    settings = plural(relation.settings, "setting")
+    sample = _count_lambdas(relation) if relation.lambdas else settings
+    if relation.lambdas and relation.settings != sum(relation.lambdas):
+        sample += f", {settings}"
+    return f"rank correlation {value}{p} across {sample}"
 
 
 def format_p_value(p: float | None) -> str:
@@ -139,24 +134,19 @@ def format_p_value(p: float | None) -> str:
     return MISSING if p is None else number(p, 2)
 
 
-def is_too_early(runs: Sequence[AnyRun]) -> bool:
-    """Return whether it is too early for any conclusion."""
-    return not any(run.performance is not None for run in runs)
-
-
-def _values_of_lambda(relation: Relation) -> str:
+def _count_lambdas(relation: Relation) -> str:
     if len(relation.lambdas) <= 1:
         return plural(sum(relation.lambdas), "value of λ", "values of λ")
     return f"{' + '.join(map(count, relation.lambdas))} values of λ"
 
 
-def pooled_relation(pooled: PooledTests) -> str:
+def describe_pooled_relation(pooled: PooledTests) -> str:
     """Describe the relation pooled over data sets. Runs are compared only within a data set."""
     relation = pooled.relation
-    scope = f"Over all {count(pooled.measured)} data sets and metrics, each within itself"
+    scope = f"Over all {count(pooled.n_sweeps)} data sets and metrics, each within itself"
     if relation.p is None:
         return f"{scope}: no relation can be tested."
     if relation.p > SIGNIFICANCE_LEVEL:
-        return f"{scope}: no clear relation, {relation_numbers(relation)}."
+        return f"{scope}: no clear relation, {format_relation(relation)}."
     direction = "better" if relation.positive else "worse"
-    return f"{scope}: the more isotropic a setting, the {direction} it does, {relation_numbers(relation)}."
+    return f"{scope}: the more isotropic a setting, the {direction} it does, {format_relation(relation)}."

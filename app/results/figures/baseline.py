@@ -101,17 +101,16 @@ def _best_bars(table: RunTable) -> Iterator[MethodBar]:
         for setting, runs in runs_by_setting.items()
     }
     for sign, side_words in ((-1, ", λ < 0"), (0, ""), (1, ", λ > 0")):
-        for name in Regularizer:
-            side = [
+        for regularizer in Regularizer:
+            settings = [
                 setting
                 for setting in means
-                if setting.regularizer is name and (setting.lam > 0) - (setting.lam < 0) == sign
+                if setting.regularizer is regularizer and (setting.lam > 0) - (setting.lam < 0) == sign
             ]
-            if side:
-                best = max(side, key=lambda setting: means[setting].mean)
-                yield MethodBar(
-                    REGULARIZER_NAMES[name] + side_words, best, runs_by_setting[best], means[best], len(side)
-                )
+            if settings:
+                best = max(settings, key=lambda setting: means[setting].mean)
+                method = REGULARIZER_NAMES[regularizer] + side_words
+                yield MethodBar(method, best, runs_by_setting[best], means[best], len(settings))
 
 
 def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial: TrivialPredictor) -> go.Figure:
@@ -121,8 +120,9 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
     low, high = min(0.0, *ends), max(0.0, *ends)
     margin = NUMBER_MARGIN * (high - low) or 1.0
     lower_margin = margin if any(mean.mean < 0 for mean in means) else 0.1 * -low
-    limits = trivial.widen([low - lower_margin, high + margin if any(mean.mean >= 0 for mean in means) else high])
-    lines = trivial.lines(limits, "x")
+    upper_margin = margin if any(mean.mean >= 0 for mean in means) else 0.0
+    limits = trivial.widen([low - lower_margin, high + upper_margin])
+    lines = trivial.line_shapes(limits, "x")
     ticks = []
     for bar in bars:
         name = REGULARIZER_NAMES[bar.setting.regularizer]
@@ -152,7 +152,7 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
         showlegend=bool(lines),
         annotations=[
             # Beyond the end of the bar with its interval, away from zero.
-            *({"x": bar.performance.ends[bar.performance.mean >= 0], "y": index,
+            *({"x": bar.performance.ends[1 if bar.performance.mean >= 0 else 0], "y": index,
                "text": f" {number(bar.performance.mean)} ", "showarrow": False,
                "xanchor": "right" if bar.performance.mean < 0 else "left"}
             for index, bar in enumerate(bars)),
@@ -166,9 +166,9 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
 
 def baseline_differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> Figure:
     """Return mean differences in performance with simultaneous 95% intervals, one row per setting."""
-    caption, empty = "", None
+    caption, reason_if_empty = "", None
     if comparisons:
-        n_comparisons = max(comparison.comparisons for comparison in comparisons)
+        n_comparisons = max(comparison.family_size for comparison in comparisons)
         simultaneous = f", simultaneous over {count(n_comparisons)} comparisons" if n_comparisons > 1 else ""
         caption = (
             f"Bars are 95% intervals{simultaneous}: a bar that excludes 0 is a verdict if it has three seeds or more."
@@ -183,7 +183,7 @@ def baseline_differences(table: RunTable, comparisons: Sequence[Comparison], met
     else:
         all_final = all(run.status.final for run in table.runs)
         no_pairs = "No setting has a run at λ = 0 with the same seed to be compared with."
-        empty = no_pairs if all_final else explain_empty(table)
+        reason_if_empty = no_pairs if all_final else explain_empty(table)
     return Figure(
         slug="differences",
         title="Difference from λ = 0",
@@ -192,14 +192,14 @@ def baseline_differences(table: RunTable, comparisons: Sequence[Comparison], met
             [*table.heads, *DIFFERENCE_HEADS],
             [
                 [*table.cells(comparison.setting), comparison.verdict.value, comparison.estimate, contrast.low,
-                 contrast.high, contrast.pooled_half_width, contrast.p, comparison.comparisons,
-                 comparison.method.value, len(comparison.seeds), comparison.rows]
+                 contrast.high, contrast.pooled_half_width, contrast.p, comparison.family_size,
+                 comparison.method.value, len(comparison.seeds), comparison.n_rows]
                 for comparison in comparisons
                 for contrast in [comparison.contrast]
             ],
         ),
         draw=partial(_draw_differences, table, comparisons[:MAX_SETTINGS], metric),
-        empty=empty,
+        empty=reason_if_empty,
     )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
         low, high = comparison.contrast.low, comparison.contrast.high
         label = plain(comparison.label, MAX_NAME_LENGTH)
         bounds = "no interval" if low is None or high is None else format_interval(low, high)
-        rows = f" × {plural(comparison.rows, 'row')}" if comparison.rows is not None else ""
+        rows = f" × {plural(comparison.n_rows, 'row')}" if comparison.n_rows is not None else ""
         bar: dict[str, object] = {"visible": False}
         if high is not None:
             bar = {"type": "data", "array": [high - comparison.estimate], "color": palette.QUIET,

@@ -29,12 +29,7 @@ def measure_during_training(
 ) -> Figure:
     """Return a measure of the last layer over steps, as the mean over seeds of each setting.
 
-    Args:
-        table: the runs.
-        measurements_by_run: layer measurements by run.
-        measure: the measure.
-        sample: a sentence about the part of the measurements that is drawn, if not all.
-
+    ``sample`` is a sentence about the part of the measurements that is drawn, if not all.
     """
     means = {
         setting: points
@@ -128,7 +123,7 @@ def _last_layer(measurements: LayerMeasurements, measure: str) -> list[tuple[int
 
 
 def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | None]]) -> go.Figure:
-    panels = (("x", slice(3)), ("x2", slice(3, None)))
+    panels = (("x", slice(3)), ("x2", slice(3, None)))  # three raw measures, then three centered ones
     return plot(
         [
             go.Scatter(
@@ -184,7 +179,7 @@ def setting_heat_map(
 
 
 def _heat_map(
-    runs: Sequence[AnyRun], measurements: Sequence[LayerMeasurement], measure: str, title: str, more_words: str
+    runs: Sequence[AnyRun], measurements: Sequence[LayerMeasurement], measure: str, title: str, note: str
 ) -> Figure:
     depth = max((len(values) for _, values in measurements), default=0)
     numbers = [value for _, values in measurements for value in values if value is not None]
@@ -196,7 +191,7 @@ def _heat_map(
         slug="layers",
         title=title,
         caption=f"By layer, {describe_source(runs, launched)}. {shade_note}: {MEASURES[slug_of(measure)].range}."
-        f"{gap_note if any(None in values for _, values in measurements) else ''}{more_words}",
+        f"{gap_note if any(None in values for _, values in measurements) else ''}{note}",
         table=FigureTable(
             ["step", *(f"layer_{layer + 1}" for layer in range(depth))],
             [[step, *values, *[None] * (depth - len(values))] for step, values in measurements],

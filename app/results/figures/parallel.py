@@ -30,11 +30,11 @@ class ParallelAxis(NamedTuple):
     title: str
     values: list[Cell]
     continuous: bool = False
-    """Whether values keep their distances: they were measured, or chosen by a search."""
+    """Whether values are placed by size instead of at equal steps: they were measured, or chosen by a search."""
 
     @property
     def steps(self) -> list[Cell]:
-        """Return the different values of a setting in order; none if it is continuous or has too many."""
+        """Return the distinct values in order, missing ones first; empty if numbers are continuous or too many."""
         distinct = list(dict.fromkeys(self.values))
         numbers = sorted(value for value in distinct if isinstance(value, int | float))
         if len(numbers) < len(distinct):
@@ -70,7 +70,6 @@ def parallel_coordinates(table: RunTable, metric: str) -> Figure:
         for name in {*table.fields} & {*TrainingOptions.model_fields} & {*FIELDS} - {TASK}
         if all(isinstance(value, str | int | float) for value in table.grid[name])
     }
-    # Fields have their names in the search of runs.
     candidates = [
         *([ParallelAxis("regularizer", "regularizer", methods)] if table.methods[1:] else []),
         ParallelAxis("lam", "λ", [setting.lam for setting in settings], continuous=table.is_searched),
@@ -106,24 +105,24 @@ def parallel_coordinates(table: RunTable, metric: str) -> Figure:
     )
 
 
-def _draw(axes: Sequence[ParallelAxis], lams: Sequence[float]) -> go.Figure:
-    distinct = sorted({*lams})
-    # Colors of λ in their order, each the same as in every figure; a scale has at least two ends.
-    ends = distinct if len(distinct) > 1 else distinct * 2
+def _draw(axes: Sequence[ParallelAxis], lambdas: Sequence[float]) -> go.Figure:
+    distinct = sorted({*lambdas})
+    # The colors of λ in ascending order, the same as in every figure. A color scale needs at least two.
+    scale = distinct if len(distinct) > 1 else distinct * 2
     return plot(
         [
             go.Parcoords(
                 dimensions=[axis.dimension() for axis in axes],
                 line={
-                    "color": [distinct.index(lam) for lam in lams],
+                    "color": [distinct.index(lam) for lam in lambdas],
                     "cmin": 0,
                     "cmax": max(len(distinct) - 1, 1),
                     "colorscale": [
-                        [index / (len(ends) - 1), palette.lambda_color(lam)] for index, lam in enumerate(ends)
+                        [index / (len(scale) - 1), palette.lambda_color(lam)] for index, lam in enumerate(scale)
                     ],
                 },
                 unselected={"line": {"color": palette.QUIET, "opacity": 0.12}},
-                # Values of each axis for the words of the search that a brush stands for.
+                # The page writes the values that a brush selects into the search field.
                 meta={"steps": [axis.steps for axis in axes]},
                 labelside="top",
             )

@@ -43,16 +43,16 @@ class Profile(NamedTuple):
 
 
 def activation_profiles(table: RunTable, activations: RunData) -> Figure:
-    """Return the mean activations of each setting as a line, with their spread if there is one.
+    """Return the mean activations of each setting as a line, with their spread if only one setting is drawn.
 
-    ``activations`` are from RunFigure.
+    ``activations`` have the ``mean`` and ``std`` of each dimension, and ``n``.
     """
     by_setting = table.by_setting(run for run in table.runs if run.id in activations)
     profiles: dict[Setting, Profile] = {}
-    uneven = []
+    uneven_labels = []
     for setting, runs in by_setting.items():
         if len({len(activations[run.id]["mean"]) for run in runs}) > 1:
-            uneven.append(table.label(setting))
+            uneven_labels.append(table.label(setting))
             continue
         squares = ((run.seed, [std * std for std in activations[run.id]["std"]]) for run in runs)
         profiles[setting] = Profile(
@@ -62,10 +62,10 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
             len({run.seed for run in runs}),
         )
     left_out_note = ""
-    if uneven:
+    if uneven_labels:
         left_out_note = (
-            f" Not drawn, because their models have different numbers of dimensions: {join_first(uneven)}. Group by "
-            "model to draw them."
+            " Not drawn, because their models have different numbers of dimensions: "
+            f"{join_first(uneven_labels)}. Group by model to draw them."
         )
     caption = ""
     if profiles:
@@ -88,7 +88,7 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
         caption=caption + left_out_note if profiles else "",
         table=_profile_table(table, profiles),
         draw=partial(_draw_profiles, table, profiles),
-        empty=reason_if_empty and (left_out_note.strip() or reason_if_empty),
+        empty=None if profiles else left_out_note.strip() or reason_if_empty,
     )
 
 
@@ -147,7 +147,7 @@ def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.F
 def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
     """Return a measure by layer as a line for each setting.
 
-    ``results`` are ``by_layer`` of the measure, with n.
+    ``results`` have the ``values`` and ``reasons`` of each layer, and ``n``.
     """
     means: dict[Setting, list[Estimate | None]] = {}
     for setting, runs in table.by_setting(table.runs).items():

@@ -20,7 +20,7 @@ from app.results.figures.scatter_axis import ScatterAxis
 from app.results.figures.scatter_points import (
     DEFAULT_STYLE,
     MAX_PANELS,
-    Scatter,
+    ScatterPlan,
     ScatterPoint,
     ScatterStyle,
     panel_title,
@@ -46,11 +46,17 @@ RING_MARKER = {"symbol": "circle-open", "size": RING_SIZE, "color": palette.QUIE
 QUIET_LINE = {"width": 1, "dash": "dot", "color": palette.QUIET}
 NO_LEGEND = {"showlegend": False, "hoverinfo": "skip"}
 
-RunMark = tuple[float | None, float | None, str]
+
+class RunMark(NamedTuple):
+    """A single run at its position, with its hover text."""
+
+    x: float | None
+    y: float | None
+    hover_text: str
 
 
 def scatter(
-    runs: RunTable,
+    table: RunTable,
     metric: str,
     style: ScatterStyle = DEFAULT_STYLE,
     *,
@@ -59,9 +65,9 @@ def scatter(
 ) -> Figure:
     """Return the scatter of a style. ``metric`` names one of ``SCALES``. ``collapsed`` settings are hollow.
 
-    Raises InvalidError of ``x``, ``y``, ``colour`` or ``facet``.
+    Raise InvalidError for ``x``, ``y``, ``colour`` or ``facet``.
     """
-    plan = Scatter(runs, metric, style, collapsed)
+    plan = ScatterPlan(table, metric, style, collapsed)
     name = plan.y.name
     left_out = plan.describe_left_out()
     return Figure(
@@ -70,7 +76,7 @@ def scatter(
         caption=f"{plan.caption()}{left_out}" if plan.points else "",
         table=plan.table(),
         draw=partial(_draw, plan),
-        empty=None if plan.points else left_out.strip() or explain_empty(runs),
+        empty=None if plan.points else left_out.strip() or explain_empty(table),
         wide=plan.facet is not None,
     )
 
@@ -98,7 +104,7 @@ class Panel(NamedTuple):
 class ScatterPlot(NamedTuple):
     """The axes, limits and color range that all panels of a scatter share."""
 
-    plan: Scatter
+    plan: ScatterPlan
     x: ScatterAxis
     y: ScatterAxis
     x_limits: list[float]
@@ -107,7 +113,7 @@ class ScatterPlot(NamedTuple):
     """Smallest and largest value of the color if that is measured."""
 
 
-def _draw(plan: Scatter) -> go.Figure:
+def _draw(plan: ScatterPlan) -> go.Figure:
     points = [
         point
         for point in plan.points
@@ -121,38 +127,33 @@ def _draw(plan: Scatter) -> go.Figure:
         trivial_predictor = plan.trivial_predictor
         if plan.facet is not None and PERFORMANCE in (plan.x.key, plan.y.key):
             settings = {point.setting for point in group}
-            runs = [run for run in plan.runs.finished_runs if plan.runs.setting(run) in settings]
-            trivial_predictor = TrivialPredictor.from_runs(plan.runs, runs)
-        by_step: dict[float, list[ScatterPoint]] = {}
+            runs = [run for run in plan.run_table.finished_runs if plan.run_table.setting(run) in settings]
+            trivial_predictor = TrivialPredictor.from_runs(plan.run_table, runs)
+        points_by_step: dict[float, list[ScatterPoint]] = {}
         for point in group:
-            by_step.setdefault(x.position(point).mean if x.steps else 0.0, []).append(point)
-        panel_marks = [
-            _make_mark(
-                plan,
-                x,
-                y,
-                point,
-                STEP_WIDTH / len(step_points) * (index - (len(step_points) - 1) / 2) if x.steps else 0.0,
-            )
-            for step_points in by_step.values()
-            for index, point in enumerate(step_points)
-        ]
+            points_by_step.setdefault(x.position(point).mean if x.steps else 0.0, []).append(point)
+        panel_marks = []
+        for step_points in points_by_step.values():
+            spacing = STEP_WIDTH / len(step_points) if x.steps else 0.0
+            for index, point in enumerate(step_points):
+                offset = spacing * (index - (len(step_points) - 1) / 2)
+                panel_marks.append(_make_mark(plan, x, y, point, offset))
         panels.append(Panel(title, panel_marks, trivial_predictor))
     marks = [mark for panel in panels for mark in panel.marks]
-    run_marks = [run for mark in marks for run in mark.runs]
-    y_limits = y.limits([mark.y for mark in marks], (run[1] for run in run_marks))
+    run_marks = [run_mark for mark in marks for run_mark in mark.runs]
+    y_limits = y.limits([mark.y for mark in marks], (run_mark.y for run_mark in run_marks))
     if not y.log:
         for panel in panels:
             y_limits = panel.trivial_predictor.widen(y_limits)
-    x_limits = x.limits([mark.x for mark in marks], (run[0] for run in run_marks))
+    x_limits = x.limits([mark.x for mark in marks], (run_mark.x for run_mark in run_marks))
     shades = [mark.shade for mark in marks if mark.shade is not None] or [0.0]
     return _draw_panels(
         ScatterPlot(plan, x, y, x_limits, y_limits, (min(shades), max(shades)) if plan.shade else None), panels
     )
 
 
-def _group_by_panel(plan: Scatter, points: Sequence[ScatterPoint]) -> dict[str, list[ScatterPoint]]:
-    # Plain training is in every panel whose setting has no effect on it.
+def _group_by_panel(plan: ScatterPlan, points: Sequence[ScatterPoint]) -> dict[str, list[ScatterPoint]]:
+    """Group points by panel title. A setting on which the panels' field has no effect is in every panel."""
     if plan.facet is None:
         return {"": list(points)}
     key = plan.facet.key
@@ -166,19 +167,18 @@ def _group_by_panel(plan: Scatter, points: Sequence[ScatterPoint]) -> dict[str, 
     } or {"": list(points)}
 
 
-def _make_mark(plan: Scatter, x: ScatterAxis, y: ScatterAxis, point: ScatterPoint, offset: float) -> Mark:
+def _make_mark(plan: ScatterPlan, x: ScatterAxis, y: ScatterAxis, point: ScatterPoint, offset: float) -> Mark:
     x_mean, y_mean = x.position(point), y.position(point)
     if offset:
         x_mean = Estimate(x_mean.mean + offset, x_mean.half_width, x_mean.n)
-
-    label = legend.hover_label(plan.runs, point.setting)
+    label = legend.hover_label(plan.run_table, point.setting)
     runs: list[RunMark] = []
     for run in point.runs if plan.style.seeds else ():
         x_value, y_value = (
-            plan.runs.readings(axis.quantity.key)[run].value if axis.quantity.measured else mean.mean
+            plan.run_table.readings(axis.quantity.key)[run].value if axis.quantity.measured else mean.mean
             for axis, mean in ((x, x_mean), (y, y_mean))
         )
-        runs.append((x_value, y_value, f"{label}, seed {run.seed}: {number(y_value, 4)}"))
+        runs.append(RunMark(x_value, y_value, f"{label}, seed {run.seed}: {number(y_value, 4)}"))
     means = [(quantity.key, mean) for quantity in plan.measured if (mean := point.means[quantity.key]) is not None]
     lines = [
         label,
@@ -252,14 +252,14 @@ def _panel_lines(drawing: ScatterPlot, panel: Panel, *, in_legend: bool) -> list
                  "layer": "below"}]  # fmt: skip
     if drawing.plan.y.key != PERFORMANCE or drawing.y.log:
         return [*lines, *zero_lines]
-    return [*lines, *panel.trivial_predictor.lines(drawing.y_limits, in_legend=in_legend), *zero_lines]
+    return [*lines, *panel.trivial_predictor.line_shapes(drawing.y_limits, in_legend=in_legend), *zero_lines]
 
 
 def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.Scatter]:
     """Return the traces of a panel, from back to front.
 
     These are lines by family, runs, a ring around plain training, means, names, a legend and crosses. In a ``wide``
-    panel, means are labeled with their λ if there is room, unless an axis shows it.
+    panel, names show the λ of means if there is room, unless an axis shows it.
     """
     plan, marks, colouring = drawing.plan, panel.marks, drawing.plan.colouring
     has_names = wide and LAM not in (plan.x.key, plan.y.key)
@@ -267,23 +267,24 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
     lambda_is_visible = (
         drawing.shades is not None or not has_names or sum(len(trace.x) for trace in names) == len(marks)
     )
-    by_colour: dict[str, list[Mark]] = {}
+    marks_by_colour: dict[str, list[Mark]] = {}
     for mark in marks:
-        by_colour.setdefault(palette.QUIET if drawing.shades else colouring.colour(mark.setting), []).append(mark)
+        colour = palette.QUIET if drawing.shades else colouring.colour(mark.setting)
+        marks_by_colour.setdefault(colour, []).append(mark)
     shaded = [mark for mark in marks if mark.shade is not None]
-    unshaded = {palette.QUIET: [mark for mark in marks if mark.shade is None]} if shaded else by_colour
+    unshaded = {palette.QUIET: [mark for mark in marks if mark.shade is None]} if shaded else marks_by_colour
     baselines = [mark for mark in marks if mark.setting.is_baseline]
-    runs_by_colour = {colour: [run for mark in group for run in mark.runs] for colour, group in by_colour.items()}
+    runs_by_colour = {colour: [run for mark in group for run in mark.runs] for colour, group in marks_by_colour.items()}
     return [
         *_family_lines(colouring, marks),
         *(
             go.Scatter(
-                x=[x for x, _, _ in runs],
-                y=[y for _, y, _ in runs],
+                x=[run.x for run in runs],
+                y=[run.y for run in runs],
                 mode="markers",
                 marker={"color": colour, "size": RUN_SIZE, "symbol": "circle-open"},
                 showlegend=False,
-                hovertext=[text for _, _, text in runs],
+                hovertext=[run.hover_text for run in runs],
                 hoverinfo="text",
             )
             for colour, runs in runs_by_colour.items()
@@ -294,7 +295,7 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
         *([_shaded_trace(shaded, drawing.shades, plan)] if drawing.shades and shaded else []),
         *names,
         *_legend_traces(colouring, marks, lambda_is_visible=lambda_is_visible),
-        *panel.trivial_predictor.without(plan.collapsed).cross_traces(
+        *panel.trivial_predictor.without_crosses(plan.collapsed).cross_traces(
             [(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]
         ),
     ]
@@ -310,15 +311,15 @@ def _marker_trace(marks: Sequence[Mark], marker: dict[str, Any], **properties: A
 
 
 def _family_lines(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatter]:
-    runs = colouring.table
+    table = colouring.table
     baselines = [mark for mark in marks if mark.setting.is_baseline]
-    by_family: dict[Family, list[Mark]] = {}
+    marks_by_family: dict[Family, list[Mark]] = {}
     for mark in marks:
-        by_family.setdefault(mark.setting.family, []).append(mark)
+        marks_by_family.setdefault(mark.setting.family, []).append(mark)
     positions_by_colour: dict[str, list[tuple[float | None, float | None]]] = {}
-    for family in runs.families:
-        members = by_family.get(family, [])
-        shared_baselines = [mark for mark in baselines if mark not in members and runs.belongs(mark.setting, family)]
+    for family in table.families:
+        members = marks_by_family.get(family, [])
+        shared_baselines = [mark for mark in baselines if mark not in members and table.belongs(mark.setting, family)]
         line = sorted([*members, *shared_baselines], key=lambda mark: mark.setting.lam)
         positions_by_colour.setdefault(colouring.family_colour(family), []).extend(
             [*((mark.x.mean, mark.y.mean) for mark in line), (None, None)]
@@ -335,9 +336,9 @@ def _family_lines(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatte
     ]
 
 
-def _mean_trace(marks: Sequence[Mark], colour: str, plan: Scatter) -> go.Scatter:
+def _mean_trace(marks: Sequence[Mark], colour: str, plan: ScatterPlan) -> go.Scatter:
     symbols = [
-        legend.symbol(plan.runs, mark.setting.family) + ("-open" if mark.setting in plan.collapsed else "")
+        legend.symbol(plan.run_table, mark.setting.family) + ("-open" if mark.setting in plan.collapsed else "")
         for mark in marks
     ]
     return _marker_trace(
@@ -350,7 +351,7 @@ def _mean_trace(marks: Sequence[Mark], colour: str, plan: Scatter) -> go.Scatter
     )
 
 
-def _shaded_trace(marks: Sequence[Mark], value_range: tuple[float, float], plan: Scatter) -> go.Scatter:
+def _shaded_trace(marks: Sequence[Mark], value_range: tuple[float, float], plan: ScatterPlan) -> go.Scatter:
     steps = [step / (SHADES - 1) for step in range(SHADES)]
     trace = _mean_trace(marks, palette.QUIET, plan)
     trace.marker.update(
@@ -390,18 +391,18 @@ def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter
 
 
 def _legend_traces(colouring: Colouring, marks: Sequence[Mark], *, lambda_is_visible: bool) -> list[go.Scatter]:
-    runs = colouring.table
-    if 1 < len(runs.families) <= MAX_ENTRIES:
-        names = legend.legend_names(runs, runs.families, runs.family_label)
+    table = colouring.table
+    if 1 < len(table.families) <= MAX_ENTRIES:
+        names = legend.legend_names(table, table.families, table.family_label)
         entries = [
-            (name, colouring.family_colour(family), legend.symbol(runs, family))
-            for name, family in zip(names, runs.families, strict=True)
+            (name, colouring.family_colour(family), legend.symbol(table, family))
+            for name, family in zip(names, table.families, strict=True)
         ]
     elif lambda_is_visible and colouring.key == LAMBDA:
         return []
     else:
         colours = [*{colouring.label(mark.setting): colouring.colour(mark.setting) for mark in marks}.items()]
-        visible = colours[:MAX_ENTRIES] if colouring.key in runs.fields else thinned(colours, MAX_ENTRIES)
+        visible = colours[:MAX_ENTRIES] if colouring.key in table.fields else thinned(colours, MAX_ENTRIES)
         entries = [(plain(label, legend.MAX_NAME_LENGTH), colour, "circle") for label, colour in visible]
     return [
         go.Scatter(x=[None], y=[None], mode="markers", name=name, showlegend=True,

@@ -7,7 +7,7 @@ from math import log10
 from typing import Any
 
 from app.figures.figure import Cell, log_axis, plain, thinned
-from app.results.figures.scatter_points import Quantity, Scatter, ScatterPoint
+from app.results.figures.scatter_points import Quantity, ScatterPlan, ScatterPoint
 from app.results.run_table import LAM, cell_text, sort_key
 from app.results.statistics.estimate import Estimate
 
@@ -27,13 +27,13 @@ class ScatterAxis:
     """Positions of values at equal steps; empty on other axes."""
 
     @classmethod
-    def build(cls, plan: Scatter, quantity: Quantity, scale: str, points: Sequence[ScatterPoint]) -> "ScatterAxis":
+    def build(cls, plan: ScatterPlan, quantity: Quantity, scale: str, points: Sequence[ScatterPoint]) -> "ScatterAxis":
         """Return the axis of points.
 
         Text values are placed at equal steps, and so is λ unless a search chose it or a scale is given.
         """
         values = set() if quantity.measured else {point.values[quantity.key] for point in points}
-        lambda_steps = quantity.key == LAM and not scale and not plan.runs.is_searched
+        lambda_steps = quantity.key == LAM and not scale and not plan.run_table.is_searched
         if lambda_steps or any(isinstance(value, str) for value in values):
             ordered = sorted(values, key=partial(sort_key, quantity.key))
             return cls(quantity, steps={value: float(step) for step, value in enumerate(ordered)})

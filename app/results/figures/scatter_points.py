@@ -70,6 +70,7 @@ class Quantity(NamedTuple):
     key: str
     name: str
     axis: str
+    """Title of its axis."""
     measured: bool = True
     """Whether it is a result of runs; otherwise it is a setting."""
     bounds: tuple[float, float] = (-inf, inf)
@@ -78,15 +79,15 @@ class Quantity(NamedTuple):
     """A caption sentence that says what it is measured on."""
 
 
-def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
+def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
     """Return the measured quantities of runs: performance, isotropy, other metrics, last-layer measures and time."""
     metrics = {run.config.metric for run in table.runs} if TASK in table.fields else {metric}
-    axis_title = SCALES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
+    performance_axis = SCALES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
     bounds = (min(SCALES[name].low for name in (metric, *metrics)), SCALES[metric].high)
     source = describe_source(table.runs, "of the validation tokens")
     task = table.runs[0].config.task if table.runs else next(iter(METRICS))
     quantities = [
-        Quantity(PERFORMANCE, "Performance", axis_title, bounds=bounds),
+        Quantity(PERFORMANCE, "Performance", performance_axis, bounds=bounds),
         Quantity(
             ISOTROPY,
             "isotropy",
@@ -107,19 +108,16 @@ def measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
     ]
     for measure in dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES)):
         if measure != ISOTROPY:
-            measure_title = title_of(measure)
+            title = title_of(measure)
             vectors = "sentence vectors" if measure in SENTENCE_MEASURES or uses_text_vectors(measure) else "tokens"
             layer_source = describe_source(table.runs, f"of the last layer’s {vectors}")
-            explanation = f"{measure_title} is {layer_source}. Range: {MEASURES[slug_of(measure)].range}."
-            axis = f"{measure_title}, last layer"
-            quantities.append(
-                Quantity(measure, measure_title, axis, bounds=bounds_of(measure), explanation=explanation)
-            )
+            explanation = f"{title} is {layer_source}. Range: {MEASURES[slug_of(measure)].range}."
+            quantities.append(Quantity(measure, title, f"{title}, last layer", True, bounds_of(measure), explanation))
     quantities.append(Quantity(SECONDS, "training time", "Time from start to end (s)"))
     return {quantity.key: quantity for quantity in quantities}
 
 
-def setting_quantities(table: RunTable, more_fields: Iterable[str] = ()) -> dict[str, Quantity]:
+def list_setting_quantities(table: RunTable, more_fields: Iterable[str] = ()) -> dict[str, Quantity]:
     varies = {REGULARIZER: len(table.methods) > 1, LAM: True, ZETA: len(table.zetas) > 1}
     keys = [*(key for key, differs in varies.items() if differs), *table.fields, *more_fields]
     return {key: _setting_quantity(key) for key in dict.fromkeys(keys)}
@@ -134,7 +132,7 @@ def find_quantity(
         return measured[PERFORMANCE if key == metric else key]
     if key in (REGULARIZER, LAM, ZETA, TASK, EXPERIMENT, MODEL, *TrainingOptions.model_fields, *table.fields):
         return _setting_quantity(key)
-    choices = {**({} if parameter == "facet" else measured), **setting_quantities(table)}
+    choices = {**({} if parameter == "facet" else measured), **list_setting_quantities(table)}
     noun = "setting" if parameter == "facet" else "quantity"
     raise InvalidError(f"No {noun} named `{name}`. Choose one of: {', '.join(choices)}.", parameter)
 
@@ -189,6 +187,7 @@ class ScatterPoint(NamedTuple):
     runs: list[AnyRun]
     means: Mapping[str, Estimate | None]
     values: Mapping[str, Cell]
+    """Values of the settings on axes and panels, by field."""
 
     def fits_log_axis(self, quantity: Quantity) -> bool:
         """Return whether a logarithmic axis can show the point: its value is positive, or text."""
@@ -199,52 +198,52 @@ class ScatterPoint(NamedTuple):
         return isinstance(value, str) or (value is not None and value > 0)
 
 
-class Scatter:
+class ScatterPlan:
     """The points, the table and the caption of a scatter.
 
-    ``runs`` must have the readings of ``measured`` before points are made.
+    ``table`` must have the readings of ``measured`` before points are made.
     """
 
     def __init__(
         self,
-        runs: RunTable,
+        table: RunTable,
         metric: str,
         style: ScatterStyle = DEFAULT_STYLE,
         collapsed: Collection[Setting] = (),
     ) -> None:
-        """Find the quantities of a style. Raises InvalidError of ``x``, ``y``, ``colour`` or ``facet``."""
-        self.runs, self.metric, self.style, self.collapsed = runs, metric, style, collapsed
-        quantities = measured_quantities(runs, metric)
-        self.x = find_quantity(runs, metric, style.x or ISOTROPY, "x", quantities)
-        self.y = find_quantity(runs, metric, style.y, "y", quantities)
-        self.facet = find_quantity(runs, metric, style.facet, "facet", quantities) if style.facet else None
+        """Find the quantities of a style. Raise InvalidError for ``x``, ``y``, ``colour`` or ``facet``."""
+        self.run_table, self.metric, self.style, self.collapsed = table, metric, style, collapsed
+        quantities = list_measured_quantities(table, metric)
+        self.x = find_quantity(table, metric, style.x or ISOTROPY, "x", quantities)
+        self.y = find_quantity(table, metric, style.y, "y", quantities)
+        self.facet = find_quantity(table, metric, style.facet, "facet", quantities) if style.facet else None
         self.shade: Quantity | None = None
-        """The measured quantity that colors stand for; None if they stand for a setting."""
-        if style.colour and style.colour not in TITLES and style.colour not in colour_choices(runs):
-            shade = find_quantity(runs, metric, style.colour, "colour", quantities)
+        """The measured quantity that colors show; None if they show a setting."""
+        if style.colour and style.colour not in TITLES and style.colour not in colour_choices(table):
+            shade = find_quantity(table, metric, style.colour, "colour", quantities)
             self.shade = shade if shade.measured else None
-        self.colouring = Colouring(runs, LAM if self.shade else style.colour)
+        self.colouring = Colouring(table, LAM if self.shade else style.colour)
         self.scales = ((self.x, style.x_scale), (self.y, style.y_scale))
         self.measured_axes = [quantity for quantity in (self.y, self.x) if quantity.measured]
         measured = [*self.measured_axes, *([self.shade] if self.shade else [])]
         if len(measured) < 2:
             measured.append(quantities[ISOTROPY])
         self.measured = list({quantity.key: quantity for quantity in measured}.values())
-        """The measured quantities in the table: axes and color, and isotropy if fewer than two are."""
+        """The measured quantities in the table: axes and color, and isotropy if that leaves fewer than two."""
 
-    def _runs_without_value(self, quantity: Quantity) -> list[AnyRun]:
-        return [run for run, reading in self.runs.readings(quantity.key).items() if reading.value is None]
+    def _list_unmeasured_runs(self, quantity: Quantity) -> list[AnyRun]:
+        return [run for run, reading in self.run_table.readings(quantity.key).items() if reading.value is None]
 
     @cached_property
     def points(self) -> list[ScatterPoint]:
         """Return a point for each setting with a run that has both coordinates."""
         points = []
-        excluded_runs = {run for quantity in self.measured_axes for run in self._runs_without_value(quantity)}
+        excluded_runs = {run for quantity in self.measured_axes for run in self._list_unmeasured_runs(quantity)}
         setting_axes = [quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured]
-        for setting, runs in self.runs.finished_by_setting.items():
+        for setting, runs in self.run_table.finished_by_setting.items():
             placed_runs = [run for run in runs if run not in excluded_runs]
             values = {
-                quantity.key: setting_value(self.runs, setting, quantity.key, runs[0]) for quantity in setting_axes
+                quantity.key: setting_value(self.run_table, setting, quantity.key, runs[0]) for quantity in setting_axes
             }
             if placed_runs and all(values.get(quantity.key, 0) is not None for quantity in (self.x, self.y)):
                 points.append(ScatterPoint(setting, placed_runs, self._means(placed_runs), values))
@@ -253,17 +252,17 @@ class Scatter:
     def _means(self, runs: Sequence[AnyRun]) -> dict[str, Estimate | None]:
         means: dict[str, Estimate | None] = {}
         for quantity in self.measured:
-            readings = self.runs.readings(quantity.key)
+            readings = self.run_table.readings(quantity.key)
             seeds = by_seed((run.seed, value) for run in runs if (value := readings[run].value) is not None)
             means[quantity.key] = estimate([*seeds.values()], self.style.error) if seeds else None
         return means
 
     @cached_property
     def trivial_predictor(self) -> TrivialPredictor:
-        """Return the trivial predictor if performance is drawn. Several data sets have none in common."""
+        """Return the trivial predictor if performance is drawn, without its score if panels show several data sets."""
         if PERFORMANCE not in (self.x.key, self.y.key):
             return TrivialPredictor(None, "", {})
-        trivial = TrivialPredictor.from_runs(self.runs, self.runs.finished_runs)
+        trivial = TrivialPredictor.from_runs(self.run_table, self.run_table.finished_runs)
         return trivial._replace(score=None) if self.facet and self.facet.key == TASK else trivial
 
     def caption(self) -> str:
@@ -273,7 +272,7 @@ class Scatter:
         sentences = [
             quantity.explanation for quantity in (self.x, self.y, self.shade) if quantity and quantity.explanation
         ]
-        if not self.runs.is_searched and any(quantity.key == LAM and not scale for quantity, scale in self.scales):
+        if not self.run_table.is_searched and any(quantity.key == LAM and not scale for quantity, scale in self.scales):
             sentences.append("λ values are equally spaced.")
         sizes = [max((mean.n for mean in point.means.values() if mean), default=1) for point in self.points]
         if max(sizes) == 1:
@@ -287,14 +286,16 @@ class Scatter:
                 if (mean := point.means[quantity.key])
                 for end in mean.ends
             ]
-            cut = ", cut at the ends of the scale" if any(not low <= end <= high for end, low, high in ends) else ""
+            cut_note = (
+                ", cut at the ends of the scale" if any(not low <= end <= high for end, low, high in ends) else ""
+            )
             sizes_text, description = format_sizes(sizes), self.style.error.description
-            sentences.append(f"Points are means over seeds ({sizes_text}); bars {scope}are {description}{cut}.")
+            sentences.append(f"Points are means over seeds ({sizes_text}); bars {scope}are {description}{cut_note}.")
         if self.facet:
             sentences.append(f"One panel for each {self.facet.name}, all on the same axes.")
             n_values = len({point.values[self.facet.key] for point in self.points} - {None})
             sentences += [f"The first {MAX_PANELS} of {count(n_values)} are drawn."] if n_values > MAX_PANELS else []
-        if len(self.runs.families) > 1:
+        if len(self.run_table.families) > 1:
             sentences.append("Lines connect settings that differ only in λ.")
         if any(point.setting.is_baseline for point in self.points):
             sentences.append("Ring and dotted line: λ = 0.")
@@ -302,20 +303,20 @@ class Scatter:
             sentences.append("Hollow: collapsed.")
         return (
             " ".join(sentences)
-            + self.trivial_predictor.without(self.collapsed).caption()
-            + describe_pruned(self.runs, "Read with care")
+            + self.trivial_predictor.without_crosses(self.collapsed).caption()
+            + describe_pruned(self.run_table, "Read with care")
         )
 
     def describe_left_out(self) -> str:
-        text = describe_unscored(self.runs) if PERFORMANCE in (self.x.key, self.y.key) else ""
+        text = describe_unscored(self.run_table) if PERFORMANCE in (self.x.key, self.y.key) else ""
         described_runs: set[AnyRun] = set()
         for quantity in self.measured_axes:
-            undefined = [run for run in self._runs_without_value(quantity) if run not in described_runs]
+            undefined = [run for run in self._list_unmeasured_runs(quantity) if run not in described_runs]
             described_runs.update(undefined)
             if undefined and quantity.key != PERFORMANCE:
-                runs = [run for setting_runs in self.runs.by_setting(undefined).values() for run in setting_runs]
-                labels = [f"{self.runs.label(self.runs.setting(run))} seed {run.seed}" for run in runs]
-                reasons = (self.runs.readings(quantity.key)[run].reason for run in runs)
+                runs = [run for setting_runs in self.run_table.by_setting(undefined).values() for run in setting_runs]
+                labels = [f"{self.run_table.label(self.run_table.setting(run))} seed {run.seed}" for run in runs]
+                reasons = (self.run_table.readings(quantity.key)[run].reason for run in runs)
                 reason = next(filter(None, reasons), "It was not measured.")
                 listed_labels = join_first(labels, MAX_LISTED, ", ")
                 text += f" Not drawn, because {heading(quantity.key)} is undefined: {listed_labels}. {reason}"
@@ -330,7 +331,7 @@ class Scatter:
 
     def table(self) -> FigureTable:
         """Return means with their error bars; with ``seeds``, all finished runs and why values are missing."""
-        table_fields = setting_quantities(self.runs)
+        table_fields = list_setting_quantities(self.run_table)
         # These settings are equal in all runs, so no other column shows them.
         extra_keys = [
             quantity.key
@@ -342,25 +343,25 @@ class Scatter:
             trivial_heads = ["trivial_performance", "learned_nothing"] if self.trivial_predictor.heads else []
             heads = ["seed", *(f"{key}{suffix}" for key in keys for suffix in ("", "_reason")), *trivial_heads]
             return FigureTable(
-                [*self.runs.heads, *extra_keys, *heads],
+                [*self.run_table.heads, *extra_keys, *heads],
                 [
                     [
-                        *self.runs.cells(setting),
-                        *(setting_value(self.runs, setting, key, run) for key in extra_keys),
+                        *self.run_table.cells(setting),
+                        *(setting_value(self.run_table, setting, key, run) for key in extra_keys),
                         run.seed,
-                        *(cell for key in keys for cell in self.runs.readings(key)[run]),
+                        *(cell for key in keys for cell in self.run_table.readings(key)[run]),
                         *([self.trivial_predictor.score, no_learning_note(run)] if trivial_heads else []),
                     ]
-                    for setting, runs in self.runs.finished_by_setting.items()
+                    for setting, runs in self.run_table.finished_by_setting.items()
                     for run in runs
                 ],
             )
         heads = [f"{key}_{suffix}" for key in keys for suffix in ("seeds", "mean", self.style.error.column)]
         return FigureTable(
-            [*self.runs.heads, *extra_keys, *heads, *self.trivial_predictor.heads],
+            [*self.run_table.heads, *extra_keys, *heads, *self.trivial_predictor.heads],
             [
                 [
-                    *self.runs.cells(point.setting),
+                    *self.run_table.cells(point.setting),
                     *(point.values[key] for key in extra_keys),
                     *(
                         cell
@@ -386,16 +387,18 @@ class ScatterForm(NamedTuple):
     """Whether the rarely used fields have their defaults, so that the form folds them."""
 
 
-def scatter_form(runs: RunTable, metric: str, style: ScatterStyle, more_fields: Iterable[str] = ()) -> ScatterForm:
+def make_scatter_form(
+    table: RunTable, metric: str, style: ScatterStyle, more_fields: Iterable[str] = ()
+) -> ScatterForm:
     """Return the choices of the scatter's form.
 
-    ``more_fields`` are settings in which runs differ, in addition to those of the table.
+    ``more_fields`` are settings in which runs differ, in addition to those that the table groups by.
     """
-    measured = measured_quantities(runs, metric)
+    measured = list_measured_quantities(table, metric)
     return ScatterForm(
         {key: "performance" if key == PERFORMANCE else quantity.name for key, quantity in measured.items()},
-        {key: quantity.name for key, quantity in setting_quantities(runs, more_fields).items()},
-        dict(colour_choices(runs)),
-        style.colour if style.colour in measured else Colouring(runs, style.colour).key,
+        {key: quantity.name for key, quantity in list_setting_quantities(table, more_fields).items()},
+        dict(colour_choices(table)),
+        style.colour if style.colour in measured else Colouring(table, style.colour).key,
         (style.facet, style.x_scale, style.y_scale) == ("", "", ""),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
@@ -52,7 +53,7 @@ class EndedTrial(NamedTuple):
 
 
 def pareto_figure(experiment: Experiment) -> Figure:
-    """Return trials by isotropy and performance, and mark those that are Pareto-optimal."""
+    """Return the trials by isotropy and performance, the Pareto-optimal ones filled."""
     ended = [trial for trial in _ended_trials(experiment) if trial.isotropy is not None]
     front = set(pareto_front([(trial.isotropy or 0.0, trial.performance) for trial in ended]))
     rows: list[list[Cell]] = [
@@ -73,9 +74,9 @@ def pareto_figure(experiment: Experiment) -> Figure:
 def search_history(experiment: Experiment) -> Figure:
     scale = SCALES[experiment.config.metric]
     ended = _ended_trials(experiment)
-    best = [max(trial.performance for trial in ended[: index + 1]) for index in range(len(ended))]
+    best_scores = list(accumulate((trial.performance for trial in ended), max))
     rows: list[list[Cell]] = [
-        [*trial.cells, trial.performance, so_far] for trial, so_far in zip(ended, best, strict=True)
+        [*trial.cells, trial.performance, best_score] for trial, best_score in zip(ended, best_scores, strict=True)
     ]
     n_pruned = sum(trial.pruned for trial in group_trials(experiment.runs))
     pruned_note = f" {plural(n_pruned, 'trial')} pruned and not drawn." if n_pruned else ""
@@ -85,7 +86,7 @@ def search_history(experiment: Experiment) -> Figure:
         caption=f"{scale.title} of {plural(len(ended), 'trial')} as means over seeds, number 0 the baseline, "
         f"and the best so far as steps.{pruned_note}",
         table=FigureTable([*HEADS, "performance", "best_so_far"], rows),
-        draw=partial(_draw_history, ended, best, scale),
+        draw=partial(_draw_history, ended, best_scores, scale),
         empty=None if ended else NO_TRIAL,
     )
 
@@ -167,12 +168,12 @@ def _draw_front(ended: Sequence[EndedTrial], front: set[int], scale: MetricRange
     )
 
 
-def _draw_history(ended: Sequence[EndedTrial], best: Sequence[float], scale: MetricRange) -> go.Figure:
+def _draw_history(ended: Sequence[EndedTrial], best_scores: Sequence[float], scale: MetricRange) -> go.Figure:
     numbers = [trial.trial.number for trial in ended]
     scores = [trial.performance for trial in ended]
     steps = go.Scatter(
         x=numbers,
-        y=list(best),
+        y=list(best_scores),
         mode="lines",
         line={"color": palette.MAIN, "width": 1.6, "shape": "hv"},
         hovertemplate="best so far %{y:.4g}<extra></extra>",

@@ -37,7 +37,8 @@ class LoggedQuantity(NamedTuple):
     column: Literal["task_loss", "penalty"]
     title: str
     axis: str
-    words: str
+    """Title of the y axis."""
+    description: str
 
 
 TASK_LOSS = LoggedQuantity("learning", "task_loss", "Learning curves", "Task loss", "without the penalty")
@@ -66,6 +67,7 @@ def logged_curves(
         setting: mean_curve((run.seed, curves[run]) for run in runs)
         for setting, runs in table.by_setting(curves).items()
     }
+    cells_by_setting = {setting: table.cells(setting) for setting in means}
     is_log = style.log and all(value > 0 for curve in curves.values() for _, value in curve)
     return Figure(
         slug=quantity.slug,
@@ -74,9 +76,8 @@ def logged_curves(
         table=FigureTable(
             [*table.heads, "seed", "step", quantity.column],
             [
-                [*cells, run.seed, step, value]
+                [*cells_by_setting[table.setting(run)], run.seed, step, value]
                 for run, curve in curves.items()
-                for cells in [table.cells(table.setting(run))]
                 for step, value in curve
             ],
         )
@@ -171,32 +172,32 @@ def mean_table(table: RunTable, column: str, means: Means) -> FigureTable:
 
 
 def _caption(
-    runs: Sequence[AnyRun], quantity: LoggedQuantity, means: Means, style: CurveStyle, log: bool, sample: str
+    runs: Sequence[AnyRun], quantity: LoggedQuantity, means: Means, style: CurveStyle, is_log: bool, sample: str
 ) -> str:
     sizes = group_sizes(means)
     crowded = max(sizes) > 1 and not (style.seeds or can_draw_bands(means))
     sentences = (
-        f"{quantity.axis} {describe_source(runs, quantity.words)}.",
+        f"{quantity.axis} {describe_source(runs, quantity.description)}.",
         describe_means(sizes),
         "The intervals are in the table: this many bands would overlap." if crowded else "",
         "Thin lines are single runs." if style.seeds else "",
         f"Smoothed: each value is the mean of the {style.window} logged values around it."
         if style.window > 1
         else "As logged: no smoothing.",
-        "Some values are not above zero, so the scale stays linear." if style.log and not log else "",
+        "Some values are not above zero, so the scale stays linear." if style.log and not is_log else "",
         sample.strip(),
     )
     return " ".join(filter(None, sentences))
 
 
 def _draw(
-    table: RunTable, quantity: LoggedQuantity, means: Means, curves: Mapping[AnyRun, Curve], log: bool
+    table: RunTable, quantity: LoggedQuantity, means: Means, curves: Mapping[AnyRun, Curve], is_log: bool
 ) -> go.Figure:
     # Fit the axis to the lines: a band may reach below zero, where these losses and their logarithms do not exist.
     values = [mean.mean for points in means.values() for _, mean in points]
     values += [value for curve in curves.values() for _, value in curve]
     axis: dict[str, Any] = {"title": {"text": quantity.axis}}
-    if log:
+    if is_log:
         axis = log_axis(f"{quantity.axis}, logarithmic", values)
     elif quantity is TASK_LOSS and min(values, default=0) >= 0:  # the loss that a script logs may be below zero
         axis["rangemode"] = "nonnegative"

@@ -22,10 +22,10 @@ class TrivialPredictor(NamedTuple):
     """The trivial predictor of the runs of a figure, and which of them learned nothing."""
 
     score: float | None
-    """None if no run stores it, as runs of earlier versions and of scripts without predictions."""
+    """None if no run stores it, such as runs of earlier versions and of scripts without predictions."""
     predictor: str
     runs_that_learned_nothing: Mapping[Setting, Sequence[tuple[AnyRun, str]]]
-    """By setting, each with the reason."""
+    """By setting, as pairs of run and reason."""
     has_hollow: bool = False
     """Whether some settings are drawn hollow in place of a cross."""
 
@@ -48,8 +48,8 @@ class TrivialPredictor(NamedTuple):
     def cells(self, setting: Setting) -> list[Cell]:
         return [self.score, len(self.runs_that_learned_nothing.get(setting, ()))] if self.heads else []
 
-    def without(self, settings: Collection[Setting]) -> "TrivialPredictor":
-        """Return it with crosses on other settings only."""
+    def without_crosses(self, settings: Collection[Setting]) -> "TrivialPredictor":
+        """Return a copy without crosses on these settings, which are drawn hollow."""
         runs = {setting: runs for setting, runs in self.runs_that_learned_nothing.items() if setting not in settings}
         return self._replace(runs_that_learned_nothing=runs, has_hollow=bool(settings))
 
@@ -79,15 +79,17 @@ class TrivialPredictor(NamedTuple):
         margin = 0.08 * (high - low)
         return [min(low, self.score - margin), max(high, self.score + margin)]
 
-    def lines(self, limits: list[float], axis: str = "y", *, in_legend: bool = True) -> list[dict[str, Any]]:
-        """Return the shape that draws the line across a plot with these limits of performance, with its legend entry.
+    def line_shapes(self, limits: list[float], axis: str = "y", *, in_legend: bool = True) -> list[dict[str, Any]]:
+        """Return the line across a plot as a list of shapes, empty without a score.
 
-        The name of a line beyond the limits has an arrow.
+        The legend entry of a line beyond the ``limits`` of performance has an arrow.
         """
         if self.score is None:
             return []
         cross_axis, below, above = ("x", "↓ ", "↑ ") if axis == "y" else ("y", "← ", "→ ")
-        arrow = below if self.score < limits[0] else above if self.score > limits[1] else ""
+        arrow = ""
+        if not limits[0] <= self.score <= limits[1]:
+            arrow = below if self.score < limits[0] else above
         return [
             {"type": "line", f"{cross_axis}ref": "paper", f"{cross_axis}0": 0, f"{cross_axis}1": 1,
              f"{axis}0": self.score, f"{axis}1": self.score, "layer": "below", "showlegend": in_legend,

@@ -18,20 +18,20 @@ from app.results.across import (
     conclude_across,
     describe_selection,
     draw_across,
-    drawable_fields,
-    evaluation_titles,
-    fields_of_scatter,
     find_evaluation,
     group_evaluated_runs,
     list_cautions,
+    list_drawable_fields,
+    list_evaluation_titles,
     list_figures_across,
+    list_scatter_fields,
     read_figure_across,
     select_runs,
-    summarize,
+    summarize_selection,
 )
 from app.results.api.across import TableFile, table_file
 from app.results.figures.legend import Colouring
-from app.results.figures.scatter_points import scatter_form
+from app.results.figures.scatter_points import make_scatter_form
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, TRAINING_MEASURES, title_of
 from app.results.run_listing import RunQueryDep, encode_query, read_run_listing
@@ -42,7 +42,7 @@ from app.results.statistics.estimate import ErrorBar
 from app.results.sweep_figures import SECTIONS, SweepDep, SweepQuery, group_by_section
 from app.results.tables.printed import MAX_DECIMALS, print_summary
 from app.results.tables.summary import TableColumns
-from app.results.tables.texts import latex, markdown
+from app.results.tables.texts import format_latex, format_markdown
 from app.training.experiments import list_experiment_names
 from app.training.run_actions import RUNS
 from app.web.dependencies import ContextDep
@@ -72,11 +72,11 @@ def show_runs(
 ) -> Response:
     """Show the runs of a search; selected experiments become a search for them."""
     if experiment:
-        in_search = query.q.removeprefix("experiment=").split(",") if EXPERIMENT_SEARCH.fullmatch(query.q) else []
-        ids = dict.fromkeys([*in_search, *filter(None, experiment)])
+        searched_ids = query.q.removeprefix("experiment=").split(",") if EXPERIMENT_SEARCH.fullmatch(query.q) else []
+        ids = dict.fromkeys([*searched_ids, *filter(None, experiment)])
         joined = ",".join(row_id if row_id.isalnum() else quoted(row_id) for row_id in ids)
         return redirect_to(f"/compare/runs?{query.encoded(q=f'experiment={joined}')}")
-    values: dict[str, Any] = {"query": query, "sweep_query": sweep_query, "at": "/compare/runs"}
+    values: dict[str, Any] = {"query": query, "sweep_query": sweep_query, "table_url": "/compare/runs"}
     problem = None
     try:
         values |= _page_values(context, select_runs(context, query.q, query.group), query, sweep_query, table_query)
@@ -87,24 +87,26 @@ def show_runs(
 
 @router.get("/list")
 def list_runs(request: Request, context: ContextDep, query: RunQueryDep) -> Response:
-    table = read_run_listing(context, query, "/compare/runs/list", back="across")
-    crumbs = [("Compare runs", f"/compare/runs{encode_query(RunQuery(table.query.q))}")]
-    values = {"section": "compare", "crumbs": crumbs, "table": table, "runs": RUNS}
-    return render(request, "results/run_list.html", values, table.problem)
+    listing = read_run_listing(context, query, "/compare/runs/list", back="across")
+    crumbs = [("Compare runs", f"/compare/runs{encode_query(RunQuery(listing.query.q))}")]
+    values = {"section": "compare", "crumbs": crumbs, "listing": listing, "row_list": RUNS}
+    return render(request, "results/run_list.html", values, listing.problem)
 
 
 @router.get("/table.html")
 def show_table_page(request: Request, context: ContextDep, query: AcrossDep, table_query: TableDep) -> Response:
     """Show the table of means on a page of its own, from which an experiment's page loads it."""
     selection = select_runs(context, query.q, query.group)
-    values = {"query": query, "at": "/compare/runs/table.html", "kept": parse_qsl(query.encoded())}
+    values = {"query": query, "table_url": "/compare/runs/table.html", "hidden_fields": parse_qsl(query.encoded())}
     return render(request, "results/compare_table.html", values | _table_values(context, selection, query, table_query))
 
 
 @router.get("/table.{kind}")
 def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table_query: TableDep) -> Response:
     return table_file(
-        summarize(context, select_runs(context, query.q, query.group), table_query.columns), kind, table_query.style
+        summarize_selection(context, select_runs(context, query.q, query.group), table_query.columns),
+        kind,
+        table_query.style,
     )
 
 
@@ -134,14 +136,14 @@ def _page_values(
         *selection.fields
     }
     return {
-        "chosen": selection,
-        "counted": describe_selection(selection),
-        "listed": f"/compare/runs/list{encode_query(RunQuery(query.q))}",
+        "selection": selection,
+        "selection_note": describe_selection(selection),
+        "list_url": f"/compare/runs/list{encode_query(RunQuery(query.q))}",
         "runs_query": query.encoded(),
         # Figures in the browser's cache are valid only for the same runs.
         "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
         "cautions": list_cautions(selection, query.on),
-        "measured": evaluation_titles(run_table),
+        "evaluations": list_evaluation_titles(run_table),
         "on": find_evaluation(run_table, query.on).key if figure_slugs else "",
         "figures": group_by_section(figure_slugs),
         "figure_sections": SECTIONS,
@@ -149,24 +151,24 @@ def _page_values(
         "groupable": {field: field_heading(field) for field in run_table.groupable_fields if field in groupable},
         "settings": compare_settings(run_table),
         "head": field_heading,
-        "others": {row_id: name for row_id, name in names.items() if row_id not in run_table.experiments},
-        "kept": parse_qsl(_join_queries(query.encoded(), sweep_query.encoded())),
-        "kept_by_search": parse_qsl(_join_queries(sweep_query.encoded(), table_query.encoded())),
-        "kept_by_figures": parse_qsl(_join_queries(query.encoded(), table_query.encoded())),
+        "more_experiments": {row_id: name for row_id, name in names.items() if row_id not in run_table.experiments},
+        "hidden_fields": parse_qsl(_join_queries(query.encoded(), sweep_query.encoded())),
+        "search_hidden_fields": parse_qsl(_join_queries(sweep_query.encoded(), table_query.encoded())),
+        "figure_hidden_fields": parse_qsl(_join_queries(query.encoded(), table_query.encoded())),
         **_table_values(context, selection, query, table_query),
     }
 
 
 def _figure_values(context: Context, selection: RunSelection, on: str, sweep_query: SweepQuery) -> dict[str, Any]:
     sweep = group_evaluated_runs(selection, on)
-    fields = fields_of_scatter(selection, sweep_query.scatters[0], sweep_query)
+    fields = list_scatter_fields(selection, sweep_query.scatters[0], sweep_query)
     scatter_table = group_evaluated_runs(selection, on, fields) if fields else sweep
     metric = sweep.runs[0].config.metric
     return {
         "sweep": sweep,
         "scatters": [draw_across(context, scatter_table, slug, sweep_query) for slug in sweep_query.scatters],
         "errors": ErrorBar,
-        "form": scatter_form(sweep, metric, sweep_query.style, drawable_fields(selection.table)),
+        "form": make_scatter_form(sweep, metric, sweep_query.style, list_drawable_fields(selection.table)),
         "colouring": Colouring(sweep, sweep_query.style.colour),
         "conclusion": conclude_across(context, selection, on),
         "scale": SCALES[metric],
@@ -178,14 +180,14 @@ def _figure_values(context: Context, selection: RunSelection, on: str, sweep_que
 def _table_values(
     context: Context, selection: RunSelection, query: AcrossQuery, table_query: TableQuery
 ) -> dict[str, Any]:
-    text = print_summary(summarize(context, selection, table_query.columns), table_query.style)
+    printed = print_summary(summarize_selection(context, selection, table_query.columns), table_query.style)
     return {
         "table": table_query,
-        "printed": text,
-        "texts": {"LaTeX": ("tex", latex(text)), "Markdown": ("md", markdown(text))},
+        "printed": printed,
+        "texts": {"LaTeX": ("tex", format_latex(printed)), "Markdown": ("md", format_markdown(printed))},
         "files": _join_queries(query.encoded(on=""), table_query.encoded()),
         "columns": COLUMNS,
-        "most_decimals": MAX_DECIMALS,
+        "max_decimals": MAX_DECIMALS,
     }
 
 

@@ -16,7 +16,7 @@ from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
 from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
 from app.results.figures.legend import Colouring
-from app.results.figures.scatter_points import scatter_form
+from app.results.figures.scatter_points import make_scatter_form
 from app.results.figures.study import read_outcome
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import SCALES, TRAINING_MEASURES, title_of
@@ -130,20 +130,20 @@ def list_all(request: Request, context: ContextDep, listing: ListingDep) -> Resp
 
 
 def _list_page(
-    request: Request, context: Context, listing: ExperimentListing, *, nothing_ticked: bool = False
+    request: Request, context: Context, listing: ExperimentListing, *, nothing_selected: bool = False
 ) -> Response:
     values = {
         "listing": listing,
         "scales": SCALES,
-        "nothing_ticked": nothing_ticked,
-        "there": listing.summaries.total
+        "nothing_selected": nothing_selected,
+        "has_experiments": listing.summaries.total
         or listing.q
         or listing.criteria.tag
         or list_experiments(context, limit=0).total,
         "row_list": EXPERIMENTS,
         "known_tags": known_tags(context, Experiment),
     }
-    status = 422 if nothing_ticked else None
+    status = 422 if nothing_selected else None
     return render(request, "results/experiments.html", values, listing.problem, status=status)
 
 
@@ -153,7 +153,7 @@ def compare(
 ) -> Response:
     if experiment:
         return redirect_to(f"/compare/runs?{urlencode({'experiment': experiment}, doseq=True)}")
-    return _list_page(request, context, listing, nothing_ticked=True)
+    return _list_page(request, context, listing, nothing_selected=True)
 
 
 @router.get("/{experiment_id}/runs")
@@ -161,11 +161,11 @@ def list_runs(request: Request, context: ContextDep, experiment_id: str, run_que
     """List the runs of a search on their own page, from which the experiment's page loads the table."""
     path = f"/experiments/{experiment_id}"
     experiment = get_experiment_without_runs(context, experiment_id)
-    table = _read_runs(context, experiment_id, run_query)
+    listing = _read_runs(context, experiment_id, run_query)
     crumbs = [("Experiments", "/experiments"), (experiment.name, path)]
-    values = {"section": "experiments", "crumbs": crumbs, "table": table, "runs": RUNS}
-    headers = address_header(request, path, table.query)
-    return render(request, "results/run_list.html", values, table.problem, headers=headers)
+    values = {"section": "experiments", "crumbs": crumbs, "listing": listing, "row_list": RUNS}
+    headers = address_header(request, path, listing.query)
+    return render(request, "results/run_list.html", values, listing.problem, headers=headers)
 
 
 def _read_runs(context: Context, experiment_id: str, run_query: RunQuery) -> RunListing:
@@ -196,15 +196,15 @@ def show_experiment(
             for field, values in experiment.grid.items()
             if len(values) > 1
         },
-        "table": _read_runs(context, experiment_id, run_query) if tab == "runs" else None,
-        "runs": RUNS,
+        "listing": _read_runs(context, experiment_id, run_query) if tab == "runs" else None,
+        "row_list": RUNS,
         "scale": SCALES[config.metric],
         "query": query,
         "scatters": [
             read_figure(context, experiment, slug, query, sweep) for slug in query.scatters if tab == "result"
         ],
         "errors": ErrorBar,
-        "form": scatter_form(sweep, config.metric, query.style),
+        "form": make_scatter_form(sweep, config.metric, query.style),
         "colouring": colouring,
         "split": read_test_split(context, experiment),
         "conclusion": conclusion,
@@ -263,7 +263,7 @@ def show_figure(context: ContextDep, experiment_id: str, slug: str, kind: FileKi
     return figure_file([read_figure(context, get_experiment(context, experiment_id), slug, query)], slug, kind)
 
 
-LONGEST_NOTE, LONGEST_NAME, LONGEST_CHOICE = 2000, 200, 2000
+MAX_NOTE_LENGTH, MAX_NAME_LENGTH, MAX_CHOICE_LENGTH = 2000, 200, 2000
 
 
 @router.get("/{experiment_id}/opening")
@@ -286,9 +286,9 @@ def open_scores(
         if not (selected := run or choose):
             raise InvalidError("Choose a setting or a run.", "choose")
         opening = OpeningRequest(
-            choose=selected[:LONGEST_CHOICE],
-            note=_require_length(note, LONGEST_NOTE, "note"),
-            by=_require_length(by, LONGEST_NAME, "by"),
+            choose=selected[:MAX_CHOICE_LENGTH],
+            note=_require_length(note, MAX_NOTE_LENGTH, "note"),
+            by=_require_length(by, MAX_NAME_LENGTH, "by"),
         )
         open_test(context, experiment_id, opening)
     except IsoscopeError as error:

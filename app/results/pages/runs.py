@@ -50,7 +50,7 @@ def show_run(
     context: ContextDep,
     run_id: str,
     tab: str = "",
-    measure: run_page.MeasureQuery = TRAINING_MEASURES[0],
+    measure: str = TRAINING_MEASURES[0],
 ) -> Response:
     """Show a tab of the run; the log if it failed. The page refreshes until the run has ended."""
     return _run_page(request, context, run_id, tab, measure)
@@ -75,7 +75,7 @@ def _run_page(
         LOG: bool(run.log or run.timeline),
         SETTINGS: True,
     }
-    tabs = [tab for tab, is_filled in has_content.items() if is_filled]
+    tabs = [page_tab for page_tab, is_filled in has_content.items() if is_filled]
     tab = chosen_tab(tabs, tab, LOG.slug if run.status is RunStatus.FAILED and LOG in tabs else "")
     page_values = {
         "run": run,
@@ -87,7 +87,7 @@ def _run_page(
         "tab": tab,
         "figures": run_page.draw_tab_figures(context, run, measure, tab),
         "measure": measure,
-        "of_texts": uses_text_vectors(measure),
+        "uses_text_vectors": uses_text_vectors(measure),
         "watched": {slug: title_of(slug) for slug in TRAINING_MEASURES},
         "by_layer": run_page.list_measures_by_layer(run.results),
         "trivial": trivial_score(run),
@@ -117,7 +117,7 @@ def download_predictions(context: ContextDep, run_id: str) -> StreamingResponse:
 
 @router.get("/figures/{slug}.html")
 def show_figure_page(
-    request: Request, context: ContextDep, run_id: str, slug: str, measure: run_page.MeasureQuery = TRAINING_MEASURES[0]
+    request: Request, context: ContextDep, run_id: str, slug: str, measure: str = TRAINING_MEASURES[0]
 ) -> Response:
     run = get_run(context, run_id)
     figure = run_page.read_run_figure(context, run, slug, measure)
@@ -128,7 +128,7 @@ def show_figure_page(
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(
-    context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: run_page.MeasureQuery = TRAINING_MEASURES[0]
+    context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: str = TRAINING_MEASURES[0]
 ) -> Response:
     return figure_file([run_page.read_run_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
 

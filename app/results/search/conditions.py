@@ -100,8 +100,6 @@ def _parser() -> Lark:
 
 
 class _TermTransformer(Transformer[Token, list[SearchTerm]]):
-    """Turns the syntax tree into terms."""
-
     def start(self, terms: list[SearchTerm]) -> list[SearchTerm]:
         return terms
 
@@ -110,29 +108,29 @@ class _TermTransformer(Transformer[Token, list[SearchTerm]]):
 
     def condition(self, tokens: list[Token]) -> SearchTerm:
         field, operator, *values = tokens
-        return SearchTerm(str(field), str(operator), [_search_value(token) for token in values], _position(field))
+        return SearchTerm(str(field), str(operator), [_parse_value(token) for token in values], _position_of(field))
 
     def words(self, tokens: list[Token]) -> SearchTerm:
-        return SearchTerm("", ":", [_search_value(token) for token in tokens], _position(tokens[0]))
+        return SearchTerm("", ":", [_parse_value(token) for token in tokens], _position_of(tokens[0]))
 
 
-def _search_value(token: Token) -> SearchValue:
+def _parse_value(token: Token) -> SearchValue:
     text = str(token)
     if token.type == "QUOTED":
         characters = iter(text[1:-1])
         text = "".join(next(characters, "") if letter == "\\" else letter for letter in characters)
-    return SearchValue(text, _position(token), token.type == "QUOTED")
+    return SearchValue(text, _position_of(token), token.type == "QUOTED")
 
 
-def _position(token: Token) -> int:
+def _position_of(token: Token) -> int:
     return (token.start_pos or 0) + 1
 
 
 OPTION_NAMES = {"task": "kind"}
-"""Search names of options whose own name means something else: ``task`` searches the name of the data set."""
+"""Search names of options whose name has another meaning: ``task`` searches the name of the data set."""
 
 
-def _option_fields() -> Iterator[tuple[str, FieldKind]]:
+def _list_option_fields() -> Iterator[tuple[str, FieldKind]]:
     for option, field in TrainingOptions.model_fields.items():
         value_type = single_type(field.annotation)
         name, stored = OPTION_NAMES.get(option, option), Run.config[option]
@@ -150,7 +148,7 @@ def _option_fields() -> Iterator[tuple[str, FieldKind]]:
 
 
 FIELDS: Mapping[str, FieldKind] = {
-    **dict(_option_fields()),
+    **dict(_list_option_fields()),
     "task": TextField(Dataset.name.expression),
     "experiment": TextField(Experiment.name.expression, Experiment.id.expression),
     "model": TextField(Run.model.expression),
@@ -209,7 +207,7 @@ OTHER_LANGUAGES = {
     "OR": "put commas between values, such as seed:0,1",
     "NOT": "put a hyphen before what must not hold, such as -status:failed",
 }
-"""Operators of other search languages, and what to write here."""
+"""Operators of other search languages, and their replacements."""
 
 INEQUALITIES = ("<", "<=", ">", ">=")
 
@@ -245,14 +243,14 @@ def _term_condition(term: SearchTerm) -> Condition:
             f"got {len(term.values)}; write decimals with a point.",
             "q",
         )
-    condition = or_(*(_compare(kind, operator, term, value) for value in term.values))
-    if is_negated == term.negated:
+    condition = or_(*(_compare_value(kind, operator, term, value) for value in term.values))
+    if is_negated == term.negated:  # two negations cancel out
         return condition
     # SQL comparisons with NULL are neither true nor false; here they do not match.
     return not_(func.coalesce(condition, false()))
 
 
-def _compare(kind: FieldKind, operator: str, term: SearchTerm, value: SearchValue) -> Condition:
+def _compare_value(kind: FieldKind, operator: str, term: SearchTerm, value: SearchValue) -> Condition:
     try:
         return kind.condition(operator, value.text)
     except UnreadableError as error:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import JSON, ColumnElement, Float, Text, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, raiseload, selectinload
 
-from app.context import MAX_PAGE, PAGE_ROWS, Context
+from app.context import PAGE_ROWS, Context, offset_of
 from app.db.config import RunConfig, TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
 from app.db.reported_config import AnyRunConfig, ReportedRunConfig
@@ -63,10 +63,9 @@ class MatchingRuns(NamedTuple):
 def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = None) -> RunPage:
     """Return a page of a search, in one experiment or in all; empty beyond the last page.
 
-    Runs are loaded with experiment and data set, without large columns. Raises InvalidError for ``q`` or ``sort``.
+    Runs are loaded with experiment and data set, without large columns. Raise InvalidError for ``q`` or ``sort``.
     """
-    offset = (min(query.page, MAX_PAGE) - 1) * PAGE_ROWS
-    return list_runs(context, query, limit=PAGE_ROWS, offset=offset, experiment_id=experiment_id)
+    return list_runs(context, query, limit=PAGE_ROWS, offset=offset_of(query.page), experiment_id=experiment_id)
 
 
 def list_runs(
@@ -137,7 +136,7 @@ class RunColumns(NamedTuple):
     varying: list[str]
     """In table order: experiment, task, model, regularizer, λ, ζ, options, seed."""
     shared: list[str]
-    """The same for all runs, in the same order."""
+    """In the same order."""
     is_live: bool
     has_baselines: bool
 
@@ -160,8 +159,8 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
         ]
         distinct_runs = _distinct_settings(session, fields, conditions)
         counts = [func.count(column.distinct()) for column in COUNTED_COLUMNS.values()]
-        moving = func.count(case((Run.status.in_(LIVE_STATUSES), 1)))
-        count_query = select(moving, *counts).select_from(Run).join(Run.experiment).join(Experiment.dataset)
+        live = func.count(case((Run.status.in_(LIVE_STATUSES), 1)))
+        count_query = select(live, *counts).select_from(Run).join(Run.experiment).join(Experiment.dataset)
         n_live, *n_distinct = session.execute(count_query.where(*conditions)).one()
     distinct_counts = dict(zip(COUNTED_COLUMNS, n_distinct, strict=True))
     distinct_counts["zeta"] = len({setting_of(run, []).zeta for run in distinct_runs} - {None})
@@ -178,6 +177,7 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
 
 
 def _distinct_settings(session: Session, fields: Collection[str], conditions: Collection[Condition]) -> list[Run]:
+    """Return a run for each distinct setting, unsaved and with only these fields. λ is 0 or 1."""
     names = ["logged", *dict.fromkeys(("fixed_regularizers", "points", *fields))]
     values = [cast(Run.config[name], Text) for name in names]
     rows = select(Run.regularizer, Run.lam != 0, Run.zeta, *values).distinct()
@@ -185,11 +185,11 @@ def _distinct_settings(session: Session, fields: Collection[str], conditions: Co
     return [
         Run(
             regularizer=regularizer,
-            lam=float(swept),
+            lam=float(has_lambda),
             zeta=zeta,
             config=_parse_config(dict(zip(names, texts, strict=True))),
         )
-        for regularizer, swept, zeta, *texts in setting_rows
+        for regularizer, has_lambda, zeta, *texts in setting_rows
     ]
 
 
@@ -210,10 +210,11 @@ STRIP_POSITIONS = 68
 
 
 class StripMark(NamedTuple):
-    """A position in the strip of an experiment's performances, and its λ."""
+    """The performance of runs at one λ, as a mark in a strip from an experiment's lowest to its highest."""
 
     lam: float
     position: float
+    """From 0 (lowest) to 1."""
 
 
 class PerformanceSpread(NamedTuple):
@@ -296,16 +297,16 @@ def list_experiments(
         experiments = session.scalars(
             experiment_query.options(*WITH_DATASET_AND_TAGS, raiseload(Experiment.runs))
         ).all()
-        return ExperimentPage(_summarize(session, experiments), session.scalar(count_query) or 0)
+        return ExperimentPage(_add_summaries(session, experiments), session.scalar(count_query) or 0)
 
 
-def _summarize(session: Session, experiments: Sequence[Experiment]) -> list[ListedExperiment]:
+def _add_summaries(session: Session, experiments: Sequence[Experiment]) -> list[ListedExperiment]:
     ids = [experiment.id for experiment in experiments]
     counts: dict[str, Counter[RunStatus]] = {experiment_id: Counter() for experiment_id in ids}
     status_query = select(Run.experiment_id, Run.status, func.count()).where(Run.experiment_id.in_(ids))
-    for experiment_id, status, number in session.execute(status_query.group_by(Run.experiment_id, Run.status)):
-        counts[experiment_id][status] = number
-    ends = (
+    for experiment_id, status, n in session.execute(status_query.group_by(Run.experiment_id, Run.status)):
+        counts[experiment_id][status] = n
+    ranges = (
         select(
             Run.experiment_id,
             func.count(Run.performance).label("n"),
@@ -316,13 +317,17 @@ def _summarize(session: Session, experiments: Sequence[Experiment]) -> list[List
         .group_by(Run.experiment_id)
         .subquery()
     )
-    extent = func.nullif(ends.c.highest - ends.c.lowest, 0)
-    position = func.coalesce(func.round(cast(STRIP_POSITIONS * (Run.performance - ends.c.lowest) / extent, Float)), 0)
-    mark_query = select(Run.experiment_id, Run.lam, position).join(ends, ends.c.experiment_id == Run.experiment_id)
+    extent = func.nullif(ranges.c.highest - ranges.c.lowest, 0)
+    offset = Run.performance - ranges.c.lowest
+    position = func.coalesce(func.round(cast(STRIP_POSITIONS * offset / extent, Float)), 0)
+    mark_query = select(Run.experiment_id, Run.lam, position).join(ranges, ranges.c.experiment_id == Run.experiment_id)
     mark_query = mark_query.where(Run.performance.is_not(None)).distinct().order_by(Run.lam, position)
     marks: dict[str, list[StripMark]] = {experiment_id: [] for experiment_id in ids}
     for experiment_id, lam, step in session.execute(mark_query):
         marks[experiment_id].append(StripMark(lam, step / STRIP_POSITIONS))
-    spreads = {row.experiment_id: PerformanceSpread(*row[1:]) for row in session.execute(select(ends))}
+    spreads = {row.experiment_id: PerformanceSpread(*row[1:]) for row in session.execute(select(ranges))}
     no_run = PerformanceSpread(0, None, None)
-    return [ListedExperiment(row, counts[row.id], spreads.get(row.id, no_run), marks[row.id]) for row in experiments]
+    return [
+        ListedExperiment(experiment, counts[experiment.id], spreads.get(experiment.id, no_run), marks[experiment.id])
+        for experiment in experiments
+    ]

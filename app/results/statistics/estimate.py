@@ -20,7 +20,6 @@ class ErrorBar(StrEnum):
 
     @property
     def name_in_full(self) -> str:
-        """Return the name shown in forms."""
         return {self.CI95: "95% confidence interval", self.SE: "standard error", self.STD: "standard deviation"}[self]
 
     @property

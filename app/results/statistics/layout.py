@@ -1,9 +1,9 @@
-"""Contrasts between settings of a sweep, with intervals that hold for a whole family at once.
+"""Contrasts between settings of a sweep, with intervals that are simultaneous over a family.
 
 One model: performance is setting plus seed plus an error of the run, and rows are drawn. Each setting has a variance of
 its own, from the residuals of all settings (White's estimator with HC2's correction, MacKinnon and White 1985), with
-Satterthwaite's degrees of freedom. The same with one variance for all settings is more precise where settings vary
-alike and false where they do not. The interval is the wider of both.
+Satterthwaite's degrees of freedom. A second estimate has one variance for all settings: more precise if settings vary
+alike, and wrong if they do not. The interval is the wider of both.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,16 @@ from app.core.evidence import FIRST_LOOK_LEVEL, SIGNIFICANCE_LEVEL, t_quantile, 
 
 MAX_DRAWS, MIN_DRAWS = 20_000, 2_000
 MAX_DRAWN_NUMBERS = 4_000_000
-STEP_OF_CORRELATIONS = 0.02
-"""They are rounded to it, so that maxima are drawn once for layouts that are almost alike."""
+CORRELATION_STEP = 0.02
+"""Correlations are rounded to it, so that layouts that are almost alike share their draws of maxima."""
 NODES = 160
+"""Quadrature nodes of the shared variance."""
 PRECISION = 1e-6
 MAX_DEGREES = 1_000
+"""Beyond these degrees of freedom the shared variance counts as exact."""
 EQUAL_SHARE = 1 / 2
-"""Weight of the degrees of freedom of equal variances at the first look: Satterthwaite's alone come out too few by
-chance, which costs power. It is 0 at later looks, where levels are low and a few degrees too many matter."""
+"""Weight of the degrees of freedom of equal variances at the first look, because Satterthwaite's alone come out too few
+by chance, which costs power. Later looks have weight 0: at their low levels a few degrees too many matter."""
 ROUNDING = 1e-9
 TINY = 1e-300
 POWER = 0.8
@@ -45,7 +47,7 @@ class RowSpread(NamedTuple):
 
 
 class Contrast(NamedTuple):
-    """A weighted sum of the scores of runs, and what its error is made of."""
+    """A weighted sum of the scores of runs, with the parts of its error."""
 
     estimate: float
     p: float | None = None
@@ -60,7 +62,7 @@ class Contrast(NamedTuple):
 
     @property
     def half_width(self) -> float | None:
-        """Half the interval, simultaneous over the family."""
+        """Return half the interval, simultaneous over the family; None without an error."""
         if self.pooled_half_width is None:
             return None
         error = sqrt(self.seed_variance + self.row_variance)
@@ -76,11 +78,11 @@ class Contrast(NamedTuple):
 
     @property
     def decided(self) -> bool:
-        """Whether the interval excludes 0."""
+        """Return whether the interval excludes 0."""
         return self.half_width is not None and abs(self.estimate) > self.half_width
 
-    def detectable(self, times: float, level_share: float = 1.0) -> float:
-        """Return the difference detectable with power 0.8 by ``times`` as many seeds, at this share of the level."""
+    def detectable_difference(self, times: float, level_share: float = 1.0) -> float:
+        """Return the difference detectable with power 0.8 with ``times`` as many seeds, at a share of this level."""
         degrees, level = self.degrees * times, self.level * level_share
         error = sqrt(self.seed_variance / times + self.row_variance)
         shrinkage = error / sqrt(self.seed_variance + self.row_variance)
@@ -95,8 +97,8 @@ class Overall(NamedTuple):
     p: float | None
     settings: int
     trend: float | None
-    """The difference along a line of settings, from its first half to its second; None if no trend over a line decides,
-    or trends over several lines that decide have different signs."""
+    """The difference from the lower half of a line over λ to the upper; None if no trend is significant, or if
+    significant trends have different signs."""
 
     @property
     def decided(self) -> bool:
@@ -104,24 +106,24 @@ class Overall(NamedTuple):
 
 
 class Layout:
-    """Runs of settings by seed, at most one of each."""
+    """Scores of runs by setting and seed, at most one run for each pair."""
 
     def __init__(self, scores: Values, settings: Indices, seeds: Indices, spread: RowSpread | None = None) -> None:
-        """Take the scores of runs [n], their settings and seeds [n] numbered from 0, and how they vary over rows.
+        """Take the scores of runs [n], their settings and seeds [n] numbered from 0, and their spread over rows.
 
-        Runs that are not comparable, such as those of two models, have other seeds.
+        Runs that are not comparable, such as those of two models, must not share seed numbers.
         """
         self.scores, self.settings, self.seeds, self.spread = scores, settings, seeds, spread
         self.members = np.eye(int(settings.max()) + 1)[settings]
 
-    def pair(self, setting: int, baseline: int) -> Values:
+    def pair_weights(self, setting: int, baseline: int) -> Values:
         """Return weights [n] of the mean difference over the seeds that both have."""
-        of_setting, of_baseline = self.settings == setting, self.settings == baseline
-        common = np.intersect1d(self.seeds[of_setting], self.seeds[of_baseline])
-        paired = np.isin(self.seeds, common)
-        return np.asarray((1.0 * (of_setting & paired) - (of_baseline & paired)) / max(len(common), 1), float)
+        in_setting, in_baseline = self.settings == setting, self.settings == baseline
+        common_seeds = np.intersect1d(self.seeds[in_setting], self.seeds[in_baseline])
+        paired = np.isin(self.seeds, common_seeds)
+        return np.asarray((1.0 * (in_setting & paired) - (in_baseline & paired)) / max(len(common_seeds), 1), float)
 
-    def adjust(self, contrasts: Values) -> Values:
+    def adjust_for_seeds(self, contrasts: Values) -> Values:
         """Return weights [m, n] of contrasts between settings [m, settings], adjusted for seeds.
 
         Contrasts that no seed connects are left out.
@@ -132,7 +134,7 @@ class Layout:
         return np.asarray(weights[connected], float)
 
     def compare(self, weights: Values, level: float = SIGNIFICANCE_LEVEL) -> list[Contrast]:
-        """Return contrasts [m, n] as one family, whose intervals all hold with probability 1 - ``level``."""
+        """Test weights [m, n] as one family, whose intervals all hold with probability 1 - ``level``."""
         if not len(weights):
             return []
         estimates = weights @ self.scores
@@ -148,14 +150,14 @@ class Layout:
         shared_errors = self._errors(weights, alike, np.full_like(by_setting, pooled_row_noise), shared, 0.0)
         separate_maxima = Maxima.draw(separate.correlations)
         shared_maxima = Maxima.draw(shared_errors.correlations, float(shared_errors.degrees.min()))
-        single_level = 2 * NORMAL.cdf(-separate_maxima.critical(level))
-        shared_t = shared_maxima.critical(level)
+        single_level = 2 * NORMAL.cdf(-separate_maxima.critical_value(level))
+        shared_t = shared_maxima.critical_value(level)
         contrasts = []
         for index, estimate in enumerate(estimates.tolist()):
             error, shared_error = (sqrt(errors.variances[index]) for errors in (separate, shared_errors))
             degrees = float(separate.degrees[index])
             z = -NORMAL.inv_cdf(max(two_sided_p(estimate / error, degrees) / 2, TINY))
-            p = max(separate_maxima.exceed(z), shared_maxima.exceed(abs(estimate) / shared_error))
+            p = max(separate_maxima.tail_probability(z), shared_maxima.tail_probability(abs(estimate) / shared_error))
             seed_variance = float(separate.seeds[index])
             row_variance = float(separate.variances[index]) - seed_variance
             contrasts.append(
@@ -177,9 +179,13 @@ class Layout:
         """Test whether settings differ within any of the groups; lines are settings in the order of λ."""
         size = self.members.shape[1]
         n_settings = len({setting for group in groups for setting in group})
-        deviations = [_deviation(size, group, setting) for group in groups if len(group) > 1 for setting in group]
-        trends = self.adjust(np.array([_trend(size, line) for line in lines if len(line) > 2]).reshape(-1, size))
-        weights = np.concatenate([trends, self.adjust(np.array(deviations).reshape(-1, size))])
+        deviations = [
+            _deviation_weights(size, group, setting) for group in groups if len(group) > 1 for setting in group
+        ]
+        trends = self.adjust_for_seeds(
+            np.array([_trend_weights(size, line) for line in lines if len(line) > 2]).reshape(-1, size)
+        )
+        weights = np.concatenate([trends, self.adjust_for_seeds(np.array(deviations).reshape(-1, size))])
         contrasts = self.compare(weights, level)
         p_values = [contrast.p for contrast in contrasts if contrast.p is not None]
         if not p_values:
@@ -198,7 +204,7 @@ class Layout:
 
     @cached_property
     def _shares(self) -> Values:
-        """What the error of one setting adds to the squared residuals of another [settings, settings]."""
+        """Return shares of each setting's error variance in the squared residuals of others [settings, settings]."""
         return np.asarray(self.members.T @ self._residual_maker**2 @ self.members, float)
 
     @cached_property
@@ -207,7 +213,7 @@ class Layout:
 
     @cached_property
     def _freedom(self) -> Values:
-        """Covariances of the variances of settings, over twice their product: 1 / degrees of freedom on the diagonal.
+        """Return covariances of the variances of settings over twice their product: 1 / degrees of freedom if equal.
 
         A setting with one run has no variance of its own, so it takes the pooled one.
         """
@@ -219,7 +225,7 @@ class Layout:
 
     @cached_property
     def _seed_variances(self) -> tuple[Values, float]:
-        """Variances of single runs about setting plus seed [settings], and the pooled one; 0 if there is none."""
+        """Return variances of single runs around setting plus seed [settings], and the pooled one; 0 if undefined."""
         if self._degrees < 0.5:
             return np.zeros(self.members.shape[1]), 0.0
         squares = (self._residual_maker @ (self.scores - self.scores.mean())) ** 2
@@ -227,16 +233,17 @@ class Layout:
         if pooled <= (ROUNDING * float(np.abs(self.scores).max())) ** 2:
             return np.zeros(self.members.shape[1]), 0.0
         sums = self._shares.sum(axis=1)
-        by_setting = _divide(squares @ self.members, sums, pooled)
-        step = _step(self.scores) ** 2 / 12
+        by_setting = _divide_or_pool(squares @ self.members, sums, pooled)
+        # Scores are rounded to their smallest step: a uniform error, with a twelfth of its square as variance.
+        rounding_variance = _smallest_step(self.scores) ** 2 / 12
         rows = self.spread.rows if self.spread else 1
         setting_has_rows = ~(self.members.T @ ~self._has_rows > 0)
-        floors = np.where(setting_has_rows, self._row_noise[0] / rows, step)
+        floors = np.where(setting_has_rows, self._row_noise[0] / rows, rounding_variance)
         return np.maximum(by_setting, floors), max(pooled, float(floors.mean()))
 
     @cached_property
     def _has_rows(self) -> npt.NDArray[np.bool_]:
-        """Whether each run is of a setting all of whose runs have values by row [n]."""
+        """Return for each run whether all runs of its setting have values by row [n]."""
         if self.spread is None:
             return np.zeros(len(self.scores), bool)
         missing = np.isnan(np.diag(self.spread.covariances))
@@ -244,7 +251,7 @@ class Layout:
 
     @cached_property
     def _row_noise(self) -> tuple[Values, float]:
-        """Variances of one row of one run, beyond what rows and seeds leave [settings], and the pooled one."""
+        """Return variances of single rows beyond setting and seed effects [settings], and the pooled one."""
         chosen = np.flatnonzero(self._has_rows)
         none = np.zeros(self.members.shape[1])
         if self.spread is None or not len(chosen):
@@ -256,13 +263,13 @@ class Layout:
         squares = np.einsum("ij,jk,ki->i", maker, self.spread.covariances[np.ix_(chosen, chosen)], maker, optimize=True)
         sums = self.members[chosen].T @ np.diag(maker)
         pooled = float(squares.sum()) / degrees
-        by_setting = _divide(squares @ self.members[chosen], sums, pooled)
+        by_setting = _divide_or_pool(squares @ self.members[chosen], sums, pooled)
         return np.maximum(by_setting, 0.0), max(pooled, 0.0)
 
     def _errors(
         self, weights: Values, variances: Values, row_noise: Values, freedom: Values, equal_share: float
     ) -> "_Errors":
-        """Return the errors of contrasts, with these variances of runs and of their rows [settings]."""
+        """Return the errors of weights [m, n], with these variances of runs and of their rows [settings]."""
         seed_covariances = (weights * (self.members @ variances)) @ weights.T
         seeds = np.diag(seed_covariances)
         row_covariances, rows = self._row_covariances(weights, row_noise)
@@ -270,15 +277,15 @@ class Layout:
         total = seeds + row_variances
         squares = (weights**2) @ self.members
         parts = squares * variances
-        estimated = seeds**2 / np.einsum("mi,ij,mj->m", parts, freedom, parts)
-        alike = squares.sum(axis=1) ** 2 / np.einsum("mi,ij,mj->m", squares, freedom, squares)
-        of_seeds = (1 - equal_share) * estimated + equal_share * alike
-        degrees = np.maximum(total**2 / (seeds**2 / of_seeds + row_variances**2 / max(rows - 1, 1)), 1.0)
+        satterthwaite = seeds**2 / np.einsum("mi,ij,mj->m", parts, freedom, parts)
+        if_equal = squares.sum(axis=1) ** 2 / np.einsum("mi,ij,mj->m", squares, freedom, squares)
+        seed_degrees = (1 - equal_share) * satterthwaite + equal_share * if_equal
+        degrees = np.maximum(total**2 / (seeds**2 / seed_degrees + row_variances**2 / max(rows - 1, 1)), 1.0)
         correlations = (seed_covariances + row_covariances) / np.sqrt(np.outer(total, total))
         return _Errors(total, seeds, degrees, correlations)
 
     def _row_covariances(self, weights: Values, row_noise: Values) -> tuple[Values, int]:
-        """Return covariances of contrasts over drawn rows [m, m]; 0 for contrasts of runs without rows."""
+        """Return covariances of contrasts over drawn rows [m, m], 0 for runs without rows, and the number of rows."""
         if self.spread is None:
             return np.zeros((len(weights), len(weights))), 2
         lacks_rows = (weights != 0) @ ~self._has_rows
@@ -291,7 +298,7 @@ class Layout:
 
 
 class _Errors(NamedTuple):
-    """Of contrasts: variances, the part of seeds, degrees of freedom [m], and correlations [m, m]."""
+    """Variances of contrasts, the part of them from seeds, degrees of freedom [m], and correlations [m, m]."""
 
     variances: Values
     seeds: Values
@@ -303,42 +310,44 @@ class Maxima(NamedTuple):
     """The distribution of the largest of several |z|, or of several |t| that share one variance (Dunnett's)."""
 
     draws: Values
-    """Of the largest |z|, sorted."""
+    """Drawn values of the largest |z|, ascending."""
     scales: Values
-    """Standard deviations that the shared variance can give, and their probabilities."""
+    """Quadrature nodes of the shared standard deviation."""
     weights: Values
+    """Probabilities of the scales."""
 
     @classmethod
     def draw(cls, correlations: Values, degrees: float = inf) -> "Maxima":
         """Return the distribution for numbers with these correlations, and a variance with these degrees of freedom."""
-        rounded = np.round(correlations / STEP_OF_CORRELATIONS) * STEP_OF_CORRELATIONS + 0.0
+        rounded = np.round(correlations / CORRELATION_STEP) * CORRELATION_STEP + 0.0
         draws = _draw_maxima(rounded.tobytes(), len(rounded))
-        return cls(draws, *(_scales(degrees) if degrees < MAX_DEGREES else (np.ones(1), np.ones(1))))
+        return cls(draws, *(_list_scales(degrees) if degrees < MAX_DEGREES else (np.ones(1), np.ones(1))))
 
-    def exceed(self, value: float) -> float:
+    def tail_probability(self, value: float) -> float:
         """Return the probability that the maximum is at least this large."""
         shares = 1 - np.searchsorted(self.draws, value * self.scales) / len(self.draws)
         return float(self.weights @ shares)
 
-    def critical(self, level: float) -> float:
-        """Return what the maximum exceeds with probability ``level``, by bisection."""
+    def critical_value(self, level: float) -> float:
+        """Return the value that the maximum exceeds with probability ``level``, by bisection."""
         low, high = 0.0, 1.0
-        while self.exceed(high) > level:
+        while self.tail_probability(high) > level:
             low, high = high, 2 * high
         while high - low > PRECISION * high:
             middle = (low + high) / 2
-            low, high = (middle, high) if self.exceed(middle) > level else (low, middle)
+            low, high = (middle, high) if self.tail_probability(middle) > level else (low, middle)
         return high
 
 
 @lru_cache(maxsize=256)
 def _draw_maxima(correlations: bytes, size: int) -> Values:
-    sizes, vectors = np.linalg.eigh(np.frombuffer(correlations).reshape(size, size))
-    return np.sort(np.abs((vectors * np.sqrt(np.maximum(sizes, 0.0))) @ _normal_draws(size)).max(axis=0))
+    eigenvalues, vectors = np.linalg.eigh(np.frombuffer(correlations).reshape(size, size))
+    root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+    return np.sort(np.abs(root @ _normal_draws(size)).max(axis=0))
 
 
 @lru_cache(maxsize=256)
-def _scales(degrees: float) -> tuple[Values, Values]:
+def _list_scales(degrees: float) -> tuple[Values, Values]:
     """Return nodes of the square root of chi-square over its degrees of freedom, and their weights."""
     logarithms = np.linspace(log(degrees) - 60 / degrees - 5, log(degrees + 12 * sqrt(2 * degrees) + 60), NODES)
     weights = np.exp(degrees / 2 * (logarithms - log(degrees)) - (np.exp(logarithms) - degrees) / 2)
@@ -351,14 +360,14 @@ def _normal_draws(size: int) -> Values:
     return np.random.default_rng(0).standard_normal((size, draws))
 
 
-def _deviation(size: int, group: Sequence[int], setting: int) -> Values:
+def _deviation_weights(size: int, group: Sequence[int], setting: int) -> Values:
     weights = np.zeros(size)
     weights[list(group)] = -1 / len(group)
     weights[setting] += 1
     return weights
 
 
-def _trend(size: int, line: Sequence[int]) -> Values:
+def _trend_weights(size: int, line: Sequence[int]) -> Values:
     ranks = np.arange(len(line)) - (len(line) - 1) / 2
     weights = np.zeros(size)
     weights[list(line)] = 2 * ranks / np.abs(ranks).sum()
@@ -369,12 +378,12 @@ def _residual_maker(design: Values) -> Values:
     return np.asarray(np.eye(len(design)) - design @ np.linalg.pinv(design), float)
 
 
-def _divide(squares: Values, shares: Values, pooled: float) -> Values:
+def _divide_or_pool(squares: Values, shares: Values, pooled: float) -> Values:
     """Return variances of settings; the pooled one where a setting has no share of the residuals."""
     return np.where(shares < ROUNDING, pooled, squares / np.maximum(shares, ROUNDING))
 
 
-def _step(scores: Values) -> float:
+def _smallest_step(scores: Values) -> float:
     """Return the smallest step between different scores; 0 if all are equal."""
     steps = np.diff(np.sort(scores))
     steps = steps[steps > ROUNDING * max(float(np.abs(scores).max()), ROUNDING)]

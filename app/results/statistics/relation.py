@@ -1,4 +1,4 @@
-"""Test whether performance goes with isotropy across settings, by permuting the values of λ with all their runs."""
+"""Test whether performance is related to isotropy across settings, by permuting the values of λ with all their runs."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache, reduce
@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FEWEST = 3
-MOST_EXACT_LAMBDAS = 7
-MOST_EXACT = 100_000
-"""Maximum number of arrangements of all blocks that are enumerated."""
-DRAWN = 9_999
+MIN_LAMBDAS = 3
+MAX_EXACT_LAMBDAS = 7
+MAX_EXACT_ARRANGEMENTS = 100_000
+N_DRAWN = 9_999
 ROUNDING = 1e-9
 
 Values = npt.NDArray[np.float64]
@@ -51,47 +50,54 @@ class Relation(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def relation(runs: tuple[MeasuredRun, ...]) -> Relation:
+def measure_relation(runs: tuple[MeasuredRun, ...]) -> Relation:
     """Return Spearman's correlation of isotropy and performance over settings, and p by permuting the values of λ.
 
     Both are adjusted for seeds and averaged over them. Ranks are taken among the settings of a block that differ only
     in λ. There is at most one run per setting, seed and stratum.
     """
-    blocks = [_block([run for run in runs if run.block == block]) for block in dict.fromkeys(run.block for run in runs)]
+    blocks = [
+        _make_block([run for run in runs if run.block == block]) for block in dict.fromkeys(run.block for run in runs)
+    ]
     n_settings = len({(run.block, run.setting) for run in runs})
     lambdas = tuple(len(indices) for block in blocks for indices in block.classes if len(indices) > 1)
 
-    def without(reason: str, value: float | None = None) -> Relation:
+    def make_undefined(reason: str, value: float | None = None) -> Relation:
         return Relation(value, None, (value or 0) > 0, lambdas, n_settings, 0, True, None, reason)
 
-    if max((len(block.lambdas) for block in blocks), default=0) < FEWEST:
-        return without(f"A relation across settings needs {FEWEST} values of λ or more of one method.")
+    if max((len(block.lambdas) for block in blocks), default=0) < MIN_LAMBDAS:
+        return make_undefined(f"A relation across settings needs {MIN_LAMBDAS} values of λ or more of one method.")
     for index, name in enumerate(("isotropy", "performance")):
         if all(block.sizes[index] == 0 for block in blocks):
-            return without(f"All settings have the same {name}, so there is no relation.")
+            return make_undefined(f"All settings have the same {name}, so there is no relation.")
     norm = float(np.sqrt(prod(sum(block.sizes[index] for block in blocks) for index in (0, 1))))
     observed = sum(float(np.trace(block.scores)) for block in blocks)
     value = float(np.clip(observed / norm, -1, 1))
     if not lambdas:
-        return without("No two values of λ were run with the same other settings, so none can change places.", value)
+        return make_undefined(
+            "No two values of λ were run with the same other settings, so none can change places.", value
+        )
     total = prod(map(factorial, lambdas))
-    exact = max(lambdas) <= MOST_EXACT_LAMBDAS and total <= MOST_EXACT
+    exact = max(lambdas) <= MAX_EXACT_LAMBDAS and total <= MAX_EXACT_ARRANGEMENTS
     fixed_sum = sum(
         float(block.scores[single[0], single[0]]) for block in blocks for single in block.classes if len(single) == 1
     )
-    parts = _parts(blocks, exact=exact)
-    null_values = fixed_sum + (_sums_of_choices(parts) if exact else sum(parts, np.zeros(DRAWN)))
+    parts = _sum_by_class(blocks, exact=exact)
+    null_values = fixed_sum + (_sum_all_choices(parts) if exact else sum(parts, np.zeros(N_DRAWN)))
     tolerance = ROUNDING * norm
-    n_extreme = int((null_values >= observed - tolerance).sum()), int((null_values <= observed + tolerance).sum())
-    above, below = (extreme / total if exact else (extreme + 1) / (DRAWN + 1) for extreme in n_extreme)
-    smallest = min(1.0, 2 / total) if exact else 2 / (DRAWN + 1)
-    p = min(1.0, 2 * min(above, below))
-    return Relation(value, p, above < below, lambdas, n_settings, total if exact else DRAWN, exact, smallest)
+    n_above = int((null_values >= observed - tolerance).sum())
+    n_below = int((null_values <= observed + tolerance).sum())
+    if exact:
+        p, smallest = 2 * min(n_above, n_below) / total, 2 / total
+    else:  # the observed order counts as one more draw
+        p, smallest = 2 * (min(n_above, n_below) + 1) / (N_DRAWN + 1), 2 / (N_DRAWN + 1)
+    n_permutations = total if exact else N_DRAWN
+    return Relation(
+        value, min(1.0, p), n_above < n_below, lambdas, n_settings, n_permutations, exact, min(1.0, smallest)
+    )
 
 
-def adjusted_means(
-    settings: Sequence[Hashable], seeds: Sequence[int], values: Sequence[float]
-) -> dict[Hashable, float]:
+def adjust_means(settings: Sequence[Hashable], seeds: Sequence[int], values: Sequence[float]) -> dict[Hashable, float]:
     """Return the means of settings as if each had been run with every seed, by least squares of setting plus seed.
 
     Settings that share no seeds, not even through other settings, are assumed to have typical seeds.
@@ -119,11 +125,11 @@ class _Block(NamedTuple):
     """Groups of indices of λ that were run in the same strata. Only these are exchangeable."""
 
 
-def _block(runs: Sequence[MeasuredRun]) -> _Block:
+def _make_block(runs: Sequence[MeasuredRun]) -> _Block:
     distinct_runs = {(run.setting, run.seed): run for run in runs}.values()
     keys = [run.setting for run in distinct_runs], [run.seed for run in distinct_runs]
     x, y = (
-        adjusted_means(*keys, [getattr(run, quantity) for run in distinct_runs])
+        adjust_means(*keys, [getattr(run, quantity) for run in distinct_runs])
         for quantity in ("isotropy", "performance")
     )
     lambdas = sorted({run.lam for run in runs})
@@ -137,7 +143,7 @@ def _block(runs: Sequence[MeasuredRun]) -> _Block:
         # A baseline shared by m strata enters as m equal values. The weight makes them vary like m other settings.
         weights = np.array([n_strata[members[index]] ** -0.5 for index in indices])
         ranks_by_quantity = [
-            _ranked([setting_means[members[index]] for index in indices], weights) for setting_means in (x, y)
+            _rank([setting_means[members[index]] for index in indices], weights) for setting_means in (x, y)
         ]
         scores[np.ix_(indices, indices)] += np.outer(weights * ranks_by_quantity[0], ranks_by_quantity[1])
         sizes += [float(weights @ ranks**2) for ranks in ranks_by_quantity]
@@ -148,7 +154,7 @@ def _block(runs: Sequence[MeasuredRun]) -> _Block:
     return _Block(lambdas, scores, (float(sizes[0]), float(sizes[1])), list(classes.values()))
 
 
-def _ranked(values: Sequence[float], weights: Values) -> Values:
+def _rank(values: Sequence[float], weights: Values) -> Values:
     """Return centered ranks as fractions of their number. Values that differ only by rounding are tied."""
     array = np.array(values, float)
     rounded = np.round(array - array[0], 12 - int(np.ceil(np.log10(np.abs(array).max() or 1.0))))
@@ -157,8 +163,8 @@ def _ranked(values: Sequence[float], weights: Values) -> Values:
     return np.asarray(ranks - (weights @ ranks) / weights.sum(), float)
 
 
-def _parts(blocks: Sequence[_Block], *, exact: bool) -> Iterator[Values]:
-    """Yield the contribution of each class of λ to the statistic, over all its permutations or random ones."""
+def _sum_by_class(blocks: Sequence[_Block], *, exact: bool) -> Iterator[Values]:
+    """Yield the sum of scores of each class of λ by permutation: all permutations, or ``N_DRAWN`` random ones."""
     random = np.random.default_rng(0)
     for block in blocks:
         for indices in map(np.array, block.classes):
@@ -166,17 +172,17 @@ def _parts(blocks: Sequence[_Block], *, exact: bool) -> Iterator[Values]:
                 continue
             scores = block.scores[np.ix_(indices, indices)]
             if exact:
-                orders = _orders(len(indices))
+                orders = _list_orders(len(indices))
             else:
-                orders = random.permuted(np.tile(np.arange(len(indices)), (DRAWN, 1)), axis=1)
+                orders = random.permuted(np.tile(np.arange(len(indices)), (N_DRAWN, 1)), axis=1)
             yield scores[np.arange(len(indices)), orders].sum(axis=1)
 
 
-@lru_cache(maxsize=MOST_EXACT_LAMBDAS)
-def _orders(n: int) -> npt.NDArray[np.intp]:
+@lru_cache(maxsize=MAX_EXACT_LAMBDAS)
+def _list_orders(n: int) -> npt.NDArray[np.intp]:
     return np.array(list(permutations(range(n))))
 
 
-def _sums_of_choices(parts: Iterator[Values]) -> Values:
-    """Return the sum of each choice of one value from every part."""
+def _sum_all_choices(parts: Iterator[Values]) -> Values:
+    """Return the sums of all choices of one value from every part."""
     return reduce(lambda sums, part: np.add.outer(sums, part).ravel(), parts, np.zeros(1))

@@ -1,6 +1,6 @@
-"""What each validation row contributes to a metric: values whose mean is the metric, and whose spread is its error.
+"""Contribution of each validation row to a metric: values whose mean is the metric, and whose spread is its error.
 
-Of a mean over rows these are the scores of the rows. Of any other metric they are jackknife values: the metric, plus
+For a mean over rows these are the scores of the rows. For other metrics they are jackknife values: the metric, plus
 n - 1 times how far it falls when the row is left out (Efron and Stein 1981).
 """
 
@@ -51,8 +51,8 @@ def pearson_values(reference: Values, predicted: Values) -> Values | None:
 def spearman_values(reference: Values, predicted: Values) -> Values | None:
     """Return values of Spearman's correlation by row; None if either side is constant.
 
-    Uses the infinitesimal jackknife. Leaving out each row in turn takes n² steps, because all other ranks move. Its
-    derivative takes n log n steps and differs by a relative 1 / n.
+    Uses the infinitesimal jackknife. Leaving out one row after another takes n² steps, because all other ranks move.
+    Its derivative takes n log n steps and differs by a relative 1 / n.
     """
     if len(reference) < 3 or np.ptp(reference) == 0 or np.ptp(predicted) == 0:
         return None
@@ -69,8 +69,8 @@ def spearman_values(reference: Values, predicted: Values) -> Values | None:
     return np.asarray(correlation + influence - influence.mean(), float)
 
 
-def _jackknife(metric: float, left_out: Values) -> Values:
-    return np.asarray(metric + (len(left_out) - 1) * (left_out.mean() - left_out), float)
+def _jackknife(value: float, left_out_values: Values) -> Values:
+    return np.asarray(value + (len(left_out_values) - 1) * (left_out_values.mean() - left_out_values), float)
 
 
 def _jackknife_counts(reference: Labels, predicted: Labels, metric: Callable[[Counts, Labels], float]) -> Values:
@@ -80,18 +80,18 @@ def _jackknife_counts(reference: Labels, predicted: Labels, metric: Callable[[Co
     """
     labels, label_indices = np.unique(np.concatenate([reference, predicted]), return_inverse=True)
     k, n = len(labels), len(reference)
-    kinds = label_indices[:n] * k + label_indices[n:]
-    occurring_kinds, kind_index, kind_counts = np.unique(kinds, return_inverse=True, return_counts=True)
-    counts = np.zeros(k * k)
-    counts[occurring_kinds] = kind_counts
-    table = counts.reshape(k, k)
-    left_out_values = np.array([metric(_without_one(table, kind), labels) for kind in occurring_kinds.tolist()])
-    return _jackknife(metric(table, labels), left_out_values[kind_index])
+    pairs, pair_index, pair_counts = np.unique(
+        label_indices[:n] * k + label_indices[n:], return_inverse=True, return_counts=True
+    )
+    counts = np.zeros((k, k))
+    counts.flat[pairs] = pair_counts
+    left_out_values = np.array([metric(_remove_one(counts, pair), labels) for pair in pairs.tolist()])
+    return _jackknife(metric(counts, labels), left_out_values[pair_index])
 
 
-def _without_one(counts: Counts, kind: int) -> Counts:
+def _remove_one(counts: Counts, pair: int) -> Counts:
     reduced_counts = counts.copy()
-    reduced_counts.flat[kind] -= 1
+    reduced_counts.flat[pair] -= 1
     return reduced_counts
 
 

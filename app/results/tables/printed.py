@@ -19,7 +19,7 @@ ALL_EQUAL = "all equal"
 
 
 class PrintStyle(NamedTuple):
-    """Decimals of all cells (None: as the half-widths allow), and whether what a verdict calls the best is bold."""
+    """Decimals of all cells (None: as the half-widths allow), and whether the best value by a verdict is bold."""
 
     decimals: int | None = None
     bold: bool = True
@@ -50,33 +50,35 @@ class PrintedTable:
     caption: str
     heads: list[str]
     columns: list[str]
-    lines: list[PrintedRow]
+    rows: list[PrintedRow]
 
 
 def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
     """Round every cell, with the same number of decimals in a column."""
-    columns = list(zip(*(row.cells for row in summary.rows), strict=True)) or [() for _ in summary.columns]
-    sizes = Counter(cell.n for cells in columns for cell in cells if cell is not None)
-    usual_size = max(sizes.items(), key=lambda item: (item[1], item[0]), default=(0, 0))[0]
-    values: list[list[PrintedValue | None]] = []
-    for column, cells in zip(summary.columns, columns, strict=True):
+    cells_by_column = list(zip(*(row.cells for row in summary.rows), strict=True)) or [() for _ in summary.columns]
+    sizes = Counter(cell.n for cells in cells_by_column for cell in cells if cell is not None)
+    usual_size = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    printed_columns: list[list[PrintedValue | None]] = []
+    for column, cells in zip(summary.columns, cells_by_column, strict=True):
         decimals = choose_decimals(cells) if style.decimals is None else style.decimals
         verdicts = [row.verdicts.get(column) for row in summary.rows]
-        values.append(
+        printed_columns.append(
             [
                 None if cell is None else _print_value(cell, decimals, usual_size, verdict, bold=style.bold)
                 for cell, verdict in zip(cells, verdicts, strict=True)
             ]
         )
-    lines = [PrintedRow(row.labels, [cells[index] for cells in values]) for index, row in enumerate(summary.rows)]
+    rows = [
+        PrintedRow(row.labels, [values[index] for values in printed_columns]) for index, row in enumerate(summary.rows)
+    ]
     datasets = list(dict.fromkeys(column.dataset for column in summary.columns))
     measures = list(dict.fromkeys(column.measure for column in summary.columns))
-    heads = [column.dataset if len(datasets) > 1 else column.measure for column in summary.columns]
+    titles = [column.dataset if len(datasets) > 1 else column.measure for column in summary.columns]
     if len(datasets) > 1 and len(measures) > 1:
-        heads = [f"{column.dataset}, {column.measure}" for column in summary.columns]
-    heads = [f"{head} ± 95%" for head in heads]
+        titles = [f"{column.dataset}, {column.measure}" for column in summary.columns]
+    columns = [f"{title} ± 95%" for title in titles]
     if not sizes:
-        return PrintedTable(" ".join(["No finished run has a value.", *summary.notes]), summary.heads, heads, lines)
+        return PrintedTable(" ".join(["No finished run has a value.", *summary.notes]), summary.heads, columns, rows)
     subject = measures[0] if len(measures) == 1 else "each measure"
     scope = f" on {datasets[0]}" if len(datasets) == 1 else " on each data set" if datasets else ""
     size_note = f"n = {count(usual_size)}{'' if len(sizes) == 1 else ' unless a cell says otherwise'}"
@@ -85,14 +87,14 @@ def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
         sentences = [f"{capitalized(subject)}{scope} of single seeds (n = 1), which have no interval."]
     elif min(sizes) == 1:
         sentences.append("A single seed has no interval.")
-    printed = [cell for column in values for cell in column if cell is not None]
-    if any(ALL_EQUAL in cell.size for cell in printed):
+    printed_values = [value for values in printed_columns for value in values if value is not None]
+    if any(ALL_EQUAL in value.size for value in printed_values):
         sentences.append("All equal: the seeds scored alike, so their error is unknown.")
-    if any(Verdict.COLLAPSED in cell.size for cell in printed):
+    if any(Verdict.COLLAPSED in value.size for value in printed_values):
         sentences.append("Collapsed: most seeds give the same prediction for nearly all rows.")
-    if any(cell.best for cell in printed):
+    if any(value.best for value in printed_values):
         sentences.append("Bold: better than the baseline by a verdict, and by the most.")
-    return PrintedTable(" ".join([*sentences, *summary.notes]), summary.heads, heads, lines)
+    return PrintedTable(" ".join([*sentences, *summary.notes]), summary.heads, columns, rows)
 
 
 def _print_value(
@@ -107,7 +109,7 @@ def _print_value(
 
 
 def _format_half_width(half_width: float, decimals: int) -> str | None:
-    """Format a half-width with as many more decimals as it takes not to print 0; None if seeds scored alike."""
+    """Format a half-width, with more decimals if it would print as 0; None if seeds scored alike."""
     texts = (f"{half_width:.{precision}f}" for precision in range(decimals, MAX_DECIMALS + 1))
     return next((text for text in texts if float(text)), None)
 

@@ -17,9 +17,9 @@ from app.results.run_table import RunTable, cell_text, sort_key
 from app.results.statistics.estimate import ErrorBar, Estimate, by_seed, estimate
 from isoscope.core.formatting import plural, short
 
-ISOTROPY = "IsoScore★"
-Metrics = Mapping[str, Mapping[str, float | None]]
-"""All metrics by run id and name."""
+ISOTROPY_TITLE = "IsoScore★"
+MetricsByRun = Mapping[str, Mapping[str, float | None]]
+"""Metrics by run id and name."""
 
 
 class TableColumns(StrEnum):
@@ -40,12 +40,12 @@ class SummaryColumn(NamedTuple):
 
 
 class SummaryRow(NamedTuple):
-    """A group of runs: its labels, and for each column a mean with its 95% half-width or None."""
+    """A group of runs: its labels, and for each column a mean with its 95% half-width, or None without a value."""
 
     labels: list[str]
     cells: list[Estimate | None]
     verdicts: Mapping[SummaryColumn, Verdict] = {}
-    """By column of performance: ``BETTER`` only on the best group of those that beat the baseline."""
+    """By column of performance. Only the best group of those that beat the baseline has ``BETTER``."""
 
 
 @dataclass(frozen=True)
@@ -70,56 +70,50 @@ def summarize_groups(
     table: RunTable,
     fields: Sequence[str],
     column_choice: TableColumns,
-    metrics: Metrics,
+    metrics: MetricsByRun,
     run_verdicts: Mapping[str, Verdict],
 ) -> SummaryTable:
-    """Group finished runs by these fields. No mean mixes data sets or metrics.
+    """Average finished runs by groups of these fields. No mean mixes data sets or metrics.
 
-    ``run_verdicts`` has the runs of best and of collapsed settings by id.
+    ``run_verdicts`` has verdicts by run id, for runs of best and of collapsed settings.
     """
     finished = table.subset([run for run in table.runs if run.status is RunStatus.FINISHED])
-    values: dict[tuple[Cell, ...], dict[SummaryColumn, list[tuple[int, float]]]] = {}
+    values_by_group: dict[tuple[Cell, ...], dict[SummaryColumn, list[tuple[int, float]]]] = {}
     verdicts: defaultdict[tuple[tuple[Cell, ...], SummaryColumn], set[Verdict | None]] = defaultdict(set)
     for run, labels in zip(table.runs, table.rows(fields), strict=True):
         if run.status is not RunStatus.FINISHED:
             continue
-        performance = SummaryColumn(table.datasets[run.experiment.dataset_id], _title(run.config.metric))
+        performance = SummaryColumn(table.datasets[run.experiment.dataset_id], _metric_title(run.config.metric))
         verdicts[labels, performance].add(run_verdicts.get(run.id))
-        row = values.setdefault(labels, {})
+        values_by_column = values_by_group.setdefault(labels, {})
         for column, value in _column_values(table, run, column_choice, metrics):
-            seed_values = row.setdefault(column, [])
+            seed_values = values_by_column.setdefault(column, [])
             seed_values += [] if value is None else [(run.seed, value)]
     columns = sorted(
-        {column for row in values.values() for column in row},
+        {column for values_by_column in values_by_group.values() for column in values_by_column},
         key=lambda column: (column.dataset.casefold(), not column.greater_is_better, column.measure),
     )
-    ordered_groups = sorted(values, key=lambda labels: [*map(sort_key, fields, labels)])
-    rows = []
-    for labels in ordered_groups:
-        seed_means_by_column = [by_seed(values[labels].get(column, [])).values() for column in columns]
+    rows, repeated = [], dict[str, None]()
+    for labels in sorted(values_by_group, key=lambda labels: [*map(sort_key, fields, labels)]):
+        texts = [cell_text(cell) for cell in labels]
+        seed_means_by_column = [by_seed(values_by_group[labels].get(column, [])).values() for column in columns]
         means = [estimate([*seed_means]) if seed_means else None for seed_means in seed_means_by_column]
-        shared_verdicts = {
-            column: verdict
-            for column in columns
-            if len(group := verdicts[labels, column]) == 1
-            for verdict in group
-            if verdict is not None
-        }
-        rows.append(SummaryRow([cell_text(cell) for cell in labels], means, shared_verdicts))
-    repeated = dict.fromkeys(
-        ", ".join([*map(cell_text, labels), f"seed {seed}"])
-        for labels in ordered_groups
-        for seed_values in values[labels].values()
-        for seed, n_runs in sorted(Counter(seed for seed, _ in seed_values).items())
-        if n_runs > 1
-    )
+        shared_verdicts = {}
+        for column in columns:
+            verdict, *more_verdicts = verdicts[labels, column] or {None}
+            if verdict is not None and not more_verdicts:
+                shared_verdicts[column] = verdict
+        rows.append(SummaryRow(texts, means, shared_verdicts))
+        for seed_values in values_by_group[labels].values():
+            n_runs = Counter(seed for seed, _ in seed_values)
+            repeated |= {", ".join([*texts, f"seed {seed}"]): None for seed in sorted(n_runs) if n_runs[seed] > 1}
     notes = _collect_notes(table, finished, fields, column_choice)
     notes += [f"A seed of several runs counts once, by their mean: {join_first([*repeated])}."] if repeated else []
     notes += _note_missing_metrics(finished, metrics) if column_choice is TableColumns.METRICS else []
     return SummaryTable([field_heading(field) for field in fields], columns, rows, notes)
 
 
-def _note_missing_metrics(finished: RunTable, metrics: Metrics) -> list[str]:
+def _note_missing_metrics(finished: RunTable, metrics: MetricsByRun) -> list[str]:
     runs_by_dataset: dict[str, list[AnyRun]] = {}
     for run in finished.runs:
         runs_by_dataset.setdefault(finished.datasets[run.experiment.dataset_id], []).append(run)
@@ -131,7 +125,7 @@ def _note_missing_metrics(finished: RunTable, metrics: Metrics) -> list[str]:
             for name in sorted({name for run in runs for name in metrics.get(run.id, {})})
         }
         notes += [
-            f"Left out, because there is no {_title(name)}{scope}: {plural(missing, 'run')}."
+            f"Left out, because there is no {_metric_title(name)}{scope}: {plural(missing, 'run')}."
             for name, missing in missing_counts.items()
             if missing
         ]
@@ -139,22 +133,22 @@ def _note_missing_metrics(finished: RunTable, metrics: Metrics) -> list[str]:
 
 
 def _column_values(
-    table: RunTable, run: AnyRun, column_choice: TableColumns, metrics: Metrics
+    table: RunTable, run: AnyRun, column_choice: TableColumns, metrics: MetricsByRun
 ) -> Iterable[tuple[SummaryColumn, float | None]]:
     dataset = table.datasets[run.experiment.dataset_id]
     if column_choice is TableColumns.METRICS:
         for name, value in metrics.get(run.id, {}).items():
-            yield SummaryColumn(dataset, _title(name)), value
+            yield SummaryColumn(dataset, _metric_title(name)), value
     if column_choice in (TableColumns.PERFORMANCE, TableColumns.PERFORMANCE_AND_ISOTROPY):
-        yield SummaryColumn(dataset, _title(run.config.metric)), run.performance
+        yield SummaryColumn(dataset, _metric_title(run.config.metric)), run.performance
     if column_choice in (TableColumns.ISOTROPY, TableColumns.PERFORMANCE_AND_ISOTROPY):
         zeta_note = (
             f" at ζ = {short(run.config.evaluation_zeta)}" if "evaluation_zeta" in table.differing_fields else ""
         )
-        yield SummaryColumn(dataset, f"{ISOTROPY}{zeta_note}", greater_is_better=False), run.isoscore_star
+        yield SummaryColumn(dataset, f"{ISOTROPY_TITLE}{zeta_note}", greater_is_better=False), run.isoscore_star
 
 
-def _title(metric: str) -> str:
+def _metric_title(metric: str) -> str:
     return SCALES[metric].title if metric in SCALES else metric.replace("_", " ").capitalize()
 
 
@@ -172,7 +166,7 @@ def _collect_notes(
     if column_choice in (TableColumns.PERFORMANCE, TableColumns.PERFORMANCE_AND_ISOTROPY):
         undefined_counts["performance"] = sum(run.performance is None for run in finished.runs)
     if column_choice in (TableColumns.ISOTROPY, TableColumns.PERFORMANCE_AND_ISOTROPY):
-        undefined_counts[ISOTROPY] = sum(run.isoscore_star is None for run in finished.runs)
+        undefined_counts[ISOTROPY_TITLE] = sum(run.isoscore_star is None for run in finished.runs)
     for quantity, n in undefined_counts.items():
         notes += [f"Left out, because {quantity} is undefined: {plural(n, 'run')}."] if n else []
     return notes

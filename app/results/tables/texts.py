@@ -63,23 +63,23 @@ def needs_other_engine(text: str) -> bool:
     return False
 
 
-def latex(table: PrintedTable) -> str:
+def format_latex(table: PrintedTable) -> str:
     r"""Return a ``table`` environment; the preamble needs ``\usepackage{booktabs}``."""
-    columns = "l" * len(table.heads) + "r" * len(table.columns)
-    texts = [table.caption, *table.heads, *table.columns, *(label for line in table.lines for label in line.labels)]
+    alignment = "l" * len(table.heads) + "r" * len(table.columns)
+    texts = [table.caption, *table.heads, *table.columns, *(label for row in table.rows for label in row.labels)]
     lines = [
         r"% \usepackage{booktabs}",
         *([ENGINE_COMMENT] if any(map(needs_other_engine, texts)) else []),
         r"\begin{table}",
         r"  \centering",
         rf"  \caption{{{escape_latex(table.caption)}}}",
-        rf"  \begin{{tabular}}{{{columns}}}",
+        rf"  \begin{{tabular}}{{{alignment}}}",
         r"    \toprule",
         rf"    {' & '.join(map(escape_latex, (*table.heads, *table.columns)))} \\",
         r"    \midrule",
         *(
-            rf"    {' & '.join([*map(escape_latex, line.labels), *map(_latex_cell, line.cells)])} \\"
-            for line in table.lines
+            rf"    {' & '.join([*map(escape_latex, row.labels), *map(_format_latex_cell, row.cells)])} \\"
+            for row in table.rows
         ),
         r"    \bottomrule",
         r"  \end{tabular}",
@@ -88,7 +88,7 @@ def latex(table: PrintedTable) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _latex_cell(value: PrintedValue | None) -> str:
+def _format_latex_cell(value: PrintedValue | None) -> str:
     if value is None:
         return LATEX_MISSING
     text = value.mean + (rf" \pm {value.half_width}" if value.half_width is not None else "")
@@ -109,17 +109,17 @@ def escape_markdown(text: str) -> str:
     return EMPTY_COMMENT.join(PUNCTUATION.sub(r"\\\1", part) for part in parts)
 
 
-def markdown(table: PrintedTable) -> str:
+def format_markdown(table: PrintedTable) -> str:
     rows = [
         [*map(escape_markdown, (*table.heads, *table.columns))],
         [*(":--" for _ in table.heads), *("--:" for _ in table.columns)],
-        *([*map(escape_markdown, line.labels), *map(_markdown_cell, line.cells)] for line in table.lines),
+        *([*map(escape_markdown, row.labels), *map(_format_markdown_cell, row.cells)] for row in table.rows),
     ]
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
     return f"{escape_markdown(table.caption)}\n\n" + "\n".join(lines) + "\n"
 
 
-def _markdown_cell(value: PrintedValue | None) -> str:
+def _format_markdown_cell(value: PrintedValue | None) -> str:
     if value is None:
         return MARKDOWN_MISSING
     text = value.mean.replace("-", "−") + (f" ± {value.half_width}" if value.half_width is not None else "")
@@ -134,5 +134,5 @@ MEDIA_TYPES = {"tex": "application/x-tex", "md": "text/markdown", "csv": "text/c
 def format_summary(summary: SummaryTable, kind: TextFormat, style: PrintStyle) -> str:
     if kind == "csv":
         return summary.table().csv()
-    text = print_summary(summary, style)
-    return latex(text) if kind == "tex" else markdown(text)
+    printed = print_summary(summary, style)
+    return format_latex(printed) if kind == "tex" else format_markdown(printed)

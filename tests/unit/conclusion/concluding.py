@@ -34,7 +34,7 @@ def answered(gains, seeds=3, rows=300, seed=0, right=0.7):
             values = (hard + 0.05 * random.normal(size=rows) < right + gain).astype(np.float32)
             row = run(lam, number, float(values.mean()), 0.3 + 0.1 * lam + 0.001 * number)
             runs.append(row)
-            facts[row.id] = RunFacts(rows=RowValues(b"validation", values), no_rows_reason="")
+            facts[row.id] = RunFacts(row_values=RowValues(b"validation", values), no_rows_reason="")
     return runs, facts
 
 

@@ -116,7 +116,7 @@ def test_identical_predictions_have_no_interval():
     runs, facts = answered({0.0: 0.0, 1.0: 0.0})
     same = facts[next(row_run.id for row_run in runs if row_run.config.lam == 0)]
     for row_run in runs:
-        row_run.performance = float(same.rows.values.mean())
+        row_run.performance = float(same.row_values.values.mean())
     result = summary(*runs, facts=dict.fromkeys(facts, same))
     assert result.cards[0].evidence == "Every seed scores exactly as its baseline."
     assert "±" not in result.rows[1].difference

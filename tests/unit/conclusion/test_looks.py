@@ -104,7 +104,7 @@ def test_seeds_are_proposed_for_undecided_settings_and_baseline():
     assert [setting.lam for setting in proposal.settings] == [-1.0, -0.5, 0.0, 0.5]
     assert (proposal.seeds, proposal.runs) == (3, 12)
     contrast = by_lam(conclusion)[0.5].contrast
-    assert min(proposal.differences) > contrast.detectable(2)
+    assert min(proposal.differences) > contrast.detectable_difference(2)
     card = Summary(conclusion, "Accuracy").cards[0]
     assert card.answer == "λ = 1"
     assert " Undecided settings: 3 more seeds of 4 settings would show a difference of 0.0" in card.evidence

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from app.db.predictions import Predictions
-from app.results.conclusion.comparisons import RowValues, RunFacts, row_values
+from app.results.conclusion.comparisons import RowValues, RunFacts, compute_row_values
 from app.results.conclusion.verdict_words import format_interval
 from app.results.statistics.row_values import matthews_values
 from isotropy.catalog import Regularizer
@@ -18,7 +18,7 @@ def test_stored_predictions_add_rows_to_error():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.001, -1.0: -0.25})
     conclusion = concluded(*runs, facts=facts)
     assert verdicts(conclusion) == {"λ = −1": "worse", "λ = 1": "better", "λ = 2": "no difference seen"}
-    assert {(row.method, row.rows, row.comparisons) for row in conclusion.evidence.comparisons} == {
+    assert {(row.method, row.n_rows, row.family_size) for row in conclusion.evidence.comparisons} == {
         ("seeds and rows", 300, 3)
     }
     assert conclusion.verdict_scope == [
@@ -52,7 +52,7 @@ def test_no_difference_seen_has_interval():
 def test_runs_scored_on_different_rows_are_paired_by_seed():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2})
     moved = facts[runs[-1].id]
-    facts[runs[-1].id] = RunFacts(RowValues(b"others", moved.rows.values), "")
+    facts[runs[-1].id] = RunFacts(RowValues(b"others", moved.row_values.values), "")
     conclusion = concluded(*runs, facts=facts)
     assert conclusion.evidence.comparisons[0].method == "seeds"
     assert any("scored on different rows" in row for row in conclusion.methods)
@@ -146,7 +146,7 @@ def test_identical_answers_have_no_interval():
 def test_single_question_is_not_compared_by_row():
     score = np.array([0.5])
     answers = Predictions(np.array([0]), None, ("Paris",), exact_match=score, f1=score)
-    assert row_values(run(performance=0.5), answers, b"") == "there is only one row"
+    assert compute_row_values(run(performance=0.5), answers, b"") == "there is only one row"
 
 
 def test_interval_end_near_zero_is_not_rounded_to_zero():

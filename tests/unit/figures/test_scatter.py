@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from app.db.models import RunStatus
 from app.figures.palette import METHODS, QUIET, SERIES, lambda_color, ordered_color
 from app.results.figures.scatter import RING_SIZE, RUN_SIZE, scatter
-from app.results.figures.scatter_points import MAX_PANELS, ScatterStyle, measured_quantities
+from app.results.figures.scatter_points import MAX_PANELS, ScatterStyle, list_measured_quantities
 from app.results.run_table import MeasuredValue
 from app.results.statistics.estimate import ErrorBar
 from isoscope.core.errors import InvalidError
@@ -266,7 +266,7 @@ def test_axes_accept_any_setting_or_measure():
     assert figure.table.columns[:4] == ["lambda", "batch_size", "mean_cosine_seeds", "mean_cosine_mean"]
     assert figure.table.rows[0][:4] == [0, 8, 2, pytest.approx(0.5)]
     assert figure_of(GRID, y="accuracy").title == "Performance by isotropy"
-    assert [*measured_quantities(GRID, "accuracy")][:4] == ["performance", "isoscore_star", "f1", "matthews"]
+    assert [*list_measured_quantities(GRID, "accuracy")][:4] == ["performance", "isoscore_star", "f1", "matthews"]
     runs = sweep(run(0.0, 0), run(0.0, 1, isoscore_star=None), run(1.0), run(3.0))
     figure = figure_of(measured(runs, "silhouette", lambda row: 0.3 if row.lam == 0 else None), y="silhouette")
     assert figure.title == "Silhouette by isotropy"

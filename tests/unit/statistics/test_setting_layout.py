@@ -17,7 +17,7 @@ def layout(scores, rows=None):
 
 def against_baseline(contrasts, level=0.05):
     return contrasts.compare(
-        np.array([contrasts.pair(index, 0) for index in range(1, contrasts.members.shape[1])]), level
+        np.array([contrasts.pair_weights(index, 0) for index in range(1, contrasts.members.shape[1])]), level
     )
 
 
@@ -29,7 +29,7 @@ def scores(settings, seeds, seed=0):
 @pytest.mark.parametrize(("comparisons", "degrees"), [(4, 8), (4, 24), (6, 24)])
 def test_critical_value_with_shared_variance_is_dunnetts(comparisons, degrees):
     correlations = np.full((comparisons, comparisons), 0.5) + 0.5 * np.eye(comparisons)
-    critical = Maxima.draw(correlations, degrees).critical(0.05)
+    critical = Maxima.draw(correlations, degrees).critical_value(0.05)
     expected = stats.multivariate_t(np.zeros(comparisons), correlations, df=degrees)
     inside = expected.cdf(np.full(comparisons, critical), lower_limit=np.full(comparisons, -critical))
     assert 1 - inside == pytest.approx(0.05, abs=0.0025)
@@ -65,7 +65,7 @@ def test_settings_are_compared_over_shared_seeds():
     contrasts = layout(values)
     present = np.array([True] * 11 + [False])
     without_last_score = Layout(contrasts.scores[present], contrasts.settings[present], contrasts.seeds[present])
-    pair = without_last_score.compare(np.array([without_last_score.pair(1, 0), without_last_score.pair(2, 0)]))
+    pair = without_last_score.compare(np.array([without_last_score.pair_weights(1, 0), without_last_score.pair_weights(2, 0)]))
     assert pair[0].estimate == pytest.approx((values[1] - values[0]).mean())
     assert pair[1].estimate == pytest.approx((values[2] - values[0])[:3].mean())
 
@@ -129,8 +129,8 @@ def test_equal_scores_have_no_interval():
 
 def test_more_seeds_detect_smaller_differences():
     contrast = against_baseline(layout(scores(5, 3)))[0]
-    assert contrast.detectable(2) < contrast.detectable(1)
-    assert contrast.detectable(1) > contrast.half_width * 0.9
+    assert contrast.detectable_difference(2) < contrast.detectable_difference(1)
+    assert contrast.detectable_difference(1) > contrast.half_width * 0.9
 
 
 def test_settings_without_shared_seed_are_not_tested():

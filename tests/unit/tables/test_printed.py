@@ -45,7 +45,7 @@ def test_decimals_give_the_middle_deviation_two_digits(deviations, decimals):
 
 
 def test_latex_matches_expected_text():
-    assert texts.latex(print_summary(BY_LAMBDA, PrintStyle())) == (
+    assert texts.format_latex(print_summary(BY_LAMBDA, PrintStyle())) == (
         "% \\usepackage{booktabs}\n"
         "\\begin{table}\n"
         "  \\centering\n"
@@ -64,7 +64,7 @@ def test_latex_matches_expected_text():
 
 
 def test_markdown_matches_expected_text():
-    assert texts.markdown(print_summary(BY_LAMBDA, PrintStyle(decimals=2, bold=False))) == (
+    assert texts.format_markdown(print_summary(BY_LAMBDA, PrintStyle(decimals=2, bold=False))) == (
         CAPTION.replace(" Bold: better than the baseline by a verdict, and by the most.", "") + "\n\n"
         "| Model | λ | Accuracy ± 95% | IsoScore★ ± 95% |\n"
         "| :-- | :-- | --: | --: |\n"
@@ -79,11 +79,11 @@ def test_bold_needs_a_verdict():
     table = print_summary(
         SummaryTable(["Model"], [ACCURACY], [SummaryRow(["a"], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
     )
-    assert not table.lines[0].cells[0].best
+    assert not table.rows[0].cells[0].best
     assert table.caption == "Mean ± half the 95% interval of Accuracy on CoLA over seeds (n = 3)."
     alike = [SummaryRow([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499))]
     table = print_summary(SummaryTable(["Model"], [ACCURACY], alike, []), PrintStyle())
-    assert [line.cells[0].best for line in table.lines] == [False, False]
+    assert [row.cells[0].best for row in table.rows] == [False, False]
 
 
 def test_heads_name_differences_and_caption_shared_parts():
@@ -106,7 +106,7 @@ def test_caption_of_single_or_no_runs():
     assert single.caption == "Accuracy on CoLA of single seeds (n = 1), which have no interval."
     none = print_summary(SummaryTable(["λ"], [], [], ["Left out."]), PrintStyle())
     assert none.caption == "No finished run has a value. Left out."
-    assert none.lines == []
+    assert none.rows == []
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_latex_asks_for_other_engine_only_if_needed(text, beyond):
         SummaryTable(["Model"], [ACCURACY], [SummaryRow([text], [Estimate(0.5, 0.1, 3)])], []), PrintStyle()
     )
     describe = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
-    assert (describe in texts.latex(table)) == beyond
+    assert (describe in texts.format_latex(table)) == beyond
 
 
 @pytest.mark.parametrize(
@@ -171,11 +171,11 @@ def test_escaped_texts_have_no_bare_special_characters(text):
 def test_any_names_keep_rows_and_columns(model, dataset):
     rows = [SummaryRow([model], [Estimate(0.5, 0.1, 3)])] * 2
     table = print_summary(SummaryTable(["Model"], [SummaryColumn(dataset, "F1")], rows, []), PrintStyle())
-    tex = texts.latex(table).splitlines()
+    tex = texts.format_latex(table).splitlines()
     tex = [line for line in tex if line != texts.ENGINE_COMMENT]
     assert len(tex) == 13
     assert [len(re.findall(r"(?<!\\)&", line)) for line in tex if line.endswith(r" \\")] == [1, 1, 1]
-    lines = texts.markdown(table).splitlines()
+    lines = texts.format_markdown(table).splitlines()
     assert len(lines) == 6
     assert [len(re.findall(r"(?<!\\)\|", re.sub(r"\\\\", "", line))) for line in lines[2:]] == [3, 3, 3, 3]
 
@@ -184,6 +184,6 @@ def test_half_width_is_not_printed_as_0_nor_zero_as_minus_0():
     cells = [Estimate(0.5, half_width, 3) for half_width in (0.05, 0.0004, 1e-17)]
     rows = [SummaryRow([str(index)], [cell]) for index, cell in enumerate(cells)]
     printed = print_summary(SummaryTable(["λ"], [SummaryColumn("RTE", "Accuracy")], rows, []), PrintStyle(decimals=2))
-    assert [line.cells[0].half_width for line in printed.lines] == ["0.05", "0.0004", None]
-    assert printed.lines[2].cells[0].size == "all equal"
+    assert [row.cells[0].half_width for row in printed.rows] == ["0.05", "0.0004", None]
+    assert printed.rows[2].cells[0].size == "all equal"
     assert [format_fixed(value, 2) for value in (-0.001, 0.0, -0.01, -1.005)] == ["0.00", "0.00", "-0.01", "-1.00"]
