@@ -1,1 +1,1 @@
-"""What runs say: in sets and sweeps, as statistics, conclusions and tables."""
+"""Results of runs: tables, statistics, conclusions, figures, search, and archives of experiments."""

@@ -1,4 +1,4 @@
-"""What the dashboard serves of this feature."""
+"""Routers of this feature."""
 
 from app.feature import Feature
 

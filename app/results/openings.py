@@ -23,7 +23,7 @@ LOCK = "openings"
 
 
 class OpeningRequest(Strict):
-    """A choice to be frozen for ever."""
+    """A choice to be frozen permanently."""
 
     choose: Annotated[str, Field(min_length=1, max_length=2000)] = Field(
         description="A setting as the page calls it, such as `lambda = -1`; or a run, by its id."

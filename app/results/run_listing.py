@@ -45,7 +45,7 @@ class RunListing:
     base: str
     """Path of the page whose URL has the search."""
     back: str
-    """Name of the page for buttons that lead back to it."""
+    """Identifies the page for buttons that lead back to it: across or runs."""
     query: RunQuery
     page: RunPage
     columns: RunColumns

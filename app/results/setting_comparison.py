@@ -26,7 +26,7 @@ class SettingComparison:
 
     columns: list[ComparedColumn]
     differing: dict[str, list[list[str]]]
-    """By field, the values in each column as words."""
+    """By field, the formatted values in each column."""
     equal: dict[str, str]
     columns_are_experiments: bool
     """Whether each column is an experiment, because there are too many runs for a column each."""

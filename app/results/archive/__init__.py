@@ -1,1 +1,1 @@
-"""An experiment as one zip file: what is in it, how it is written, and how one that came from outside is read."""
+"""An experiment as a zip file: its records, and how to write and check it."""

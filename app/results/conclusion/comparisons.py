@@ -315,13 +315,13 @@ def compare_settings(
 
 @dataclass(frozen=True)
 class ComparisonSet:
-    """All comparisons of a sweep, sentences about settings without one, and the overall test."""
+    """The comparisons of a sweep, sentences about settings without one, and the overall test."""
 
     comparisons: list[Comparison]
     notes: list[str]
     overall: Overall | None
     looks: int = 0
-    """How often settings were tested, at levels that sum to less than .05."""
+    """Number of times settings were tested, at levels that sum to less than .05."""
 
     @property
     def differs(self) -> bool | None:

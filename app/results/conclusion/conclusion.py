@@ -1,4 +1,4 @@
-"""A conclusion: evidence, sentences, cautions; computed once for as long as its runs stay the same."""
+"""The conclusion from a sweep: evidence, sentences and cautions, cached until its runs change."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence

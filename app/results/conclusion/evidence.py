@@ -1,4 +1,4 @@
-"""The numbers of a conclusion: what collapsed, each setting against its baseline, and the shape of the relation."""
+"""The numbers of a conclusion: collapsed settings, comparisons with baselines, and the shape of the relation."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +82,7 @@ class Evidence:
     unfinished: int
     """Number of runs that have not ended. There are no verdicts before all have."""
     looks: int
-    """How often settings were tested: once, and again after each round of added seeds."""
+    """Number of times settings were tested: once, and again after each round of added seeds."""
 
     @property
     def best(self) -> Comparison | None:
@@ -118,7 +118,7 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
         compared = compare_settings(sweep, cells, gains, compared)
     relation = measure_relation(_measure_first_rounds(sweep, runs))
     unfinished = sum(not run.status.final for run in sweep.runs)
-    # A relation implies that settings differ. To claim it only where they do keeps all claims at one level together.
+    # A relation implies that settings differ. Claiming one only if they do keeps all claims together at one level.
     may_relate = bool(collapsed) or compared.differs is not False
     peak = None
     if may_relate and compared.overall is not None:

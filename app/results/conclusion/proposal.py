@@ -1,4 +1,4 @@
-"""Seeds to add where no verdict was reached, and what they would show."""
+"""Propose seeds to add to undecided settings."""
 
 from dataclasses import dataclass
 from statistics import fmean

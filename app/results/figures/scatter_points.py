@@ -76,7 +76,7 @@ class Quantity(NamedTuple):
     bounds: tuple[float, float] = (-inf, inf)
     """Smallest and largest possible value. Axes end slightly beyond them."""
     explanation: str = ""
-    """A caption sentence that says what it is measured on."""
+    """A sentence for captions on how it is measured."""
 
 
 def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:

@@ -150,7 +150,7 @@ Back = Annotated[Literal["", "queue"], Form()]
 
 
 class RunButtonOrigin(NamedTuple):
-    """The page of a run's button, if it is not that of the run, and the search there."""
+    """The page with the button of a run, and its search; empty for the run's own page."""
 
     back: Annotated[Page, Form()] = ""
     q: Annotated[str, Form()] = ""

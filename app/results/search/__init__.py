@@ -1,1 +1,1 @@
-"""The language that runs are searched in: what is typed, the fields it names, the rows that are meant."""
+"""The search of runs: its language, its fields, and the rows that match."""

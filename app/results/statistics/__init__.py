@@ -1,1 +1,1 @@
-"""What a few runs allow to be said: means with their errors, correlations, paired differences. NumPy only, pure."""
+"""Statistics of a few runs: means with errors, contrasts, rank correlations. Pure functions on NumPy arrays."""

@@ -39,7 +39,7 @@ Indices = npt.NDArray[np.intp]
 
 
 class RowSpread(NamedTuple):
-    """How runs vary over the rows that all of them were scored on."""
+    """Variation of runs over the rows that all of them were scored on."""
 
     covariances: Values
     """[runs, runs], over rows; NaN for runs without values by row."""
@@ -92,7 +92,7 @@ class Contrast(NamedTuple):
 
 
 class Overall(NamedTuple):
-    """Whether settings differ at all: each against the mean of its group, and the trends over λ, as one family."""
+    """The test whether settings differ: each from the mean of its group, and trends over λ, as one family."""
 
     p: float | None
     settings: int
