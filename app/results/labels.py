@@ -77,8 +77,8 @@ def list_weights(config: AnyRunConfig) -> list[tuple[Regularizer, float]]:
 def describe_penalty(config: AnyRunConfig) -> str:
     """Describe the penalties that a run adds to its task loss, each with its λ and relevant settings."""
     penalties = []
-    for name, lam in list_weights(config):
-        penalty = REGULARIZERS[name]
+    for regularizer, lam in list_weights(config):
+        penalty = REGULARIZERS[regularizer]
         description = f"{penalty.term} {penalty.computed_on} at λ = {short(lam)}"
         if "zeta" in penalty.options and config.zeta is not None:
             description += f" and ζ = {short(config.zeta)}"
@@ -86,5 +86,5 @@ def describe_penalty(config: AnyRunConfig) -> str:
             description += f", over {'the prominent bars' if config.entropy_bars is Bars.PROMINENT else 'all bars'}"
             if weight := config.entropy_cluster_weight:
                 description += f", and {short(weight)} times the mean length of the others"
-        penalties.append(description if name is config.regularizer else f"{description} (in addition)")
+        penalties.append(description if regularizer is config.regularizer else f"{description} (in addition)")
     return ", and ".join(penalties)

@@ -247,10 +247,10 @@ def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATI
 
 
 def count_predictions(context: Context, run_id: str) -> int | None:
-    """Return how many rows a run has predictions for; None if it has none."""
-    split = StoredPredictions.split == Split.VALIDATION
+    """Return the number of validation rows for which a run has predictions; None if it has none."""
+    is_validation = StoredPredictions.split == Split.VALIDATION
     with context.sessions() as session:
-        return session.scalar(select(StoredPredictions.n).where(StoredPredictions.run_id == run_id, split))
+        return session.scalar(select(StoredPredictions.n).where(StoredPredictions.run_id == run_id, is_validation))
 
 
 def get_model(context: Context, run_id: str) -> Download:

@@ -337,7 +337,7 @@ class RunTable:
     @cached_property
     def _setting_by_run(self) -> Mapping[AnyRun, Setting]:
         rows = zip(self.runs, self._coordinates, self.rows(self.fields), strict=True)
-        return {run: Setting(*setting[:-1], values) for run, setting, values in rows}
+        return {run: setting._replace(values=values) for run, setting, values in rows}
 
     def setting(self, run: AnyRun) -> Setting:
         return self._setting_by_run[run]

@@ -162,15 +162,18 @@ def _compute_gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, col
     """Return the mean difference of a collapsed setting from a baseline that learned, over the seeds of both."""
     if setting.is_baseline:
         return None
-    scores: dict[bool, dict[int, float]] = {True: {}, False: {}}
+    scores: dict[int, float] = {}
+    baseline_scores: dict[int, float] = {}
     for run in runs:
         run_setting = sweep.setting(run)
-        if run.performance is None or (run_setting.is_baseline and run_setting in collapsed):
+        if run.performance is None:
             continue
-        if run_setting == setting or (run_setting.is_baseline and sweep.belongs(run_setting, setting.family)):
-            scores[run_setting.is_baseline][run.seed] = run.performance
-    common = scores[True].keys() & scores[False].keys()
-    return fmean(scores[False][seed] - scores[True][seed] for seed in common) if common else None
+        if run_setting == setting:
+            scores[run.seed] = run.performance
+        elif run_setting.is_baseline and run_setting not in collapsed and sweep.belongs(run_setting, setting.family):
+            baseline_scores[run.seed] = run.performance
+    seeds = scores.keys() & baseline_scores.keys()
+    return fmean(scores[seed] - baseline_scores[seed] for seed in seeds) if seeds else None
 
 
 def _find_peak(sweep: RunTable, cells: SettingLayout, runs: Sequence[AnyRun], level: float) -> str | None:

@@ -258,4 +258,5 @@ def _format_in_column(value: float | None, column: Iterable[float | None]) -> st
     largest = max((abs(entry) for entry in column if entry is not None), default=0.0)
     if value is None or "×" in number(largest):
         return number(value)
-    return f"{value:z.{max(len(number(largest).partition('.')[2]), 3)}f}".replace("-", "−")
+    decimals = max(len(number(largest).partition(".")[2]), 3)
+    return f"{value:z.{decimals}f}".replace("-", "−")

@@ -47,11 +47,9 @@ class ParallelAxis(NamedTuple):
         steps = self.steps
         if not steps:
             return attributes | {"values": self.values, "tickformat": ".3~g"}
-        names = (
-            {regularizer.value: name for regularizer, name in REGULARIZER_NAMES.items()}
-            if self.field == "regularizer"
-            else {}
-        )
+        names: dict[str, str] = {}
+        if self.field == "regularizer":
+            names = {regularizer.value: name for regularizer, name in REGULARIZER_NAMES.items()}
         return attributes | {
             "values": [steps.index(value) for value in self.values],
             "tickvals": list(range(len(steps))),

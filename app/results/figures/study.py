@@ -229,12 +229,12 @@ def read_outcome(experiment: Experiment) -> SearchOutcome | None:
         best = BestTrials(join_first(names), highest)
     baseline = trials[0].performance if trials else None
     return SearchOutcome(
-        experiment.study,
-        len(trials) - 1,
-        len(scored),
-        sum(trial.pruned for trial in trials),
-        baseline,
-        best,
-        best is not None and (baseline is None or best.performance > baseline),
-        experiment.study.zeta_low < experiment.study.zeta_high,
+        settings=experiment.study,
+        n_begun=len(trials) - 1,
+        n_scored=len(scored),
+        n_pruned=sum(trial.pruned for trial in trials),
+        baseline=baseline,
+        best=best,
+        beats_baseline=best is not None and (baseline is None or best.performance > baseline),
+        searches_zeta=experiment.study.zeta_low < experiment.study.zeta_high,
     )

@@ -67,13 +67,10 @@ def logged_curves(
         setting: mean_curve((run.seed, curves[run]) for run in runs)
         for setting, runs in table.by_setting(curves).items()
     }
-    cells_by_setting = {setting: table.cells(setting) for setting in means}
-    is_log = style.log and all(value > 0 for curve in curves.values() for _, value in curve)
-    return Figure(
-        slug=quantity.slug,
-        title=quantity.title,
-        caption=_caption(table.runs, quantity, means, style, is_log, sample) if means else "",
-        table=FigureTable(
+    figure_table = mean_table(table, quantity.column, means)
+    if style.seeds:
+        cells_by_setting = {setting: table.cells(setting) for setting in means}
+        figure_table = FigureTable(
             [*table.heads, "seed", "step", quantity.column],
             [
                 [*cells_by_setting[table.setting(run)], run.seed, step, value]
@@ -81,8 +78,12 @@ def logged_curves(
                 for step, value in curve
             ],
         )
-        if style.seeds
-        else mean_table(table, quantity.column, means),
+    is_log = style.log and all(value > 0 for curve in curves.values() for _, value in curve)
+    return Figure(
+        slug=quantity.slug,
+        title=quantity.title,
+        caption=_caption(table.runs, quantity, means, style, is_log, sample) if means else "",
+        table=figure_table,
         draw=partial(_draw, table, quantity, means, curves if style.seeds else {}, is_log),
         empty=explain_absence(
             means,

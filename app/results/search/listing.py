@@ -146,8 +146,8 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
     conditions = run_conditions(q, experiment_id)
     experiment_ids = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*conditions)
     with context.sessions() as session:
-        settings = select(Experiment.config, Experiment.grid).where(Experiment.id.in_(experiment_ids))
-        experiments = session.execute(settings).all()
+        experiment_query = select(Experiment.config, Experiment.grid).where(Experiment.id.in_(experiment_ids))
+        experiments = session.execute(experiment_query).all()
         fields = [
             name
             for name in TrainingOptions.model_fields
@@ -164,8 +164,8 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
         n_live, *n_distinct = session.execute(count_query.where(*conditions)).one()
     distinct_counts = dict(zip(COUNTED_COLUMNS, n_distinct, strict=True))
     distinct_counts["zeta"] = len({setting_of(run, []).zeta for run in distinct_runs} - {None})
-    rows = {setting_of(run, fields).values for run in distinct_runs}
-    distinct_counts |= {field: len({row[index] for row in rows} - {None}) for index, field in enumerate(fields)}
+    value_rows = {setting_of(run, fields).values for run in distinct_runs}
+    distinct_counts |= {field: len({row[index] for row in value_rows} - {None}) for index, field in enumerate(fields)}
     columns = [*(name for name in COUNTED_COLUMNS if name != "seed"), "zeta", *fields, "seed"]
     candidates = [name for name in columns if name not in ("experiment", "task", "model") or experiment_id is None]
     return RunColumns(

@@ -61,7 +61,8 @@ def _half_width(values: Sequence[float], error: ErrorBar) -> float:
     n, deviation = len(values), _deviation(values)
     if error is ErrorBar.STD:
         return deviation
-    return deviation / sqrt(n) * (t_quantile(0.05, n - 1) if error is ErrorBar.CI95 else 1)
+    standard_error = deviation / sqrt(n)
+    return standard_error * t_quantile(0.05, n - 1) if error is ErrorBar.CI95 else standard_error
 
 
 def _deviation(values: Sequence[float]) -> float:

@@ -213,7 +213,7 @@ class Layout:
 
     @cached_property
     def _freedom(self) -> Values:
-        """Return covariances of the variances of settings over twice their product: 1 / degrees of freedom if equal.
+        """Return covariances of the variances of settings over twice their product; 1 / degrees on the diagonal.
 
         A setting with one run has no variance of its own, so it takes the pooled one.
         """
@@ -375,6 +375,7 @@ def _trend_weights(size: int, line: Sequence[int]) -> Values:
 
 
 def _residual_maker(design: Values) -> Values:
+    """Return the matrix [n, n] that maps scores [n] to their residuals from a design [n, k]."""
     return np.asarray(np.eye(len(design)) - design @ np.linalg.pinv(design), float)
 
 

@@ -109,11 +109,9 @@ def _matthews(counts: Counts, _: Labels) -> float:
     n, hits = counts.sum(), np.trace(counts)
     predicted_counts, reference_counts = counts.sum(axis=0), counts.sum(axis=1)
     squared_denominator = (n * n - predicted_counts @ predicted_counts) * (n * n - reference_counts @ reference_counts)
-    return (
-        float((n * hits - predicted_counts @ reference_counts) / np.sqrt(squared_denominator))
-        if squared_denominator > 0
-        else 0.0
-    )
+    if squared_denominator <= 0:
+        return 0.0
+    return float((n * hits - predicted_counts @ reference_counts) / np.sqrt(squared_denominator))
 
 
 def _standardize(values: Values) -> Values | None:

@@ -80,7 +80,9 @@ def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
     if not sizes:
         return PrintedTable(" ".join(["No finished run has a value.", *summary.notes]), summary.heads, columns, rows)
     subject = measures[0] if len(measures) == 1 else "each measure"
-    scope = f" on {datasets[0]}" if len(datasets) == 1 else " on each data set" if datasets else ""
+    scope = ""
+    if datasets:
+        scope = f" on {datasets[0]}" if len(datasets) == 1 else " on each data set"
     size_note = f"n = {count(usual_size)}{'' if len(sizes) == 1 else ' unless a cell says otherwise'}"
     sentences = [f"Mean ± half the 95% interval of {subject}{scope} over seeds ({size_note})."]
     if max(sizes) == 1:
