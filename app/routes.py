@@ -25,7 +25,7 @@ from app.postprocess.trial import trial_figures
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
 from app.results.figures.sweep_curves import TASK_LOSS
-from app.results.labels import SCALES
+from app.results.labels import METRIC_RANGES
 from app.results.run_page import RUN_FIGURES, read_run_figure
 from app.results.run_table import RunTable
 from app.results.sweep_figures import SweepDep, list_figure_slugs, read_figure
@@ -83,7 +83,7 @@ def list_decisions(context: Context) -> list[LatestDecision]:
     decisions = []
     for experiment in list_newest_ended(context, NEWEST):
         sweep = RunTable.from_experiment(experiment)
-        cards = Summary(read_conclusion(context, sweep), SCALES[experiment.config.metric].title).cards
+        cards = Summary(read_conclusion(context, sweep), METRIC_RANGES[experiment.config.metric].title).cards
         if len(cards) > 1:
             best, effect = cards[:2]
             sentence = f"{effect.question} {effect.answer}. {best.answer}: {best.evidence}"

@@ -10,7 +10,7 @@ from app.context import Context
 from app.figures.figure import Figure
 from app.figures.labels import field_in_sentence
 from app.results.conclusion.conclusion import Conclusion, find_verdicts, read_conclusion
-from app.results.labels import SCALES
+from app.results.labels import METRIC_RANGES
 from app.results.run_data import list_metrics
 from app.results.run_table import (
     COORDINATES,
@@ -145,7 +145,7 @@ def list_figures_across(table: RunTable) -> list[str]:
 
 def list_evaluation_titles(table: RunTable) -> dict[str, str]:
     return {
-        evaluation.key: f"{table.datasets[evaluation.dataset_id]}, {SCALES[evaluation.metric].title}"
+        evaluation.key: f"{table.datasets[evaluation.dataset_id]}, {METRIC_RANGES[evaluation.metric].title}"
         for evaluation in table.evaluations
     }
 

@@ -23,7 +23,7 @@ class MetricRange(NamedTuple):
 
 
 SIGNED_METRICS = frozenset({Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN})
-SCALES: Mapping[str, MetricRange] = {
+METRIC_RANGES: Mapping[str, MetricRange] = {
     metric: MetricRange(title, -1 if metric in SIGNED_METRICS else 0) for metric, title in METRIC_TITLES.items()
 }
 # The measure that is compared with performance.

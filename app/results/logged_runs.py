@@ -14,7 +14,7 @@ from app.db.reported_config import ReportedConfig, Scalar, SettingName, TextLine
 from app.db.run_results import LayerValues, RunResults
 from app.db.session import acquire_locks
 from app.db.types import Count, Number, new_id, utcnow
-from app.results.labels import SCALES, SENTENCE_MEASURES, TRAINING_MEASURES, MetricRange
+from app.results.labels import METRIC_RANGES, SENTENCE_MEASURES, TRAINING_MEASURES, MetricRange
 from app.results.logged_config import ScriptRun, compute_results, extend_grid
 from app.training.experiments import run_not_found
 from isoscope.core.errors import ConflictError, InvalidError, TooLargeError
@@ -40,10 +40,12 @@ def _require_known_measures(measures: Sequence[str]) -> None:
         raise ValueError(f"expected measures among {', '.join(MEASURES)}; got {unknown[0]!r}")
 
 
-def _clip_to_range(name: str, value: float, scale: MetricRange) -> float:
-    if not scale.low - ROUNDING <= value <= 1 + ROUNDING:
-        raise ValueError(f"expected {name} from {scale.range}, got {value:g}; a percentage has to be divided by 100")
-    return min(max(value, scale.low), 1.0)
+def _clip_to_range(name: str, value: float, metric_range: MetricRange) -> float:
+    if not metric_range.low - ROUNDING <= value <= 1 + ROUNDING:
+        raise ValueError(
+            f"expected {name} from {metric_range.range}, got {value:g}; a percentage has to be divided by 100"
+        )
+    return min(max(value, metric_range.low), 1.0)
 
 
 class LoggedStep(Strict):
@@ -103,7 +105,9 @@ class LoggedEnding(Strict):
     @classmethod
     def _check_metrics(cls, metrics: dict[Metric, float | None]) -> dict[Metric, float | None]:
         numbers = {metric: value for metric, value in metrics.items() if value is not None}
-        return metrics | {metric: _clip_to_range(metric, value, SCALES[metric]) for metric, value in numbers.items()}
+        return metrics | {
+            metric: _clip_to_range(metric, value, METRIC_RANGES[metric]) for metric, value in numbers.items()
+        }
 
     @field_validator("isoscore_star")
     @classmethod

@@ -16,7 +16,7 @@ from app.results.conclusion.verdict_words import format_interval, format_signed
 from app.results.figures import legend
 from app.results.figures.scatter import QUIET_LINE, error_bar
 from app.results.figures.trivial import TrivialPredictor
-from app.results.labels import SCALES
+from app.results.labels import METRIC_RANGES
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import Estimate, by_seed, estimate
 from isoscope.core.formatting import count, number, plural
@@ -114,7 +114,7 @@ def _best_bars(table: RunTable) -> Iterator[MethodBar]:
 
 
 def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial: TrivialPredictor) -> go.Figure:
-    scale = SCALES[metric]
+    metric_range = METRIC_RANGES[metric]
     means = [bar.performance for bar in bars]
     ends = [end for mean in means for end in mean.ends]
     low, high = min(0.0, *ends), max(0.0, *ends)
@@ -157,7 +157,7 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
                "xanchor": "right" if bar.performance.mean < 0 else "left"}
             for index, bar in enumerate(bars)),
         ],
-        xaxis={"title": {"text": f"{scale.title} ({scale.range})"},
+        xaxis={"title": {"text": f"{metric_range.title} ({metric_range.range})"},
                "range": limits},
         yaxis={"tickvals": list(range(len(bars))), "ticktext": ticks,
                "autorange": "reversed", "ticks": "", "showgrid": False},
@@ -236,7 +236,7 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
         traces,
         shapes=[{"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1, "line": QUIET_LINE,
                  "layer": "below"}],
-        xaxis={"title": {"text": f"Difference in {SCALES[metric].title} from λ = 0"}},
+        xaxis={"title": {"text": f"Difference in {METRIC_RANGES[metric].title} from λ = 0"}},
         yaxis={"tickvals": list(range(len(comparisons))), "ticktext": labels,
                "range": [len(comparisons) - 0.5, -0.5], "ticks": "", "showgrid": False},
     )  # fmt: skip

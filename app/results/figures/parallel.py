@@ -12,7 +12,7 @@ from app.figures import palette
 from app.figures.figure import Cell, ColumnarRows, Figure, FigureTable, plain, plot
 from app.figures.labels import field_in_sentence
 from app.results.captions import explain_empty
-from app.results.labels import SCALES
+from app.results.labels import METRIC_RANGES
 from app.results.run_table import TASK, RunTable, cell_text
 from app.results.search.conditions import FIELDS
 from isoscope.core.formatting import plural
@@ -85,7 +85,7 @@ def parallel_coordinates(table: RunTable, metric: str) -> Figure:
     axes = [
         *(axis for axis in candidates if len({*axis.values} - {None}) > 1),
         ParallelAxis("isoscore_star", "IsoScore★", [run.isoscore_star for run in runs], continuous=True),
-        ParallelAxis("performance", SCALES[metric].title, [run.performance for run in runs], continuous=True),
+        ParallelAxis("performance", METRIC_RANGES[metric].title, [run.performance for run in runs], continuous=True),
     ]
     left_out = len(table.finished_runs) - len(runs)
     gaps = f" Not drawn, because a value is undefined: {plural(left_out, 'run')}." if left_out else ""

@@ -63,7 +63,7 @@ def scatter(
     slug: str = "scatter",
     collapsed: Collection[Setting] = (),
 ) -> Figure:
-    """Return the scatter of a style. ``metric`` names one of ``SCALES``. ``collapsed`` settings are hollow.
+    """Return the scatter of a style. ``metric`` names one of ``METRIC_RANGES``. ``collapsed`` settings are hollow.
 
     Raise InvalidError for ``x``, ``y``, ``colour`` or ``facet``.
     """

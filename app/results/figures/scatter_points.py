@@ -26,7 +26,7 @@ from app.results.figures.legend import TITLES, Colouring, colour_choices
 from app.results.figures.trivial import TrivialPredictor
 from app.results.labels import (
     ISOTROPY,
-    SCALES,
+    METRIC_RANGES,
     SENTENCE_MEASURES,
     TRAINING_MEASURES,
     bounds_of,
@@ -82,8 +82,10 @@ class Quantity(NamedTuple):
 def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
     """Return the measured quantities of runs: performance, isotropy, other metrics, last-layer measures and time."""
     metrics = {run.config.metric for run in table.runs} if TASK in table.fields else {metric}
-    performance_axis = SCALES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
-    bounds = (min(SCALES[name].low for name in (metric, *metrics)), SCALES[metric].high)
+    performance_axis = (
+        METRIC_RANGES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
+    )
+    bounds = (min(METRIC_RANGES[name].low for name in (metric, *metrics)), METRIC_RANGES[metric].high)
     source = describe_source(table.runs, "of the validation tokens")
     task = table.runs[0].config.task if table.runs else next(iter(METRICS))
     quantities = [
@@ -98,9 +100,9 @@ def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity
         *(
             Quantity(
                 another_metric.value,
-                SCALES[another_metric].title,
-                SCALES[another_metric].title,
-                bounds=(SCALES[another_metric].low, SCALES[another_metric].high),
+                METRIC_RANGES[another_metric].title,
+                METRIC_RANGES[another_metric].title,
+                bounds=(METRIC_RANGES[another_metric].low, METRIC_RANGES[another_metric].high),
             )
             for another_metric in METRICS[task]
             if another_metric != metric

@@ -14,7 +14,7 @@ from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plot
 from app.results.captions import join_first
 from app.results.figures.scatter_points import LAMBDA_AXIS
-from app.results.labels import SCALES, MetricRange
+from app.results.labels import METRIC_RANGES, MetricRange
 from app.results.run_table import setting_of
 from isoscope.core.formatting import number, plural, short
 
@@ -66,13 +66,13 @@ def pareto_figure(experiment: Experiment) -> Figure:
         caption=f"Each point is a trial, averaged over seeds ({len(ended)} in all; diamond: baseline). Filled points, "
         f"joined by the line, are Pareto-optimal ({len(front)}).",
         table=FigureTable([*HEADS, "isoscore_star", "performance", "on_the_front"], rows),
-        draw=partial(_draw_front, ended, front, SCALES[experiment.config.metric]),
+        draw=partial(_draw_front, ended, front, METRIC_RANGES[experiment.config.metric]),
         empty=None if ended else NO_TRIAL,
     )
 
 
 def search_history(experiment: Experiment) -> Figure:
-    scale = SCALES[experiment.config.metric]
+    metric_range = METRIC_RANGES[experiment.config.metric]
     ended = _ended_trials(experiment)
     best_scores = list(accumulate((trial.performance for trial in ended), max))
     rows: list[list[Cell]] = [
@@ -83,23 +83,23 @@ def search_history(experiment: Experiment) -> Figure:
     return Figure(
         slug="search-history",
         title="History of the search",
-        caption=f"{scale.title} of {plural(len(ended), 'trial')} as means over seeds, number 0 the baseline, "
+        caption=f"{metric_range.title} of {plural(len(ended), 'trial')} as means over seeds, number 0 the baseline, "
         f"and the best so far as steps.{pruned_note}",
         table=FigureTable([*HEADS, "performance", "best_so_far"], rows),
-        draw=partial(_draw_history, ended, best_scores, scale),
+        draw=partial(_draw_history, ended, best_scores, metric_range),
         empty=None if ended else NO_TRIAL,
     )
 
 
 def search_plane(experiment: Experiment) -> Figure:
-    scale = SCALES[experiment.config.metric]
+    metric_range = METRIC_RANGES[experiment.config.metric]
     ended = [trial for trial in _ended_trials(experiment) if trial.trial.number]
     scores = [trial.performance for trial in ended]
     shade_note = f" Light is {number(min(scores))}, dark {number(max(scores))}." if ended else ""
     return Figure(
         slug="search-plane",
         title="λ and ζ by performance",
-        caption=f"{plural(len(ended), 'trial')} without the baseline, colored by {scale.title}.{shade_note}",
+        caption=f"{plural(len(ended), 'trial')} without the baseline, colored by {metric_range.title}.{shade_note}",
         table=FigureTable([*HEADS, "performance"], [[*trial.cells, trial.performance] for trial in ended]),
         draw=lambda: plot(
             [
@@ -142,7 +142,7 @@ def _trial_markers(
     )
 
 
-def _draw_front(ended: Sequence[EndedTrial], front: set[int], scale: MetricRange) -> go.Figure:
+def _draw_front(ended: Sequence[EndedTrial], front: set[int], metric_range: MetricRange) -> go.Figure:
     on_front = sorted((ended[index] for index in front), key=lambda trial: trial.isotropy or 0.0)
     scores = [trial.performance for trial in ended]
     line = go.Scatter(
@@ -164,11 +164,11 @@ def _draw_front(ended: Sequence[EndedTrial], front: set[int], scale: MetricRange
     return plot(
         [line, points],
         xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}},
-        yaxis=linear_axis(scale.title, scores, (scale.low, scale.high)),
+        yaxis=linear_axis(metric_range.title, scores, (metric_range.low, metric_range.high)),
     )
 
 
-def _draw_history(ended: Sequence[EndedTrial], best_scores: Sequence[float], scale: MetricRange) -> go.Figure:
+def _draw_history(ended: Sequence[EndedTrial], best_scores: Sequence[float], metric_range: MetricRange) -> go.Figure:
     numbers = [trial.trial.number for trial in ended]
     scores = [trial.performance for trial in ended]
     steps = go.Scatter(
@@ -183,7 +183,7 @@ def _draw_history(ended: Sequence[EndedTrial], best_scores: Sequence[float], sca
     return plot(
         [steps, points],
         xaxis={"title": {"text": "Trial"}, "dtick": -(-max(numbers, default=1) // MAX_TICKS) or 1},
-        yaxis=linear_axis(scale.title, scores, (scale.low, scale.high)),
+        yaxis=linear_axis(metric_range.title, scores, (metric_range.low, metric_range.high)),
     )
 
 

@@ -33,7 +33,7 @@ from app.results.api.across import TableFile, table_file
 from app.results.figures.legend import Colouring
 from app.results.figures.scatter_points import make_scatter_form
 from app.results.figures.sweep_curves import WINDOWS
-from app.results.labels import SCALES, TRAINING_MEASURES, title_of
+from app.results.labels import METRIC_RANGES, TRAINING_MEASURES, title_of
 from app.results.run_listing import RunQueryDep, encode_query, read_run_listing
 from app.results.run_table import EXPERIMENT, REGULARIZER, SEED, TASK
 from app.results.search.listing import RunQuery
@@ -171,7 +171,7 @@ def _figure_values(context: Context, selection: RunSelection, on: str, sweep_que
         "form": make_scatter_form(sweep, metric, sweep_query.style, list_drawable_fields(selection.table)),
         "colouring": Colouring(sweep, sweep_query.style.colour),
         "conclusion": conclude_across(context, selection, on),
-        "scale": SCALES[metric],
+        "metric_range": METRIC_RANGES[metric],
         "watched": {measure: title_of(measure) for measure in TRAINING_MEASURES},
         "windows": WINDOWS,
     }

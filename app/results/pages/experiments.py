@@ -19,7 +19,7 @@ from app.results.figures.legend import Colouring
 from app.results.figures.scatter_points import make_scatter_form
 from app.results.figures.study import read_outcome
 from app.results.figures.sweep_curves import WINDOWS
-from app.results.labels import SCALES, TRAINING_MEASURES, title_of
+from app.results.labels import METRIC_RANGES, TRAINING_MEASURES, title_of
 from app.results.openings import OpeningRequest, open_test, read_test_split
 from app.results.rounds import SeedCount, SeedRequest, add_seeds
 from app.results.run_listing import (
@@ -134,7 +134,7 @@ def _list_page(
 ) -> Response:
     values = {
         "listing": listing,
-        "scales": SCALES,
+        "metric_ranges": METRIC_RANGES,
         "nothing_selected": nothing_selected,
         "has_experiments": listing.summaries.total
         or listing.q
@@ -198,7 +198,7 @@ def show_experiment(
         },
         "listing": _read_runs(context, experiment_id, run_query) if tab == "runs" else None,
         "row_list": RUNS,
-        "scale": SCALES[config.metric],
+        "metric_range": METRIC_RANGES[config.metric],
         "query": query,
         "scatters": [
             read_figure(context, experiment, slug, query, sweep) for slug in query.scatters if tab == "result"
@@ -208,7 +208,7 @@ def show_experiment(
         "colouring": colouring,
         "split": read_test_split(context, experiment),
         "conclusion": conclusion,
-        "summary": Summary(conclusion, SCALES[config.metric].title),
+        "summary": Summary(conclusion, METRIC_RANGES[config.metric].title),
         "search": read_outcome(experiment),
         "methods": {REGULARIZER_NAMES[name]: name in regularizers_with("zeta") for name in sweep.methods},
         "fixed": {REGULARIZER_NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
@@ -313,7 +313,7 @@ def _opening_page(
     values = {
         "experiment": split.experiment,
         "split": split,
-        "scale": SCALES[split.experiment.config.metric],
+        "metric_range": METRIC_RANGES[split.experiment.config.metric],
         "user": current_user_name(),
         "typed": typed or {"choose": "", "run": "", "note": "", "by": ""},
     }

@@ -13,7 +13,7 @@ from app.descriptions.service import known_tags
 from app.results import run_page
 from app.results.api.experiments import EXPERIMENT_COMMANDS
 from app.results.api.runs import RUN_COMMANDS, csv_response
-from app.results.labels import SCALES, TRAINING_MEASURES, list_weights, title_of, uses_text_vectors
+from app.results.labels import METRIC_RANGES, TRAINING_MEASURES, list_weights, title_of, uses_text_vectors
 from app.results.run_data import count_predictions, get_model, get_predictions
 from app.results.run_listing import encode_query
 from app.results.search.listing import RunQuery
@@ -80,8 +80,8 @@ def _run_page(
     page_values = {
         "run": run,
         "name": run_page.full_name(run),
-        "scale": SCALES[config.metric],
-        "scales": SCALES,
+        "metric_range": METRIC_RANGES[config.metric],
+        "metric_ranges": METRIC_RANGES,
         "methods": {REGULARIZERS[name]: lam for name, lam in list_weights(config)},
         "tabs": tabs,
         "tab": tab,

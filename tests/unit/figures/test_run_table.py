@@ -1,6 +1,6 @@
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.results.captions import describe_texts
-from app.results.labels import SCALES
+from app.results.labels import METRIC_RANGES
 from app.results.run_table import Setting
 from isoscope.core.task import METRICS, Metric
 from isotropy.catalog import REGULARIZERS, Regularizer
@@ -124,11 +124,11 @@ def test_describe_texts_counts_rows_or_windows():
 
 
 def test_every_metric_and_regularizer_has_a_name():
-    assert set(SCALES) == set(Metric) == {metric for metrics in METRICS.values() for metric in metrics}
-    assert SCALES["accuracy"] == ("Accuracy", 0, 1)
-    negative = {metric for metric, scale in SCALES.items() if scale.range == "−1 to 1"}
+    assert set(METRIC_RANGES) == set(Metric) == {metric for metrics in METRICS.values() for metric in metrics}
+    assert METRIC_RANGES["accuracy"] == ("Accuracy", 0, 1)
+    negative = {metric for metric, scale in METRIC_RANGES.items() if scale.range == "−1 to 1"}
     assert negative == {Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN}
-    assert {SCALES[metric].range for metric in set(Metric) - negative} == {"0 to 1"}
+    assert {METRIC_RANGES[metric].range for metric in set(Metric) - negative} == {"0 to 1"}
     assert set(REGULARIZER_NAMES) == set(Regularizer)
     assert len(set(REGULARIZER_NAMES.values())) == len(REGULARIZER_NAMES)
     assert set(REGULARIZERS) == set(Regularizer) - {Regularizer.NONE}
