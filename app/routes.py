@@ -29,7 +29,7 @@ from app.results.labels import METRIC_RANGES
 from app.results.run_page import RUN_FIGURES, read_run_figure
 from app.results.run_table import RunTable
 from app.results.sweep_figures import SweepDep, list_figure_slugs, read_figure
-from app.tasks.family_figures import figures_of
+from app.tasks.family_figures import list_task_figures
 from app.training import queue_status
 from app.training.experiments import get_experiment, get_run, list_newest_ended
 from app.training.run_actions import RUNS
@@ -173,7 +173,7 @@ def show_figure_of_trial(context: ContextDep, embedding_id: str, postprocessing_
 @figures_router.get("/tasks/{task_id}/figures/{slug}")
 def show_figure_of_task(context: ContextDep, task_id: str, slug: str) -> FigureOut:
     """A figure of a task that has finished: `isotropy` or `bytes`; `embeddings` where it judged several."""
-    return FigureOut.from_figure(find_figure(figures_of(context, task_id), slug))
+    return FigureOut.from_figure(find_figure(list_task_figures(context, task_id), slug))
 
 
 @figures_router.get("/encodings/{encoding_id}/figures/{slug}")

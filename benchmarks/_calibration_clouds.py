@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from app.db.models import Measurement
-from app.embeddings.comparison import difference
+from app.embeddings.comparison import subtract_baseline
 from benchmarks._calibration import FALSE_POSITIVES, MAX_FALSE_POSITIVES, Case, Simulate, coverage
 from isotropy.catalog import MEASURES
 from isotropy.cloud import read_cloud
@@ -88,7 +88,7 @@ def covers(
 
 def differs(random: np.random.Generator, draw: Draw, sizes: tuple[int, int], slug: str) -> bool:
     """Return whether two samples of the same population, of these sizes, are said to differ."""
-    change = difference(*(measure_points(draw(random, n), slug) for n in sizes))
+    change = subtract_baseline(*(measure_points(draw(random, n), slug) for n in sizes))
     if change is None or change.excludes_zero is None:
         raise ValueError(f"{slug} has no interval for {sizes} rows.")
     return change.excludes_zero
@@ -98,7 +98,7 @@ def differs_paired(random: np.random.Generator, draw: Draw, n: int, slug: str) -
     """Return whether two views of the same rows, from the same population, are said to differ."""
     views = np.hsplit(draw(random, n), 2)
     first, second = (measure_points(np.ascontiguousarray(view), slug) for view in views)
-    change = difference(first, second, same_rows=True)
+    change = subtract_baseline(first, second, same_rows=True)
     return change is not None and bool(change.excludes_zero)
 
 

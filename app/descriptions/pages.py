@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Request, Response
 from app.context import Context
 from app.db.models import Described
 from app.descriptions.row_list import RefusedRow, RowList
-from app.descriptions.service import DescriptionChange, known_tags
+from app.descriptions.service import DescriptionChange, collect_tags
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import redirect_to, render
 from isoscope.core.errors import InvalidError
@@ -70,7 +70,7 @@ def description_router(
         request: Request, context: Context, row_id: str, typed: dict[str, str], problem: InvalidError | None = None
     ) -> Response:
         row = get_row(context, row_id)
-        values = {"row_list": row_list, "row": row, "known_tags": known_tags(context), "typed": typed}
+        values = {"row_list": row_list, "row": row, "known_tags": collect_tags(context), "typed": typed}
         return render(request, "descriptions/description.html", values, problem)
 
     @router.get("/{row_id}/description")

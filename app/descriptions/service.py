@@ -69,7 +69,7 @@ def has_tag(table: type[Embedding | Experiment], tag: str) -> ColumnElement[bool
     return table.tags.any(func.lower(tag_class.tag) == func.lower(tag))
 
 
-def known_tags(context: Context, *tables: type[Tagged]) -> list[str]:
+def collect_tags(context: Context, *tables: type[Tagged]) -> list[str]:
     """Return the distinct tags of all rows outside the trash, ignoring case, in alphabetical order."""
     selections = []
     for table in tables or TAGGED:

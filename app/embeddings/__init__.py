@@ -1,1 +1,1 @@
-"""Embeddings: their reports, and several side by side."""
+"""Embeddings: upload or encode, measure, report, compare."""

@@ -15,9 +15,9 @@ from app.core.evidence import block_degrees, t_quantile
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
-from app.embeddings.comparison import Against, Pairing, bases_of, pairing, rows_left_out
+from app.embeddings.comparison import Against, Pairing, find_pairing, list_bases, list_rows_left_out
 from app.embeddings.service import retry_failed
-from app.figures.figure import ColumnarRows, FigureTable
+from app.figures.figure import FigureTable
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 
@@ -30,7 +30,7 @@ PAIRING_TEXTS = {
 
 
 class AlignmentValue(NamedTuple):
-    """One measure of two embeddings, with its 95% interval where it has one."""
+    """An alignment measure of two embeddings, with its 95% interval if it has one."""
 
     measure: AlignmentEntry
     value: float | None
@@ -46,12 +46,14 @@ class AlignedPair(NamedTuple):
     base: Embedding
     embedding: Embedding
     rows_by: RowsBy
-    status: ResultStatus | None
+    status: ResultStatus | None = None
     """None before the first request."""
-    error: str | None
-    shared: int | None
-    rows: int | None
-    values: list[AlignmentValue]
+    error: str | None = None
+    shared: int | None = None
+    """Number of rows that both have."""
+    rows: int | None = None
+    """Number of those that were compared."""
+    values: Sequence[AlignmentValue] = ()
 
     @property
     def pairing_text(self) -> str:
@@ -61,32 +63,32 @@ class AlignedPair(NamedTuple):
 def find_row_matching(embedding: Embedding, counterpart: Embedding) -> RowsBy | None:
     """Choose how to match the rows of two embeddings; None if they cannot be matched.
 
-    Arrays of one file, and files, have the same rows if both have equally many, counting rows that are left out.
+    Unless rows have names, embeddings match if their files have equal numbers of rows.
     """
-    if pairing(embedding, counterpart, [embedding, counterpart]) in SAME_ORDER:
+    if find_pairing(embedding, counterpart, [embedding, counterpart]) in SAME_ORDER:
         return RowsBy.ORDER
-    # Numbers of rows in the files, before some were left out.
-    sizes = {(row.n or 0) + len(rows_left_out(row)) for row in (embedding, counterpart)}
-    if len(sizes) == 1 and embedding.files and _file_key(embedding) == _file_key(counterpart):
+    # Numbers of rows in the files, including rows that were left out.
+    sizes = {(row.n or 0) + len(list_rows_left_out(row)) for row in (embedding, counterpart)}
+    if len(sizes) == 1 and embedding.files and _get_file_key(embedding) == _get_file_key(counterpart):
         return RowsBy.POSITION
     if all((row.selection or {}).get("names") for row in (embedding, counterpart)):
         return RowsBy.NAME
     if len(sizes) > 1:
         return None
-    return RowsBy.ORDER if rows_left_out(embedding) == rows_left_out(counterpart) else RowsBy.POSITION
+    return RowsBy.ORDER if list_rows_left_out(embedding) == list_rows_left_out(counterpart) else RowsBy.POSITION
 
 
 Pair = tuple[Embedding, Embedding]
 
 
-def pairs_of(embeddings: Sequence[Embedding], against: Against) -> list[Pair]:
-    """Pair each embedding but the first with the embedding that it is compared with, which comes first in the pair."""
-    return list(zip(bases_of(embeddings, against), embeddings[1:], strict=True))
+def pair_with_bases(embeddings: Sequence[Embedding], against: Against) -> list[Pair]:
+    """Pair each embedding but the first with its base: (base, embedding)."""
+    return list(zip(list_bases(embeddings, against), embeddings[1:], strict=True))
 
 
-def step_pairs(embeddings: Sequence[Embedding]) -> list[Pair]:
+def pair_steps(embeddings: Sequence[Embedding]) -> list[Pair]:
     """Pair each embedding with its predecessor, and each from the third on also with the first."""
-    return [*pairs_of(embeddings, Against.PREVIOUS), *pairs_of(embeddings, Against.FIRST)[1:]]
+    return [*pair_with_bases(embeddings, Against.PREVIOUS), *pair_with_bases(embeddings, Against.FIRST)[1:]]
 
 
 class AlignedSteps(NamedTuple):
@@ -97,10 +99,10 @@ class AlignedSteps(NamedTuple):
 
 
 def arrange_steps(embeddings: Sequence[Embedding], alignments: Sequence[AlignedPair]) -> AlignedSteps:
-    """Arrange the alignments of ``step_pairs`` by step."""
+    """Arrange the alignments of ``pair_steps`` by step."""
     by_ids = {(pair.base.id, pair.embedding.id): pair for pair in alignments}
     to_previous, to_first = (
-        [by_ids.get((base.id, embedding.id)) for base, embedding in pairs_of(embeddings, against)]
+        [by_ids.get((base.id, embedding.id)) for base, embedding in pair_with_bases(embeddings, against)]
         for against in (Against.PREVIOUS, Against.FIRST)
     )
     return AlignedSteps(to_previous, to_first)
@@ -117,10 +119,10 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
     for base, embedding in pairs:
         if (matching := find_row_matching(base, embedding)) is None:
             continue
-        if (row := alignments.get(_sorted_ids(base, embedding))) is None:
-            aligned.append(AlignedPair(base, embedding, matching, None, None, None, None, []))
+        if (alignment := alignments.get(_sort_ids(base, embedding))) is None:
+            aligned.append(AlignedPair(base, embedding, matching))
             continue
-        results = row.results or {}
+        results = alignment.results or {}
         values = []
         for slug, measure in ALIGNMENTS.items():
             if score := results.get("scores", {}).get(slug):
@@ -131,14 +133,14 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
                     minimum, maximum = measure.bounds
                     low, high = max(value - half_width, minimum), min(value + half_width, maximum)
                 values.append(AlignmentValue(measure, value, se, low, high, score["reason"]))
-        sizes = results.get("shared"), results.get("rows")
-        aligned.append(AlignedPair(base, embedding, row.rows_by, row.status, row.error, *sizes, values))
+        state = alignment.rows_by, alignment.status, alignment.error
+        aligned.append(AlignedPair(base, embedding, *state, results.get("shared"), results.get("rows"), values))
     return aligned
 
 
 def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedPair]:
-    alignments = _load_alignments(context, pairs)
-    aligned = _read_aligned(pairs, alignments)
+    stored_alignments = _load_alignments(context, pairs)
+    aligned = _read_aligned(pairs, stored_alignments)
     if not aligned:
         raise InvalidError(
             "These embeddings have no rows in common. "
@@ -146,17 +148,17 @@ def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedP
             "id",
         )
     for pair in aligned:
-        row = alignments.get(_sorted_ids(pair.base, pair.embedding))
-        if row is None:
-            embedding_id, other_id = _sorted_ids(pair.base, pair.embedding)
-            alignment = Alignment(embedding_id=embedding_id, other_id=other_id, rows_by=pair.rows_by)
+        ids = _sort_ids(pair.base, pair.embedding)
+        stored = stored_alignments.get(ids)
+        if stored is None:
+            alignment = Alignment(embedding_id=ids[0], other_id=ids[1], rows_by=pair.rows_by)
             # Another request may have queued the same, or deleted an embedding. Then there is nothing to queue.
             with suppress(IntegrityError):
                 with context.sessions.begin() as session:
                     session.add(alignment)
                 context.queue.enqueue(Job(job_kinds.ALIGN, alignment.id))
-        elif row.status is ResultStatus.FAILED:
-            retry_failed(context, Alignment, Job(job_kinds.ALIGN, row.id))
+        elif stored.status is ResultStatus.FAILED:
+            retry_failed(context, Alignment, Job(job_kinds.ALIGN, stored.id))
     requested = find_alignments(context, pairs)
     if any(pair.status is None for pair in requested):
         raise ConflictError("One of these embeddings was just deleted or changed. Try again.")
@@ -166,34 +168,34 @@ def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedP
 def _load_alignments(
     context: Context, pairs: Sequence[Pair], *, with_rows: bool = False
 ) -> dict[tuple[str, str], Alignment]:
-    """Return the alignments of pairs, by ``_sorted_ids``. Load how far each row moves only ``with_rows``."""
+    """Return the alignments of pairs, by ``_sort_ids``. Load how far each row moves only ``with_rows``."""
     ids = {embedding.id for pair in pairs for embedding in pair}
     statement = select(Alignment).where(Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids))
     options = [undefer(Alignment.moved)] if with_rows else []
     with context.sessions() as session:
         return {
-            (embedding.embedding_id, embedding.other_id): embedding
-            for embedding in session.scalars(statement.options(*options))
+            (alignment.embedding_id, alignment.other_id): alignment
+            for alignment in session.scalars(statement.options(*options))
         }
 
 
-def _sorted_ids(embedding: Embedding, counterpart: Embedding) -> tuple[str, str]:
+def _sort_ids(embedding: Embedding, counterpart: Embedding) -> tuple[str, str]:
     """Return the ids of two embeddings in the order that an alignment stores."""
     first, second = sorted((embedding.id, counterpart.id))
     return first, second
 
 
-def _file_key(embedding: Embedding) -> tuple[object, ...]:
-    """Return a key that is equal for embeddings whose rows have positions in the same files."""
+def _get_file_key(embedding: Embedding) -> tuple[object, ...]:
+    """Return a key that embeddings share if equal positions are the same rows of the same files."""
     selection = embedding.selection or {}
     vectors = selection.get("vectors")
-    # If columns are the rows, the selected columns identify them.
+    # After transposing, the rows are the selected columns.
     columns = tuple(vectors) if selection.get("transpose") and isinstance(vectors, list) else ()
     return bool(selection.get("transpose")), columns, *(shard.file_sha256 for shard in embedding.shards)
 
 
 class MovedBy(StrEnum):
-    """What rows are ranked by, the one that moved most first."""
+    """The measure of movement that rows are sorted by."""
 
     NEIGHBORS = "neighbors"
     RESIDUAL = "residual"
@@ -203,14 +205,14 @@ class MovedRow(NamedTuple):
     """A row that both embeddings have."""
 
     row: int
-    """Its position in the file of the first."""
+    """Its position in the file of the first embedding."""
     other_row: int
-    """Its position in the file of the second."""
+    """Its position in the file of the second embedding."""
     name: str
     neighbors_kept: float
     """Share of its 10 nearest neighbors that are the same in both."""
     residual: float | None
-    """Distance to its position in the other after the best rotation, in typical row lengths."""
+    """Distance between its two vectors after the best rotation, in typical row lengths; None if not computed."""
 
 
 class MovedRows(NamedTuple):
@@ -219,27 +221,32 @@ class MovedRows(NamedTuple):
     pair: AlignedPair
     rows: list[MovedRow]
     references: int
+    """Number of rows among which neighbors were searched."""
     reason: str
+    """Why there are no rows or no residuals; else empty."""
 
     @property
     def has_residuals(self) -> bool:
         return bool(self.rows) and self.rows[0].residual is not None
 
     def rows_by_movement(self, by: MovedBy) -> list[MovedRow]:
-        """Return all rows, the one that moved most first. Ties in neighbors kept are sorted by distance."""
+        """Return the rows, those that moved most first. Ties in neighbors kept are sorted by residual."""
         if by is MovedBy.RESIDUAL and self.has_residuals:
             return sorted(self.rows, key=lambda row: row.residual or 0.0, reverse=True)
         return sorted(self.rows, key=lambda row: (row.neighbors_kept, -(row.residual or 0.0)))
 
 
 def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) -> MovedRows:
-    """Return how far rows move, none before the alignment is computed. Raise InvalidError without common rows."""
+    """Return how far each row moves, no rows before the alignment is computed.
+
+    Raise InvalidError if the embeddings have no rows in common.
+    """
     pairs = [(first, counterpart)]
     alignments = _load_alignments(context, pairs, with_rows=True)
     aligned = _read_aligned(pairs, alignments)
     if not aligned:
         raise InvalidError(f"{first.name} and {counterpart.name} have no rows in common.", "id")
-    alignment = alignments.get(_sorted_ids(first, counterpart))
+    alignment = alignments.get(_sort_ids(first, counterpart))
     if alignment is None or (moved := alignment.moved) is None:
         return MovedRows(aligned[0], [], 0, "")
     neighbors_kept, residual, names = moved["kept"] or [], moved["residual"], moved["names"]
@@ -257,9 +264,4 @@ def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) 
 
 
 def tabulate_moved_rows(rows: Sequence[MovedRow]) -> FigureTable:
-    columns = ["row", "other_row", "name", "neighbors_kept", "residual"]
-    return (
-        FigureTable(columns, ColumnarRows(*(list(column) for column in zip(*rows, strict=True))))
-        if rows
-        else FigureTable(columns, [])
-    )
+    return FigureTable(list(MovedRow._fields), [list(row) for row in rows])

@@ -1,4 +1,4 @@
-"""The query of a comparison: its embeddings, display options, and figures."""
+"""The query of a comparison, and the figures that it asks for."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,11 +9,11 @@ from fastapi import Depends, Query
 
 from app.context import Context
 from app.db.models import Embedding
-from app.embeddings.alignments import arrange_steps, find_alignments, step_pairs
-from app.embeddings.comparison import EmbeddingComparison, distinct_names, get_compared
+from app.embeddings.alignments import arrange_steps, find_alignments, pair_steps
+from app.embeddings.comparison import EmbeddingComparison, get_compared, make_names_distinct
 from app.embeddings.figures.comparison import similarity_figures, step_figures
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import figures_of
+from app.embeddings.figures.report import draw_figures
 from app.embeddings.service import get_figure_data
 from app.figures.figure import Figure
 from isotropy.catalog import MEASURES
@@ -24,7 +24,9 @@ class ComparisonChoice(NamedTuple):
 
     ids: list[str]
     differing: bool = False
+    """Whether to list only measures that differ."""
     measure: str = ""
+    """Slug of the measure that is drawn over steps."""
 
     def url(self, path: str = "/compare", **changes: Any) -> str:
         choice = self._replace(**changes)
@@ -39,29 +41,29 @@ class ComparisonChoice(NamedTuple):
 
 
 def comparison_figures(context: Context, choice: ComparisonChoice, slug: str) -> list[Figure]:
-    """Return the figures of a choice, over steps if it has an order. Large data are read only for ``slug``."""
+    """Return the figures of a comparison, those over steps if it is ordered. Of figure data, read only ``slug``."""
     comparison = EmbeddingComparison(get_compared(context, choice.ids))
     figures = overlaid_figures(context, comparison.embeddings, slug) if comparison.fits_side_by_side else []
     if comparison.is_ordered:
-        drawn = comparison.get_measure(choice.measure)
-        figures += step_figures(comparison, drawn) if drawn else []
-        alignments = find_alignments(context, step_pairs(comparison.embeddings))
+        measure = comparison.get_measure(choice.measure)
+        figures += step_figures(comparison, measure) if measure else []
+        alignments = find_alignments(context, pair_steps(comparison.embeddings))
         figures += similarity_figures(comparison, arrange_steps(comparison.embeddings, alignments))
     return figures
 
 
 def overlaid_figures(context: Context, embeddings: Sequence[Embedding], slug: str) -> list[Figure]:
-    """Return figures that overlay all embeddings, with distinct names."""
+    """Return figures that draw all embeddings together, under distinct names."""
     subjects = [
         replace(Subject.from_embedding(embedding, get_figure_data(context, embedding.id, slug)), name=name)
-        for embedding, name in zip(embeddings, distinct_names(embeddings), strict=True)
+        for embedding, name in zip(embeddings, make_names_distinct(embeddings), strict=True)
     ]
-    return figures_of(subjects)
+    return draw_figures(subjects)
 
 
 def _read_choice(
     id: Annotated[  # noqa: A002 - the name in the URL
-        list[str] | None, Query(description="Measured embeddings, in order.")
+        list[str] | None, Query(description="Ids of measured embeddings, in order.")
     ] = None,
     show: Annotated[str, Query(description="`differing`: only measures that differ.")] = "",
     measure: Annotated[str, Query(description="The measure over layers or checkpoints.")] = "",

@@ -1,11 +1,11 @@
-"""Measured embeddings beside a baseline and one after the other: every measure, its differences, and their errors."""
+"""Comparison of measured embeddings with the first or the previous: differences of measures and their errors."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, StrEnum, auto
 from functools import cached_property
 from math import hypot
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sqlalchemy import select
 from sqlalchemy.orm import selectinload
@@ -14,7 +14,7 @@ from app.context import Context, not_found
 from app.core.evidence import block_degrees, t_quantile
 from app.core.names import natural_sort_key
 from app.db.models import Embedding, Measurement
-from app.embeddings.readings import similarity_of
+from app.embeddings.readings import get_similarity
 from app.embeddings.service import require_measured
 from app.figures.figure import Cell, FigureTable
 from isoscope.core.errors import InvalidError
@@ -31,14 +31,15 @@ ROUNDING = 1e-7
 ROUNDING_OF_RANGE = 1e-9
 """The same, relative to the range of the measure."""
 ROWS_PER_DIMENSION = 10
-"""With fewer, the bias of IsoScore is seen in its first digits."""
+"""With fewer, IsoScore is visibly biased."""
 MEASURE_AGAIN = "Measured by an earlier version. Measure it again to get an interval."
 NO_ERROR = "One of the two has no standard error: it needs more independent rows."
 NUMBER = re.compile(r"\d+")
+Item = TypeVar("Item")
 
 
 class Pairing(Enum):
-    """How the rows of two embeddings belong together."""
+    """How the rows of two embeddings correspond."""
 
     PAIRED = auto()
     OTHER_ORDER = auto()
@@ -54,11 +55,11 @@ NOT_PAIRED = {
 }
 
 
-def pairing(embedding: Embedding, counterpart: Embedding, source_candidates: Sequence[Embedding]) -> Pairing:
+def find_pairing(embedding: Embedding, counterpart: Embedding, source_candidates: Sequence[Embedding]) -> Pairing:
     """Return how the rows of two embeddings correspond; ``source_candidates`` may be the source of either.
 
     They correspond if one embedding was made from the other, or both from a third; if both are layers of one encoding
-    or read from the same files; and if they have the same names in the same order.
+    or read from the same files; or if they have the same names in the same order.
     """
     by_id = {row.id: row for row in source_candidates}
     first, second = (row.independent or {} for row in (embedding, counterpart))
@@ -68,7 +69,7 @@ def pairing(embedding: Embedding, counterpart: Embedding, source_candidates: Seq
 
     if embedding.n != counterpart.n:
         return Pairing.INDEPENDENT
-    if not (agree("names") or set(_origins(embedding, by_id)) & set(_origins(counterpart, by_id))):
+    if not (agree("names") or set(_list_origins(embedding, by_id)) & set(_list_origins(counterpart, by_id))):
         return Pairing.OTHER_ORDER if agree("names_in_any_order") else Pairing.INDEPENDENT
     if not (first and second):
         return Pairing.UNKNOWN_BLOCKS
@@ -76,26 +77,26 @@ def pairing(embedding: Embedding, counterpart: Embedding, source_candidates: Seq
     return Pairing.PAIRED if same_blocks else Pairing.OTHER_BLOCKS
 
 
-def _origins(embedding: Embedding, by_id: dict[str, Embedding]) -> Iterator[object]:
+def _list_origins(embedding: Embedding, by_id: dict[str, Embedding]) -> Iterator[object]:
     """Yield keys of the origin of the rows; two embeddings share a key if their rows have the same origin."""
     origin = embedding
     # A selection without some rows is an origin of its own, because its source has other rows too.
-    while not rows_left_out(origin) and origin.source_id is not None and origin.source_id in by_id:
+    while not list_rows_left_out(origin) and origin.source_id is not None and origin.source_id in by_id:
         origin = by_id[origin.source_id]
-    yield origin.id if rows_left_out(origin) else origin.encoding_id or origin.source_id or origin.id
+    yield origin.id if list_rows_left_out(origin) else origin.encoding_id or origin.source_id or origin.id
     if embedding.files:
         transposed = bool((embedding.selection or {}).get("transpose"))
-        yield transposed, tuple(rows_left_out(embedding)), *(file.file_sha256 for file in embedding.files)
+        yield transposed, tuple(list_rows_left_out(embedding)), *(file.file_sha256 for file in embedding.files)
 
 
-def rows_left_out(embedding: Embedding) -> list[int]:
+def list_rows_left_out(embedding: Embedding) -> list[int]:
     """Return the positions in the file of the rows that an embedding's selection leaves out."""
     rows: list[int] = unpack_rows((embedding.selection or {}).get("without_rows", []))
     return rows
 
 
 class Difference(NamedTuple):
-    """A value minus that of the baseline. Error and ends are None where there is no interval."""
+    """A value minus that of the baseline. ``se``, ``low`` and ``high`` are None without an interval."""
 
     value: float
     se: float | None = None
@@ -103,8 +104,9 @@ class Difference(NamedTuple):
     high: float | None = None
     paired: bool = False
     n: int | None = None
-    """Rows of each that the difference was computed from, if fewer than all."""
+    """Rows of each embedding that the difference was computed from, if fewer than all."""
     reason: str = ""
+    """Why there is no interval; else empty."""
 
     @property
     def excludes_zero(self) -> bool | None:
@@ -112,16 +114,16 @@ class Difference(NamedTuple):
 
 
 class _Estimate(NamedTuple):
-    """A value with what each block of rows adds to its error."""
+    """A value, and the parts of its standard error by block of rows."""
 
     value: float
     parts: list[float]
 
 
-def difference(
+def subtract_baseline(
     measurement: Measurement | None, baseline: Measurement | None, *, same_rows: bool = False
 ) -> Difference | None:
-    """Subtract the value of a baseline, the same measure of another embedding; return None if either value is missing.
+    """Subtract the same measure of a baseline embedding. Return None if either value is missing.
 
     ``same_rows``: whether both have the same rows in the same order, split into the same blocks.
     """
@@ -134,7 +136,7 @@ def difference(
     if abs(value) <= max(ROUNDING * magnitude, ROUNDING_OF_RANGE * (high - low)):
         return Difference(0.0, reason="No difference: the values are equal up to rounding.")
     at_any_size = measure.compared == "at any n" or measurement.n == baseline.n
-    similarity, baseline_similarity = similarity_of(measurement), similarity_of(baseline)
+    similarity, baseline_similarity = get_similarity(measurement), get_similarity(baseline)
     reason = ""
     if similarity is not baseline_similarity:
         reason = (
@@ -146,28 +148,28 @@ def difference(
     elif measure.compared == "never":
         reason = "This measure has no error estimate."
     elif at_any_size and min(len(measurement.parts), len(baseline.parts)) < 2:
-        is_old = any(source.se is not None and source.resampled is None for source in (measurement, baseline))
+        is_old = any(side.se is not None and side.resampled is None for side in (measurement, baseline))
         reason = MEASURE_AGAIN if is_old else NO_ERROR
     if reason:
         return Difference(value, reason=reason)
     if at_any_size:
-        first, second = (_Estimate(source.value or 0.0, source.parts) for source in (measurement, baseline))
-        return _subtract(first, second, None, same_rows)
-    estimates, baselines = ((source.resampled or {}).get("at", {}) for source in (measurement, baseline))
+        first, second = (_Estimate(side.value or 0.0, side.parts) for side in (measurement, baseline))
+        return _subtract_estimate(first, second, None, same_rows)
+    estimates, baselines = ((side.resampled or {}).get("at", {}) for side in (measurement, baseline))
     n = max((int(size) for size in estimates.keys() & baselines.keys()), default=0)
     if n == 0:
         return Difference(value, reason=f"Depends on the number of rows, here {measurement.n:,} and {baseline.n:,}.")
-    return _subtract(_Estimate(**estimates[str(n)]), _Estimate(**baselines[str(n)]), n, same_rows)
+    return _subtract_estimate(_Estimate(**estimates[str(n)]), _Estimate(**baselines[str(n)]), n, same_rows)
 
 
-def _subtract(estimate: _Estimate, baseline: _Estimate, n: int | None, same_rows: bool) -> Difference:
+def _subtract_estimate(estimate: _Estimate, baseline: _Estimate, n: int | None, same_rows: bool) -> Difference:
     value = estimate.value - baseline.value
     paired = same_rows and len(estimate.parts) == len(baseline.parts)
     if paired:
         se = hypot(*(a - b for a, b in zip(estimate.parts, baseline.parts, strict=True)))
     else:
         se = hypot(*estimate.parts, *baseline.parts)
-    # Independent blocks have at least the degrees of freedom of either, so the interval is conservative.
+    # Independent blocks have more degrees of freedom than the smaller number of them: the interval is conservative.
     half_width = t_quantile(0.05, block_degrees(min(len(estimate.parts), len(baseline.parts)))) * se
     return Difference(value, se, value - half_width, value + half_width, paired, n)
 
@@ -179,20 +181,20 @@ class Against(StrEnum):
     PREVIOUS = "previous"
 
 
-def bases_of(embeddings: Sequence[Embedding], against: Against) -> list[Embedding]:
-    """Return the embedding that each embedding but the first is compared with."""
-    if against is Against.FIRST:
-        return [embeddings[0]] * (len(embeddings) - 1)
-    return list(embeddings[:-1])
+def list_bases(items: Sequence[Item], against: Against) -> list[Item]:
+    """Return what each item but the first is compared with."""
+    return [items[0]] * (len(items) - 1) if against is Against.FIRST else list(items[:-1])
 
 
 class ComparedMeasure(NamedTuple):
-    """A measure of several embeddings, with differences from the first and from the previous, None if undefined."""
+    """A measure of several embeddings, in their order. Differences are None for the first and if undefined."""
 
     measure: Measure
     measurements: list[Measurement | None]
     differences: list[Difference | None]
+    """Differences from the first embedding."""
     changes: list[Difference | None]
+    """Differences from the previous embedding."""
 
     @property
     def differs(self) -> bool:
@@ -207,38 +209,37 @@ class ComparedMeasure(NamedTuple):
 
 
 class EmbeddingComparison:
-    """Embeddings in order, their names, and every measure that one of them has, in the catalog's order."""
+    """Embeddings in order under distinct names, and every measure that some of them have."""
 
     def __init__(self, embeddings: Sequence[Embedding]) -> None:
         self.embeddings = embeddings
-        self.names = distinct_names(embeddings)
+        self.names = make_names_distinct(embeddings)
 
     @cached_property
     def measures(self) -> list[ComparedMeasure]:
         by_slug = [{row.measure: row for row in embedding.measurements} for embedding in self.embeddings]
-        same_rows = {
-            against: [
-                pairing(embedding, base, self.embeddings) is Pairing.PAIRED
-                for embedding, base in zip(self.embeddings[1:], bases_of(self.embeddings, against), strict=True)
-            ]
-            for against in Against
-        }
         compared = []
         for slug, measure in MEASURES.items():
             measurements = [row.get(slug) for row in by_slug]
             if any(measurements):
-                bases = {Against.FIRST: measurements[:1] * len(measurements[1:]), Against.PREVIOUS: measurements[:-1]}
-                differences, changes = (
-                    [
-                        difference(measurement, base, same_rows=same)
-                        for measurement, base, same in zip(
-                            measurements[1:], bases[against], same_rows[against], strict=True
-                        )
-                    ]
-                    for against in Against
-                )
-                compared.append(ComparedMeasure(measure, measurements, [None, *differences], [None, *changes]))
+                differences, changes = (self._subtract_bases(measurements, against) for against in Against)
+                compared.append(ComparedMeasure(measure, measurements, differences, changes))
         return compared
+
+    def _subtract_bases(self, measurements: list[Measurement | None], against: Against) -> list[Difference | None]:
+        bases = list_bases(measurements, against)
+        pairs = zip(measurements[1:], bases, self._have_same_rows[against], strict=True)
+        return [None, *(subtract_baseline(row, base, same_rows=same_rows) for row, base, same_rows in pairs)]
+
+    @cached_property
+    def _have_same_rows(self) -> dict[Against, list[bool]]:
+        return {
+            against: [
+                find_pairing(embedding, base, self.embeddings) is Pairing.PAIRED
+                for embedding, base in zip(self.embeddings[1:], list_bases(self.embeddings, against), strict=True)
+            ]
+            for against in Against
+        }
 
     @property
     def are_layers(self) -> bool:
@@ -255,10 +256,8 @@ class EmbeddingComparison:
     @property
     def is_ordered(self) -> bool:
         """Return whether the order is meaningful: layers, names that differ in a number, or many embeddings."""
-        name_patterns = {NUMBER.sub("#", embedding.name) for embedding in self.embeddings}
-        are_checkpoints = len(name_patterns) == 1 and len({embedding.name for embedding in self.embeddings}) == len(
-            self.embeddings
-        )
+        names = [embedding.name for embedding in self.embeddings]
+        are_checkpoints = len({NUMBER.sub("#", name) for name in names}) == 1 and len(set(names)) == len(names)
         return self.are_layers or are_checkpoints or not self.fits_side_by_side
 
     @property
@@ -268,12 +267,8 @@ class EmbeddingComparison:
     @property
     def labels(self) -> list[str]:
         """Return the labels on an axis: layer numbers, else numbers from 1."""
-        layers = (
-            [embedding.layer for embedding in self.embeddings]
-            if self.are_layers
-            else range(1, len(self.embeddings) + 1)
-        )
-        return [str(layer) for layer in layers]
+        numbered = enumerate(self.embeddings, 1)
+        return [str(embedding.layer if self.are_layers else step) for step, embedding in numbered]
 
     @property
     def axis(self) -> str:
@@ -299,8 +294,9 @@ class EmbeddingComparison:
             for embedding, name, measurement, *contrasts in zip(
                 self.embeddings, self.names, compared.measurements, compared.differences, compared.changes, strict=True
             ):
-                m = measurement
-                values: list[Cell] = [m.value, m.se, m.n, m.reason] if m else [None] * 4
+                values: list[Cell] = [None] * 4
+                if measurement:
+                    values = [measurement.value, measurement.se, measurement.n, measurement.reason]
                 for contrast in contrasts:
                     values += [*contrast, contrast.excludes_zero] if contrast else [None] * len(cells)
                 rows.append([compared.measure.slug, name, embedding.id, *values])
@@ -329,18 +325,18 @@ class EmbeddingComparison:
                 f"Numbers of dimensions differ ({sizes}): measures whose range grows with d, such as ranks, cannot be "
                 "compared."
             )
-        similarity = {
+        similarities = {
             embedding.id: (embedding.selection or {}).get("similarity") or Similarity.EUCLIDEAN
             for embedding in self.embeddings
         }
-        if len(set(similarity.values())) > 1:
-            pairs = ", ".join(f"{names[key]} ({SIMILARITIES[value]})" for key, value in similarity.items())
+        if len(set(similarities.values())) > 1:
+            pairs = ", ".join(f"{names[key]} ({SIMILARITIES[value]})" for key, value in similarities.items())
             sentences.append(
                 f"Similarities differ: {pairs}. Hubness cannot be compared: measure all by the same similarity."
             )
         unpaired_by_reason: dict[str, list[str]] = {}
         for embedding in self.embeddings[1:]:
-            if reason := NOT_PAIRED.get(pairing(embedding, self.embeddings[0], self.embeddings)):
+            if reason := NOT_PAIRED.get(find_pairing(embedding, self.embeddings[0], self.embeddings)):
                 unpaired_by_reason.setdefault(reason, []).append(names[embedding.id])
         sentences += [
             f"{', '.join(unpaired_names)} and {self.names[0]} hold the same rows, {reason}. Their intervals are those "
@@ -357,6 +353,7 @@ class EmbeddingComparison:
 
 
 def suggest_order(embeddings: Sequence[Embedding]) -> list[Embedding]:
+    """Sort layers by layer, checkpoints by name, and others by age, sources first."""
     comparison = EmbeddingComparison(embeddings)
     if comparison.are_layers:
         return sorted(embeddings, key=lambda embedding: embedding.layer or 0)
@@ -374,7 +371,7 @@ def get_compared(context: Context, ids: Sequence[str], maximum: int = MAX_COMPAR
 
 
 def get_measured(context: Context, ids: Sequence[str]) -> list[Embedding]:
-    """Return embeddings, with measurements, in this order; raise if too many, missing, repeated or unmeasured."""
+    """Return embeddings with measurements in this order. Raise if too many, missing, repeated or unmeasured."""
     if len(ids) > MAX_COMPARED:
         raise InvalidError(f"Expected at most {MAX_COMPARED} embeddings, got {len(ids)}. Leave some out.", "id")
     if len(set(ids)) < len(ids):
@@ -389,8 +386,8 @@ def get_measured(context: Context, ids: Sequence[str]) -> list[Embedding]:
     return [by_id[embedding_id] for embedding_id in ids]
 
 
-def distinct_names(embeddings: Iterable[Embedding]) -> list[str]:
-    """Return names that are distinct: a repeated name gets a number."""
+def make_names_distinct(embeddings: Iterable[Embedding]) -> list[str]:
+    """Return the names, with a number after repeated ones."""
     names: list[str] = []
     for embedding in embeddings:
         candidates = [embedding.name, *(f"{embedding.name} ({number})" for number in range(2, len(names) + 2))]

@@ -1,4 +1,4 @@
-"""The layers of an encoding, each an embedding, and the report by layer."""
+"""The layers of an encoding, which are embeddings, and the report by layer."""
 
 from collections.abc import Sequence
 from operator import attrgetter
@@ -24,14 +24,16 @@ BUSY = (EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
 
 
 class LayersQuery(NamedTuple):
-    """Query of the report by layer: a pooling, the measures of the heat map, and the one that is drawn by layer."""
+    """Query of the report by layer."""
 
     pooling: Pooling | None
     measures: tuple[str, ...]
+    """Slugs of the measures of the heat map; empty for the default ones."""
     by: str
+    """Slug of the measure drawn as a line over layers; empty for the first of the heat map."""
 
     def encoded(self, pooling: Pooling | None = None) -> str:
-        """Return the query string, with another pooling if one is passed."""
+        """Return the query string, optionally with another pooling."""
         pooling = pooling or self.pooling
         pairs = [("pooling", pooling.value)] if pooling else []
         pairs += [("measures", slug) for slug in self.measures]
@@ -39,7 +41,7 @@ class LayersQuery(NamedTuple):
 
 
 class LayerValue(NamedTuple):
-    """A measure at a layer."""
+    """The value of a measure at a layer."""
 
     layer: int
     value: float
@@ -48,31 +50,32 @@ class LayerValue(NamedTuple):
 
 
 class LayersReport(NamedTuple):
-    """The report by layer."""
+    """The report by layer, under one pooling."""
 
     query: LayersQuery
     poolings: list[Pooling]
     pooling: Pooling
     embeddings: list[Embedding]
-    """All layers under that pooling."""
+    """Layers under the pooling."""
     offered: list[Measure]
+    """Measures with a value at some layer."""
     groups: dict[str, list[Measure]]
-    """Offered measures by the heading of their group."""
+    """The offered measures by the heading of their group."""
     measures: list[Measure]
     by: Measure | None
     waiting: int
-    """Embeddings of all poolings that are not measured yet."""
+    """Number of embeddings under all poolings that are not measured yet, out of ``total``."""
     total: int
     figures: list[Figure]
     ranking: LayerRanking | None
-    """By a task with ground truth; None without one."""
+    """Layers ranked by a task with ground truth; None without one."""
 
     @property
     def comparison_url(self) -> str:
         ids = [embedding.id for embedding in self.embeddings if embedding.status is EmbeddingStatus.READY]
         return ComparisonChoice(ids).url() if len(ids) > 1 else ""
 
-    def extremes(self, slug: str) -> tuple[LayerValue, LayerValue] | None:
+    def find_extremes(self, slug: str) -> tuple[LayerValue, LayerValue] | None:
         """Return the layers with the minimum and the maximum of a measure; None if fewer than two have a value."""
         values = [
             LayerValue(embedding.layer or 0, measurement.value, measurement.se, embedding.id)
@@ -83,16 +86,15 @@ class LayersReport(NamedTuple):
         by_value = attrgetter("value")
         return (min(values, key=by_value), max(values, key=by_value)) if len(values) > 1 else None
 
-    def measurements_of(self, embedding: Embedding) -> list[Measurement | None]:
+    def list_measurements(self, embedding: Embedding) -> list[Measurement | None]:
         by_measure = {measurement.measure: measurement for measurement in embedding.measurements}
         return [by_measure.get(measure.slug) for measure in self.measures]
 
 
 def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> LayersReport:
-    """Read the report of a finished encoding in a few database queries."""
-    measured = list_defined_measures(context, encoding.id)
-    slugs = [slug for slug in query.measures or DEFAULT_MEASURES if slug in measured]
-    by_slug = query.by if query.by in measured else next(iter(slugs), "")
+    defined = list_defined_measures(context, encoding.id)
+    slugs = [slug for slug in query.measures or DEFAULT_MEASURES if slug in defined]
+    by_slug = query.by if query.by in defined else next(iter(slugs), "")
     embeddings = list_layers(context, encoding.id, [*slugs, by_slug])
     encoded_poolings = {embedding.pooling for embedding in embeddings}
     poolings = [pooling for pooling in Pooling if pooling in encoded_poolings] or [Pooling.MEAN]
@@ -122,7 +124,7 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
             for pooling in poolings
         }
         figures.append(measure_by_layer(by_measure, lines))
-    offered = [measure for slug, measure in MEASURES.items() if slug in measured]
+    offered = [measure for slug, measure in MEASURES.items() if slug in defined]
     return LayersReport(
         query=query,
         poolings=poolings,
@@ -140,7 +142,10 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
 
 
 def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | None = None) -> list[Embedding]:
-    """Return the layers of an encoding outside the trash by layer and pooling, with these measurements or all."""
+    """Return the layers of an encoding outside the trash, ordered by layer and pooling.
+
+    ``measures`` are the slugs of the measurements to load, None for all.
+    """
     measurements = Embedding.measurements
     loaded = measurements if measures is None else measurements.and_(Measurement.measure.in_(measures))
     layers = (
@@ -159,6 +164,7 @@ def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | No
 
 
 def list_defined_measures(context: Context, encoding_id: str) -> set[str]:
+    """Return the slugs of measures with a value at some layer."""
     measures = (
         select(Measurement.measure)
         .join(Embedding, Embedding.id == Measurement.embedding_id)

@@ -37,7 +37,7 @@ Split = Literal["train", "validation"]
 
 
 class EncodingPlan(Row):
-    """What a configuration would make; null where unknown until a model of the Hub has been fetched."""
+    """The embeddings that a configuration makes; null where a model of the Hub has to be fetched first."""
 
     rows: Annotated[int, Field(description="At most this many texts. Empty ones are left out.")]
     layers: int | None
@@ -58,14 +58,14 @@ def get_encoding(context: Context, encoding_id: str) -> Encoding:
 
 
 def find_queries(context: Context, corpus: Encoding) -> Encoding | None:
-    """Return the queries that came with a corpus; None for other texts or if they were deleted."""
+    """Return the queries of a BEIR corpus; None for other texts, or if they were deleted."""
     return context.get(Encoding, corpus.qrels[0].queries_id) if corpus.qrels else None
 
 
 def create_encoding(context: Context, files: Sequence[Incoming], name: str | None = None) -> Encoding:
-    """Store a file of texts and return a draft with its columns; for a BEIR data set, the draft of its corpus.
+    """Store texts and return a draft with their columns. For a BEIR data set, return the draft of its corpus.
 
-    The file is read in a sandbox during the request, because the next form needs the columns.
+    The request waits for the sandbox that reads them, because the form on the next page lists the columns.
     """
     if is_beir([file.filename for file in files]):
         return _create_beir(context, files, name)
@@ -106,8 +106,9 @@ def _create_draft(
 
 
 def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) -> Encoding:
-    first = base_name(files[0].filename)
-    corpus_name = clean_name(name, first[: -len(ZIP_SUFFIX)] if first.lower().endswith(ZIP_SUFFIX) else "BEIR data set")
+    filename = base_name(files[0].filename)
+    is_zip = filename.lower().endswith(ZIP_SUFFIX)
+    corpus_name = clean_name(name, filename[: -len(ZIP_SUFFIX)] if is_zip else "BEIR data set")
     settings = context.settings
     with (
         context.ledger.storing() as store,
@@ -115,7 +116,8 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
     ):
 
         def store_file(filename: str) -> Stored:
-            with Path(folder, Path(filename).name).open("rb") as stream:  # the name comes from the sandbox
+            # Only the last part of the name, which comes from the sandbox, so that it stays in the folder.
+            with Path(folder, Path(filename).name).open("rb") as stream:
                 return store(stream, settings.max_upload_bytes)
 
         uploads = [store(file.stream, settings.max_dataset_bytes) for file in files]
@@ -128,6 +130,7 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
         qrels_files = [store_file(split.filename) for split in description.splits]
         with context.ledger.recording(corpus_file, queries_file, *qrels_files) as session:
             corpus = _new_draft(corpus_name, CORPUS, corpus_file, description.corpus)
+            # A name has at most 200 characters.
             queries = _new_draft(f"{corpus_name[:190]}, queries", QUERIES, queries_file, description.queries)
             session.add_all((corpus, queries))
             session.flush()
@@ -161,7 +164,7 @@ def _new_draft(name: str, filename: str, stored: Stored, description: TextsDescr
 def plan_encoding(
     context: Context, encoding: Encoding, config: EncodingConfig, *, ask_hub: bool = True
 ) -> EncodingPlan:
-    """Check a configuration against the file and the model, and return the plan of its embeddings."""
+    """Check a configuration against the texts and the model. Without ``ask_hub``, accept any model of the Hub."""
     _check_columns(encoding.columns, config)
     model = require_model(context.settings, config.model, ask_hub=ask_hub)
     if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
@@ -216,7 +219,7 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
 
 
 def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) -> Encoding:
-    """Queue a draft, or requeue one that failed or was cancelled, with the queries of a corpus unless launched."""
+    """Queue a draft, or an encoding that failed or was cancelled, and the queries of a corpus if they can be queued."""
     encoding = get_encoding(context, encoding_id)
     _require_launchable(encoding)
     plan = plan_encoding(context, encoding, config)
@@ -241,7 +244,7 @@ def _require_launchable(encoding: Encoding) -> None:
 
 
 def _queue_encoding(session: Session, encoding_id: str, config: EncodingConfig) -> bool:
-    """Queue an encoding, and return whether it could be launched."""
+    """Queue an encoding. Return False if it was not launchable any more."""
     launchable = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(LAUNCHABLE))
     queued = launchable.values(
         config=config, status=EncodingStatus.QUEUED, queued_at=utcnow(), done=0, total=None, attempts=0,
@@ -263,7 +266,7 @@ def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
 @frees_space
 def delete_encoding(context: Context, encoding_id: str) -> None:
     get_encoding(context, encoding_id)
-    # First, so that no worker adds embeddings in between.
+    # Cancel first, so that no worker adds embeddings in between.
     _mark_cancelled(context, encoding_id)
     context.queue.cancel(Job(job_kinds.ENCODE, encoding_id))
     with context.sessions.begin() as session:

@@ -1,4 +1,4 @@
-"""Tasks of one family: the same ground truth, split and settings on several embeddings of the same rows."""
+"""Families of tasks: the same ground truth, split and settings on several embeddings of the same rows."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -18,28 +18,28 @@ WITH_TRUTH = TaskRun.config["kind"].as_string() != TruthKind.COMPRESSION.value
 
 
 class FamilyMember(NamedTuple):
-    """An embedding judged by the task of a family: its vectors as they are, and the variant that was chosen."""
+    """An embedding in a family of tasks, with the scores of its vectors as they are and of its chosen variant."""
 
     task_id: str
     embedding_id: str
     name: str
     series: str | None
-    """Key shared by the layers of an encoding and pooling, or of a file; None if it is not a layer."""
+    """Key that the layers of an encoding under one pooling share, or those of a file; None if it is not a layer."""
     layer: int | None
     pooling: Pooling | None
     status: TaskStatus
     error: str | None
     as_it_is: JudgedVariant | None
-    """None until it is judged, like the next two."""
+    """None until the embedding is judged; so are ``chosen`` and ``report``."""
     chosen: JudgedVariant | None
     report: int | None
-    """Number of units that the scores are on. It depends on the exact copies among the vectors."""
+    """Number of units that the scores are on, which depends on exact copies among the vectors."""
 
 
 def read_family(context: Context, key: str) -> list[FamilyMember]:
-    """Return the newest task of each embedding in the family of a key: layers in order, then the oldest first.
+    """Return the members of a family: layers in order, then the other embeddings, the oldest task first.
 
-    A task without results gives way to an earlier task with results.
+    An embedding is listed once, by its newest task with results, else by its newest task.
     """
     query = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
     query = query.where(or_(TaskRun.id == key, TaskRun.family_id == key), Embedding.trashed_at.is_(None))
@@ -65,36 +65,33 @@ def read_family(context: Context, key: str) -> list[FamilyMember]:
                 chosen=None if results is None else results.variants[results.chosen],
                 report=None if results is None else results.parts.report,
             )
-    series_order: dict[str | None, int] = {}
-    for member in members.values():
-        series_order.setdefault(member.series, len(series_order))
+    series = list(dict.fromkeys(member.series for member in members.values()))
     return sorted(
-        members.values(), key=lambda member: (member.series is None, series_order[member.series], member.layer or 0)
+        members.values(), key=lambda member: (member.series is None, series.index(member.series), member.layer or 0)
     )
 
 
 class LayerRanking(NamedTuple):
-    """Layers by the task that judged most of them."""
+    """Layers ranked by the task that judged most of them."""
 
     config: TaskConfig
     members: list[FamilyMember]
-    """Those that have been judged, the highest score on the part that chooses first."""
+    """The judged layers, by descending score on the choose part."""
     waiting: int
+    """Number of layers whose task has not finished."""
     sentence: str
 
 
 def rank_layers(context: Context, embedding_ids: Sequence[str]) -> LayerRanking | None:
-    """Return the layers ranked by the task with ground truth that judges most of them; None for fewer than two."""
+    """Rank layers by the task with ground truth that judges most of them; None if it judges fewer than two."""
     key = func.coalesce(TaskRun.family_id, TaskRun.id)
-    judging = select(key).where(
+    keys = select(key).where(
         TaskRun.embedding_id.in_(embedding_ids),
         TaskRun.status.in_((TaskStatus.FINISHED, *UNFINISHED_TASK)),
         WITH_TRUTH,
     )
     size = func.count(TaskRun.embedding_id.distinct())
-    family_key = context.scalar(
-        judging.group_by(key).order_by(size.desc(), func.max(TaskRun.created_at).desc()).limit(1)
-    )
+    family_key = context.scalar(keys.group_by(key).order_by(size.desc(), func.max(TaskRun.created_at).desc()).limit(1))
     if family_key is None:
         return None
     layers = [member for member in read_family(context, family_key) if member.embedding_id in embedding_ids]
@@ -108,7 +105,7 @@ def rank_layers(context: Context, embedding_ids: Sequence[str]) -> LayerRanking 
 
 
 def describe_best(members: Iterable[FamilyMember], metric: str) -> str:
-    """Say which embedding's chosen variant scores highest and whether its lead is clear; empty for fewer than two."""
+    """Say whose chosen variant scores highest and whether its lead is clear; empty for fewer than two embeddings."""
     ranked = [
         RankedEmbedding(
             member.name, variant.choose.value, variant.report.value, variant.report.low, variant.report.high
@@ -119,8 +116,8 @@ def describe_best(members: Iterable[FamilyMember], metric: str) -> str:
     return describe_leader(ranked, metric) if len(ranked) > 1 else ""
 
 
-def scored_embeddings(members: Iterable[FamilyMember]) -> list[ScoredEmbedding]:
-    """Return IsoScore and score of a family's judged embeddings without post-processing."""
+def list_scored_embeddings(members: Iterable[FamilyMember]) -> list[ScoredEmbedding]:
+    """Return IsoScore and score of the judged embeddings, both without post-processing."""
     return [
         ScoredEmbedding(member.name, member.as_it_is.isoscore, member.as_it_is.report.value, member.series)
         for member in members

@@ -1,4 +1,4 @@
-"""Downloads: files of an embedding as stored, its vectors as .npy or safetensors, the fitted map of a trial."""
+"""Downloads: an embedding's files as stored, its vectors as .npy or safetensors, the fitted map of a trial."""
 
 import json
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from isoscope.files.safetensors import TYPES
 
 TENSOR = "embeddings"
 NPY = "npy"
-# The length of a safetensors header is a multiple of this, in bytes, so that the values are aligned.
+# Safetensors pads its header to a multiple of this many bytes, so that the values are aligned.
 ALIGNMENT = 8
 
 
 @dataclass(frozen=True)
 class SafetensorsFile:
-    """A header, followed by the values of an .npy file, which are not copied."""
+    """A safetensors header, followed by the values of an .npy file, which are read from there."""
 
     header: bytes
     array: StoredArray
@@ -70,11 +70,11 @@ def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
     header = json.dumps({TENSOR: tensor}).encode()
     header += b" " * (-len(header) % ALIGNMENT)
     name = file.filename.removesuffix(".npy")
+    # The file starts with the length of its header.
     return SafetensorsFile(len(header).to_bytes(8, "little") + header, array, f"{name}.safetensors")
 
 
 def get_trial_map(context: Context, postprocessing: PostProcessing) -> Download:
-    """Return the fitted map of a trial."""
     if postprocessing.state_sha256 is None:
         raise ConflictError(f"This trial is {postprocessing.status}; there is a map when it is ready.")
     return Download(context.storage.local_path(postprocessing.state_sha256), f"{postprocessing.method}.safetensors")

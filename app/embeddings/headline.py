@@ -1,4 +1,4 @@
-"""The headline of a report: a title and a few sentences, each number of which is a stored measurement."""
+"""The headline of a report: a title and a few sentences, whose numbers are stored measurements."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -12,28 +12,29 @@ Measurements = Mapping[str, Measurement]
 
 # Multiple of the average variance from which a dimension stands out (Rudman et al. 2023).
 OUTSTANDING_VARIANCE = 5
-# Share of the variance below which outstanding dimensions are not news.
+# Share of the variance that outstanding dimensions must carry to be mentioned.
 MIN_CARRIED_SHARE = 0.1
-# Effective dimensions from which they are rounded to a whole number.
+# Effective dimensions from which their number is rounded to a whole one.
 ROUNDED_DIMENSIONS = 9.95
+# Mean cosine from which its cause is explained.
 MIN_COSINE = 0.05
+# Bias of IsoScore from which it is mentioned.
 MIN_BIAS = 0.05
-# Outlier rows that the headline names.
 MAX_LISTED_ROWS = 5
 # Standard error of the participation ratio below which a score of about 0 is still determined.
 MIN_DIMENSIONS_ERROR = 0.5
-# Rows below which the bias-corrected IsoScore may be anything.
+# Rows below which the bias-corrected IsoScore is too uncertain to report.
 MIN_CORRECTED_ROWS = 8
 # Fraction of the used dimensions that the rows must fill before their directions describe the cloud.
 MIN_FILLED_DIMENSIONS = 0.75
-# Smallest reported distance between the rows and TwoNN's fit, as a fraction of the rows, unless due to chance.
+# Distance between the rows and TwoNN's fit, as a fraction of the rows, up to which a misfit is not reported.
 MAX_FIT_DISTANCE = 0.05
 # Intrinsic dimension above which estimates from neighbors are visibly low (Facco et al. 2017).
 UNDERESTIMATED_DIMENSION = 20
 
 
 class SentencePart(NamedTuple):
-    """Some words of a sentence, and the slug of the measure they report, if any."""
+    """Words of a sentence, and the slug of the measure that they report, if any."""
 
     text: str
     measure: str = ""
@@ -49,11 +50,11 @@ class Headline(NamedTuple):
     sentences: list[Sentence]
 
 
-def headline_of(embedding: Embedding) -> Headline:
-    """Summarize the measurements. Undefined measures are left out, except the spread, which says why."""
+def write_headline(embedding: Embedding) -> Headline:
+    """Summarize the measurements. If isotropy is undefined, say why; leave out other undefined measures."""
     measurements = {measurement.measure: measurement for measurement in embedding.measurements}
     n, d = embedding.n_measured, embedding.d or 0
-    independent = min((embedding.independent or {}).get("groups", n), n)  # counts rows that are left out too
+    independent = min((embedding.independent or {}).get("groups", n), n)  # groups also count rows left out
     outliers = [
         _describe_outliers(finding)
         for finding in embedding.findings
@@ -72,8 +73,8 @@ def headline_of(embedding: Embedding) -> Headline:
 
 def _write_title(measurements: Measurements, n: int, d: int, has_outliers: bool) -> Sentence:
     slug = "participation_ratio"
-    plain = used = _value(measurements, slug)
-    corrected = _value(measurements, "participation_ratio_unbiased")
+    plain = used = _get_value(measurements, slug)
+    corrected = _get_value(measurements, "participation_ratio_unbiased")
     if used is not None and corrected is not None and n >= MIN_CORRECTED_ROWS:
         used, slug = min(max(corrected, 1.0), d), "participation_ratio_unbiased"
     if plain is None or used is None or d < 2:
@@ -108,7 +109,7 @@ def _write_title(measurements: Measurements, n: int, d: int, has_outliers: bool)
 
 
 def _describe_main_dimensions(measurements: Measurements) -> Sentence:
-    std = _detail_list(measurements, "activation_profile", "std")
+    std = _get_detail_list(measurements, "activation_profile", "std")
     largest = max(std, default=0.0)
     if largest == 0:
         return []
@@ -124,7 +125,7 @@ def _describe_main_dimensions(measurements: Measurements) -> Sentence:
 
 
 def _describe_main_directions(measurements: Measurements, d: int) -> Sentence:
-    eigenvalues = _detail_list(measurements, "spectrum", "eigenvalues")
+    eigenvalues = _get_detail_list(measurements, "spectrum", "eigenvalues")
     total = sum(eigenvalues)
     half = next((i for i, cumulated in enumerate(accumulate(eigenvalues), 1) if cumulated >= total / 2 > 0), None)
     if half is None:
@@ -152,25 +153,25 @@ def _describe_outliers(finding: Mapping[str, Any]) -> Sentence:
 
 
 def _describe_few_rows(measurements: Measurements, n: int, independent: int, d: int) -> Sentence:
-    plain, corrected = (_value(measurements, slug) for slug in ("isoscore", "isoscore_unbiased"))
+    plain, corrected = (_get_value(measurements, slug) for slug in ("isoscore", "isoscore_unbiased"))
     if plain is None:
         return []
     correctable = corrected is not None and n >= MIN_CORRECTED_ROWS
     bias = 0.0
     if correctable and corrected is not None and d > 1:
-        # Of a Gaussian cloud: with n rows, 1 over the participation ratio is larger by about 1/n.
+        # For a Gaussian cloud, n rows raise 1 / (participation ratio) by about 1 / n.
         ratio = 1 + (d - 1) * min(max(corrected, 0.0), 1.0)
         bias = min(corrected - plain, ratio * ratio / (independent + ratio) / (d - 1))
     if n >= d and bias <= MIN_BIAS:
         return []
     rows = f"{count(n)} rows" if independent == n else f"{count(independent)} independent rows"
     comparison = "There are fewer rows than dimensions" if n < d else f"{rows} are few for {count(d)} dimensions"
-    beginning = [SentencePart(f"{comparison}: "), SentencePart(f"plain IsoScore, {number(plain)},", "isoscore")]
+    opening = [SentencePart(f"{comparison}: "), SentencePart(f"plain IsoScore, {number(plain)},", "isoscore")]
     if not correctable:
-        return [*beginning, SentencePart(" and the dimensions used are biased low.")]
+        return [*opening, SentencePart(" and the dimensions used are biased low.")]
     score = measurements["isoscore_unbiased"]
     return [
-        *beginning,
+        *opening,
         SentencePart(" is biased low; "),
         SentencePart(f"the bias-corrected score is {with_se(corrected, score.se)}", "isoscore_unbiased"),
         SentencePart("."),
@@ -178,18 +179,19 @@ def _describe_few_rows(measurements: Measurements, n: int, independent: int, d: 
 
 
 def _describe_mean(measurements: Measurements) -> Sentence:
-    share, cosine = (_value(measurements, slug) for slug in ("mean_share", "mean_cosine"))
+    share, cosine = (_get_value(measurements, slug) for slug in ("mean_share", "mean_cosine"))
     if share is None or cosine is None:
         return []
-    explained = cosine >= MIN_COSINE and abs(cosine - share) <= 0.02 + 0.1 * cosine
+    # For rows of equal length, the mean cosine is about the mean's share of the energy.
+    is_explained = cosine >= MIN_COSINE and abs(cosine - share) <= 0.02 + 0.1 * cosine
     sentence = [
         SentencePart(f"The mean carries {percent(share)} of the energy", "mean_share"),
-        SentencePart(", which is why " if explained else "; "),
+        SentencePart(", which is why " if is_explained else "; "),
         SentencePart(f"two random rows have a cosine of {two_decimals(cosine)}", "mean_cosine"),
         SentencePart(" on average"),
     ]
-    contribution = _value(measurements, "rogue_dimensions")
-    dimensions = _detail_list(measurements, "rogue_dimensions", "dimensions")
+    contribution = _get_value(measurements, "rogue_dimensions")
+    dimensions = _get_detail_list(measurements, "rogue_dimensions", "dimensions")
     if contribution is not None and dimensions and cosine >= MIN_COSINE and contribution >= cosine / 2:
         rogue_words = f"dimension {dimensions[0]['dimension']} adds {two_decimals(contribution)} to this cosine"
         sentence += [SentencePart("; "), SentencePart(rogue_words, "rogue_dimensions")]
@@ -199,7 +201,7 @@ def _describe_mean(measurements: Measurements) -> Sentence:
 def _describe_intrinsic_dimension(measurements: Measurements) -> Sentence:
     """Describe the smallest and the largest estimate of the intrinsic dimension, or one value if they agree."""
     slugs = [slug for slug, measure in MEASURES.items() if "twonn" in (slug, measure.listed_with)]
-    estimates = [(value, slug) for slug in slugs if (value := _value(measurements, slug)) is not None]
+    estimates = [(value, slug) for slug in slugs if (value := _get_value(measurements, slug)) is not None]
     if not estimates:
         return []
     (low, low_slug), (high, high_slug) = min(estimates), max(estimates)
@@ -229,9 +231,9 @@ def _describe_intrinsic_dimension(measurements: Measurements) -> Sentence:
     return sentence
 
 
-def _value(measurements: Measurements, slug: str) -> float | None:
+def _get_value(measurements: Measurements, slug: str) -> float | None:
     return measurements[slug].value if slug in measurements else None
 
 
-def _detail_list(measurements: Measurements, slug: str, name: str) -> Sequence[Any]:
+def _get_detail_list(measurements: Measurements, slug: str, name: str) -> Sequence[Any]:
     return (measurements[slug].detail or {}).get(name, []) if slug in measurements else []

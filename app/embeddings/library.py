@@ -1,4 +1,4 @@
-"""The library of embeddings: search, sort, describe; layers beside an embedding."""
+"""The library of embeddings: search, sort, describe, and the layers before and after an embedding."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
@@ -20,7 +20,7 @@ Sort = Literal[
     "name", "-name", "created", "-created", "n", "-n", "d", "-d",
     "isoscore_unbiased", "-isoscore_unbiased", "isoscore", "-isoscore", "mean_cosine", "-mean_cosine",
 ]  # fmt: skip
-"""A minus sorts descending. Embeddings without a value come last."""
+"""Sort keys; a minus sorts descending. Embeddings without a value come last."""
 
 CORRECTED, ISOSCORE, MEAN_COSINE = aliased(Measurement), aliased(Measurement), aliased(Measurement)
 SORT_KEYS: dict[str, ColumnElement[Any]] = {
@@ -32,7 +32,7 @@ SORT_KEYS: dict[str, ColumnElement[Any]] = {
     "isoscore": ISOSCORE.value.expression,
     "mean_cosine": MEAN_COSINE.value.expression,
 }
-# Lists do not read what may be large: a selection may name 100,000 rows.
+# Lists skip fields that may be large: a selection may name 100,000 rows.
 WITHOUT_LARGE_FIELDS = lazyload(Embedding.files), defer(Embedding.inspection), defer(Embedding.selection)
 
 
@@ -45,21 +45,21 @@ class EmbeddingSearch:
     origin: EmbeddingOrigin | None = None
     status: EmbeddingStatus | None = None
     layers: bool = False
-    """List layers of encodings too; always so if ``origin`` is encoded."""
+    """Whether to list layers of encodings too. They are always listed if ``origin`` is encoded."""
     trashed: bool = False
     sort: Sort = "-created"
 
 
 class EmbeddingListed(service.EmbeddingSummary):
-    """An embedding in the library, with the numbers that it can be sorted by."""
+    """An embedding in the library, with the measurements that it can be sorted by."""
 
-    isoscore_unbiased: Annotated[float | None, Field(description="Bias-corrected: of the population.")]
-    isoscore: Annotated[float | None, Field(description="IsoScore of these rows: biased low unless n is many times d.")]
+    isoscore_unbiased: Annotated[float | None, Field(description="Bias-corrected estimate for the population.")]
+    isoscore: Annotated[float | None, Field(description="IsoScore of these rows, biased low unless n is many times d.")]
     mean_cosine: float | None
 
 
 class EmbeddingList(NamedTuple):
-    """A page of a search, the number of all results, and the number of layers left out of them."""
+    """A page of results, their total number, and the number of matching layers left out."""
 
     rows: list[EmbeddingListed]
     total: int
@@ -112,7 +112,7 @@ def find_embeddings(
 
 
 def list_newest_measured(context: Context, limit: int) -> list[Embedding]:
-    """Return the newest embeddings that can be compared. Layers of encodings come last."""
+    """Return the newest embeddings that can be compared. Layers of encodings follow all others."""
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
     newest_query = (
         select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order_columns("-created"))

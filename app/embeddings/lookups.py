@@ -1,4 +1,4 @@
-"""The rows nearest to a named row, before and after a method, and the rows nearest to a new text."""
+"""Neighbors of a named row before and after a method, and neighbors of a new text (look-ups)."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,19 +26,20 @@ MAX_TEXT_CHARACTERS = 1000
 
 
 class NamedNeighbor(NamedTuple):
-    """A row by its name, and its cosine, dot product or distance."""
+    """A neighbor by its name, and its cosine, dot product or distance."""
 
     name: str
     nearness: float
 
 
 class NamedNeighbors(NamedTuple):
-    """The stored neighbors of one row, before and after a method, and the names of all rows that have some."""
+    """The neighbors of a row before and after a method."""
 
     names: list[str]
+    """Names of all rows with stored neighbors."""
     chosen: str
     unknown: str
-    """The requested name if it is not stored, so that the first row stands in; else empty."""
+    """The requested name if it is not stored; then the first row is chosen. Else empty."""
     rows: int
     """Number of rows that were searched."""
     method: str
@@ -48,7 +49,7 @@ class NamedNeighbors(NamedTuple):
 
     @property
     def pairs(self) -> list[tuple[NamedNeighbor | None, NamedNeighbor | None]]:
-        """Return both lists side by side, starting with the nearest neighbors."""
+        """Return both lists side by side, the nearest neighbors first."""
         return list(zip_longest(self.before, self.after))
 
     @property
@@ -85,7 +86,7 @@ def read_neighbors(data: dict[str, Any] | None, name: str | None) -> NamedNeighb
 
 
 class TextSearch(NamedTuple):
-    """A text and its nearest rows, or the reason why it cannot be looked up."""
+    """A text and its nearest rows, or why it cannot be looked up."""
 
     text: str
     reason: str
@@ -132,7 +133,7 @@ def get_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
 
 
 def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
-    """Queue a lookup of the rows nearest to a text, unless it exists. Retry it if it failed."""
+    """Queue a look-up of the rows nearest to a text, unless it exists. Retry it if it failed."""
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "a look-up")
     if reason := explain_no_lookup(embedding):
@@ -145,9 +146,9 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
         lookup = _find_lookup(session, embedding, text)
     if lookup is None:
         lookup = Lookup(embedding_id=embedding.id, key=lookup_key(embedding, text), name=text)
-        of_embedding = Lookup.embedding_id == embedding.id
+        in_embedding = Lookup.embedding_id == embedding.id
         newest_query = (
-            select(Lookup.id).where(of_embedding).order_by(Lookup.created_at.desc(), Lookup.id).limit(MAX_LOOKUPS)
+            select(Lookup.id).where(in_embedding).order_by(Lookup.created_at.desc(), Lookup.id).limit(MAX_LOOKUPS)
         )
         # Another request may have queued the same, or deleted the embedding. Then there is nothing to queue.
         with suppress(IntegrityError):
@@ -155,7 +156,7 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
                 session.add(lookup)
                 session.flush()
                 newest_ids = list(session.scalars(newest_query))
-                outdated = of_embedding, Lookup.id.not_in(newest_ids), Lookup.status != ResultStatus.QUEUED
+                outdated = in_embedding, Lookup.id.not_in(newest_ids), Lookup.status != ResultStatus.QUEUED
                 session.execute(delete(Lookup).where(*outdated))
             context.queue.enqueue(Job(job_kinds.LOOKUP, lookup.id))
     elif lookup.status is ResultStatus.FAILED:

@@ -1,4 +1,4 @@
-"""A map as a table in Parquet, a row a point, with the columns that embedding-atlas reads: x, y, neighbors."""
+"""A map as a Parquet table with a row for each point and the columns that Embedding Atlas reads."""
 
 import io
 from typing import Any
@@ -18,15 +18,15 @@ def write_parquet(stored_map: StoredMap) -> bytes:
     """Return a map as Parquet.
 
     Columns: ``row``, the position in the file; ``name`` and ``label``, if rows have them; ``x``, ``y`` and ``norm``;
-    the columns that it can be colored by; ``neighbors``, ``{"ids": rows of this table, from 0, "distances"}``, null if
-    they were not computed.
+    ``neighbors``, ``{"ids": rows of this table, from 0, "distances": ...}``, null if not computed; and the columns that
+    color the map.
     """
     header = stored_map.header
     columns: dict[str, pa.Array | NDArray[Any]] = {"row": stored_map.positions.astype(np.int64)}
     if header.named:
         columns["name"] = stored_map.names
     if header.labels is not None:
-        columns["label"] = _label_array(stored_map.read(MAP, header.sections["label"]), header.labels)
+        columns["label"] = _encode_labels(stored_map.read(MAP, header.sections["label"]), header.labels)
     columns |= {"x": stored_map.xy[:, 0], "y": stored_map.xy[:, 1], "norm": stored_map.norms}
     neighbors_of: list[dict[str, list[Any]] | None] = [None] * stored_map.header.points
     for point, neighbors, distances in zip(*stored_map.read_neighbors(), strict=True):
@@ -40,12 +40,12 @@ def write_parquet(stored_map: StoredMap) -> bytes:
         if column.dates:
             columns[name] = pa.array(np.floor(values), mask=np.isnan(values)).cast(pa.int32()).cast(pa.date32())
         else:
-            columns[name] = values if column.labels is None else _label_array(values, column.labels)
+            columns[name] = values if column.labels is None else _encode_labels(values, column.labels)
     sink = io.BytesIO()
     parquet.write_table(pa.table(columns), sink)
     return sink.getvalue()
 
 
-def _label_array(codes: NDArray[Any], labels: MapLabels) -> pa.Array:
+def _encode_labels(codes: NDArray[Any], labels: MapLabels) -> pa.Array:
     empty = np.array([not name for name in labels.names])
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=empty[codes]), pa.array(labels.names))

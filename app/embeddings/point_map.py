@@ -116,7 +116,7 @@ class StoredMap:
 
     @cached_property
     def names(self) -> list[str]:
-        return self._names.all_lines() if self._names is not None else []
+        return self._names.read_lines() if self._names is not None else []
 
     def read_column(self, number: int) -> NDArray[Any]:
         return self.read(point_map.MAP_COLUMN.format(number), self.header.columns[number].values)
@@ -156,7 +156,7 @@ class StoredMap:
         A number that is also the name of a row offers that row beside.
         """
         query = text.strip().replace("\n", " ")[:MAX_QUERY_CHARACTERS]
-        header, named_point = self.header, self.find_named(query)
+        header, named_point = self.header, self.find_named_point(query)
         point = named_point
         if query.isdecimal():
             numbered_point = self._find_point(int(query))
@@ -174,7 +174,7 @@ class StoredMap:
         alternatives = [self.get_row(named_point)] if named_point is not None and named_point != point else []
         return self.find_neighbors(point, query, alternatives, color)
 
-    def find_named(self, name: str) -> int | None:
+    def find_named_point(self, name: str) -> int | None:
         """Return the first point with this name, else the first whose name differs only in ASCII case."""
         return self._names.find_line(name) if self._names is not None and name else None
 
@@ -284,25 +284,25 @@ class _MappedLines:
         end = int(self._line_ends[number]) if number < len(self._line_ends) else len(self._content)
         return self._content[start:end].decode()
 
-    def all_lines(self) -> list[str]:
+    def read_lines(self) -> list[str]:
         return self._content[:].decode().split("\n")
 
     def find_line(self, line: str) -> int | None:
         """Return the number of the first line equal to ``line``, else of the first that differs only in ASCII case."""
         pattern = rb"(?m)^" + re.escape(line.encode()) + rb"$"
         matches = (re.search(pattern, self._content, flags) for flags in (re.NOFLAG, re.IGNORECASE))
-        return next((self._line_at(match.start()) for match in matches if match), None)
+        return next((self._find_line_number(match.start()) for match in matches if match), None)
 
     def find_containing(self, text: str) -> list[int]:
         """Return the first lines that contain a text, ignoring the case of ASCII letters."""
         numbers: dict[int, None] = {}
         for match in re.finditer(re.escape(text.encode()), self._content, re.IGNORECASE):
-            numbers[self._line_at(match.start())] = None
+            numbers[self._find_line_number(match.start())] = None
             if len(numbers) == MAX_ALTERNATIVES:
                 break
         return list(numbers)
 
-    def _line_at(self, offset: int) -> int:
+    def _find_line_number(self, offset: int) -> int:
         return int(np.searchsorted(self._line_ends, offset))
 
     @cached_property

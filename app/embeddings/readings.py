@@ -61,7 +61,7 @@ class Reading(NamedTuple):
     @property
     def similarity(self) -> str:
         has_similarity = "similarity" in (self.measurement.detail or {})
-        return SIMILARITIES[similarity_of(self.measurement)] if has_similarity else ""
+        return SIMILARITIES[get_similarity(self.measurement)] if has_similarity else ""
 
     @property
     def items(self) -> list[ReadingItem]:
@@ -104,7 +104,7 @@ class Reading(NamedTuple):
         return FigureTable(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
 
 
-def readings_of(embedding: Embedding) -> list[Reading]:
+def list_readings(embedding: Embedding) -> list[Reading]:
     measurements = {measurement.measure: measurement for measurement in embedding.measurements}
     d, rows = embedding.d or 1, embedding.n_measured
     return [
@@ -114,8 +114,8 @@ def readings_of(embedding: Embedding) -> list[Reading]:
     ]
 
 
-def headlines_of(embedding: Embedding) -> list[Reading]:
-    readings = {reading.measure.slug: reading for reading in readings_of(embedding)}
+def list_headlines(embedding: Embedding) -> list[Reading]:
+    readings = {reading.measure.slug: reading for reading in list_readings(embedding)}
     headlines = []
     for measure in measures_in("report"):
         if measure.slug in readings:
@@ -134,8 +134,8 @@ class ReadingFamily(NamedTuple):
     variants: list[Reading]
 
 
-def groups_of(embedding: Embedding) -> dict[str, list[ReadingFamily]]:
-    readings = {reading.measure.slug: reading for reading in readings_of(embedding)}
+def group_readings(embedding: Embedding) -> dict[str, list[ReadingFamily]]:
+    readings = {reading.measure.slug: reading for reading in list_readings(embedding)}
     families = {
         slug: ReadingFamily(reading, [])
         for slug, reading in readings.items()
@@ -155,10 +155,10 @@ def group_items(items: Iterable[Grouped], measure: Callable[[Grouped], Measure])
     return {heading: groups[group] for group, heading in GROUPS.items() if groups[group]}
 
 
-def table_of(embedding: Embedding) -> FigureTable:
+def tabulate_readings(embedding: Embedding) -> FigureTable:
     """Return a row for each measurement, followed by rows of its items."""
     rows: list[list[Cell]] = []
-    for reading in readings_of(embedding):
+    for reading in list_readings(embedding):
         slug, stored = reading.measure.slug, reading.measurement
         rows.append([slug, None, reading.value, None, stored.se, stored.low, stored.high, stored.n, stored.reason])
         rows += [
@@ -180,7 +180,7 @@ class ReferenceValue(NamedTuple):
 
 
 @cache
-def reference_values() -> dict[str, list[ReferenceValue]]:
+def list_references() -> dict[str, list[ReferenceValue]]:
     values: dict[str, list[ReferenceValue]] = {}
     for cloud in references():
         for slug, (value, se, n) in cloud.values.items():
@@ -198,16 +198,16 @@ class ReferenceBand(NamedTuple):
 
 
 @cache
-def reference_bands() -> dict[str, ReferenceBand]:
+def list_bands() -> dict[str, ReferenceBand]:
     bands = {}
-    for slug, values in reference_values().items():
+    for slug, values in list_references().items():
         if layers := [reference for reference in values if reference.name.startswith(REFERENCE_ENCODER)]:
             scores = [layer.value for layer in layers]
             bands[slug] = ReferenceBand(REFERENCE_ENCODER, min(scores), max(scores), layers[0].d)
     return bands
 
 
-def similarity_of(measurement: Measurement) -> Similarity:
+def get_similarity(measurement: Measurement) -> Similarity:
     """Return the similarity used to search neighbors. Earlier versions always used Euclidean distance."""
     return Similarity((measurement.detail or {}).get("similarity", Similarity.EUCLIDEAN))
 
@@ -230,10 +230,10 @@ class Hubs(NamedTuple):
     similarity: Similarity
 
 
-def hubs_of(embedding: Embedding) -> Hubs | None:
+def find_hubs(embedding: Embedding) -> Hubs | None:
     """Return the hubs of a report; None if hubness is undefined or was measured by an earlier version."""
     for measurement in embedding.measurements:
         if measurement.measure == "hubness" and measurement.detail and measurement.detail.get("hubs"):
             hubs = [Hub(**hub) for hub in measurement.detail["hubs"]]
-            return Hubs(hubs, measurement.detail["k"], measurement.n, similarity_of(measurement))
+            return Hubs(hubs, measurement.detail["k"], measurement.n, get_similarity(measurement))
     return None

@@ -28,7 +28,7 @@ def rank_remedies(results: TaskResults | None) -> list[Remedy]:
     variants = [] if results is None else results.variants
     positions = sorted(range(len(variants)), key=lambda position: (position > 0, -variants[position].choose.value))
     judged = [
-        _judged(variants[position], is_chosen=results is not None and position == results.chosen)
+        _make_remedy(variants[position], is_chosen=results is not None and position == results.chosen)
         for position in positions
     ]
     tried = {variant.method for variant in variants}
@@ -47,12 +47,12 @@ def describe_trial(results: TaskResults | None, method: str) -> str:
         return ""
     report = max(tried, key=lambda variant: variant.choose.value).report
     verdict = "better" if report.difference_low > 0 else "worse" if report.difference_high < 0 else "no clear gain"
-    difference, low, high = map(_signed, (report.difference, report.difference_low, report.difference_high))
+    difference, low, high = map(_format_signed, (report.difference, report.difference_low, report.difference_high))
     change = f"{verdict}, {difference} {METRICS[results.metric]} ({low} to {high})"
     return f"{METHODS[method].name}, tried on your ground truth: {change}."
 
 
-def _signed(value: float) -> str:
+def _format_signed(value: float) -> str:
     return f"{value:{'+' if round(value, 3) else ''}z.3f}".replace("-", "−")
 
 
@@ -65,7 +65,7 @@ def find_remedy(context: Context, embedding: Embedding) -> str:
     return next(filter(None, queries), "")
 
 
-def _judged(variant: JudgedVariant, *, is_chosen: bool) -> Remedy:
+def _make_remedy(variant: JudgedVariant, *, is_chosen: bool) -> Remedy:
     method = METHODS.get(variant.method)
     name = variant.name[0].upper() + variant.name[1:]
     if method is None:

@@ -14,12 +14,19 @@ from app.db.task import TaskResults
 from app.embeddings.decision import find_deciding_task
 from app.embeddings.figures.dimensions import ACTIVATION, mark_dimensions
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import DATA_OF_FIGURE, FIGURE_OF_MEASURE, FIGURES, HEAVY_FIGURES, PART_OF, figures_of
+from app.embeddings.figures.report import (
+    DATA_BY_FIGURE,
+    FIGURES,
+    FIGURES_BY_MEASURE,
+    HEAVY_FIGURES,
+    PARTS_BY_FIGURE,
+    draw_figures,
+)
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
-from app.embeddings.headline import headline_of
+from app.embeddings.headline import write_headline
 from app.embeddings.lookups import find_text_search
 from app.embeddings.point_map import find_map
-from app.embeddings.readings import groups_of, headlines_of, hubs_of, reference_bands, reference_values
+from app.embeddings.readings import find_hubs, group_readings, list_bands, list_headlines, list_references
 from app.embeddings.remedies import describe_trial
 from app.embeddings.selections import find_selections, format_rows, parse_rows
 from app.embeddings.service import get_figure_data, list_stored_figures
@@ -59,15 +66,15 @@ def build_report(
     context: Context, embedding: Embedding, query: ReportQuery, *, standalone: bool = False
 ) -> dict[str, Any]:
     """Return the values of the report's template. Only ``standalone`` reads all tabs and their figures' data."""
-    slugs = set(DATA_OF_FIGURE.values()) if standalone else set(TAB_DATA.get(query.tab, ()))
+    slugs = set(DATA_BY_FIGURE.values()) if standalone else set(TAB_DATA.get(query.tab, ()))
     stored = list_stored_figures(context, embedding.id, slugs | ({FULL_FINDINGS} if query.finding else set()))
     data = {slug: figure_data for slug, figure_data in stored.items() if figure_data is not None}
     marked = find_marked_finding(embedding, data.pop(FULL_FINDINGS, {}), query.finding)
     point_map = find_map(context, embedding, data.pop(MAP, None))
-    figures = figures_of([_subject(embedding, data)])
+    figures = draw_figures([_make_subject(embedding, data)])
     parts: dict[str, list[Figure]] = {}
     for figure in figures if standalone or query.tab == "details" else ():
-        parts.setdefault(PART_OF[figure.slug], []).append(_mark_figure(figure, marked))
+        parts.setdefault(PARTS_BY_FIGURE[figure.slug], []).append(_mark_figure(figure, marked))
     anchors = {f"figure-{figure.slug}" for figure in figures if not figure.empty}
     anchors |= {anchor for anchor, slug in (("map", MAP), (f"figure-{SAMPLE_SIZE}", SAMPLE_SIZE)) if slug in stored}
     marked_rows = ""
@@ -78,16 +85,16 @@ def build_report(
     deciding = find_deciding_task(context, embedding.id) if standalone or query.tab == "overview" else None
     results = deciding.results if deciding else None
     return {
-        "headline": headline_of(embedding),
+        "headline": write_headline(embedding),
         "deciding": deciding,
         "findings": report_findings(embedding, find_selections(context, embedding), anchors, results),
         "marked": marked,
         "marked_rows": marked_rows,
-        "headlines": headlines_of(embedding),
-        "groups": groups_of(embedding),
-        "references": reference_values() if standalone or query.tab == "details" else {},
-        "bands": reference_bands(),
-        "drawn": FIGURE_OF_MEASURE,
+        "headlines": list_headlines(embedding),
+        "groups": group_readings(embedding),
+        "references": list_references() if standalone or query.tab == "details" else {},
+        "bands": list_bands(),
+        "drawn": FIGURES_BY_MEASURE,
         "tabs": TABS,
         "tab": query.tab,
         "later": []
@@ -101,7 +108,7 @@ def build_report(
         "large": LARGE_FIGURES,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
         "near_text": find_text_search(context, embedding, query.text),
-        "hubs": hubs_of(embedding),
+        "hubs": find_hubs(embedding),
         "hubs_on_map": MAP in stored,
         "fitted": describe_fit(context, embedding),
         "standalone": standalone,
@@ -116,9 +123,9 @@ def report_figures(
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
-    data = get_figure_data(context, embedding.id, DATA_OF_FIGURE.get(slug, slug), *([FULL_FINDINGS] if finding else []))
+    data = get_figure_data(context, embedding.id, DATA_BY_FIGURE.get(slug, slug), *([FULL_FINDINGS] if finding else []))
     marked = find_marked_finding(embedding, data.pop(FULL_FINDINGS, {}), finding)
-    return [_mark_figure(figure, marked) for figure in figures_of([_subject(embedding, data)], slug)]
+    return [_mark_figure(figure, marked) for figure in draw_figures([_make_subject(embedding, data)], slug)]
 
 
 def _read_query(
@@ -256,7 +263,7 @@ def find_marked_finding(embedding: Embedding, full_findings: Mapping[str, Any], 
     return None
 
 
-def _subject(embedding: Embedding, data: Mapping[str, dict[str, Any]]) -> Subject:
+def _make_subject(embedding: Embedding, data: Mapping[str, dict[str, Any]]) -> Subject:
     blamed = {dimension for finding in embedding.findings for dimension in finding.get("dimensions", [])}
     return Subject.from_embedding(embedding, data, sorted(blamed))
 

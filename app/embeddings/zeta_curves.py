@@ -1,11 +1,12 @@
-"""Shrinkage-zeta curves: those of the report, and those requested toward another covariance."""
+"""Shrinkage-zeta curves, toward the default covariances or that of a requested embedding."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query
-from sqlalchemy import or_, select
+from sqlalchemy import Row, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -21,7 +22,7 @@ from isoscope.core.errors import InvalidError, NotFoundError
 DEFAULT_SOURCES = {"identity": "the identity, scaled to the data", "sample": "all rows of this file"}
 
 
-def list_curve_sources(context: Context, embedding: Embedding) -> list[tuple[str, str, int | None]]:
+def list_curve_sources(context: Context, embedding: Embedding) -> Sequence[Row[str, str, int | None]]:
     """Return id, name and n of other embeddings with the same d: layers of the same encoding, then the newest."""
     candidates = select(Embedding.id, Embedding.name, Embedding.n).where(
         Embedding.id != embedding.id,
@@ -32,7 +33,7 @@ def list_curve_sources(context: Context, embedding: Embedding) -> list[tuple[str
     )
     order = (Embedding.encoding_id.is_(None), Embedding.created_at.desc(), Embedding.id)
     with context.sessions() as session:
-        return [(row.id, row.name, row.n) for row in session.execute(candidates.order_by(*order).limit(MAX_CHOICES))]
+        return session.execute(candidates.order_by(*order).limit(MAX_CHOICES)).all()
 
 
 def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: str | None = None) -> ZetaCurve:
@@ -82,11 +83,12 @@ def _find_curve(session: Session, embedding_id: str, source: str, source_id: str
 
 
 class ShrinkageQuery(NamedTuple):
-    """Query of the curve: a ζ, a number of rows, and ``identity``, ``sample`` or the id of an embedding."""
+    """Query of the curve: the marked ζ, the number of rows of the marked line, and the covariance at ζ = 1."""
 
     zeta: float
     rows: int | None
     source: str
+    """``identity``, ``sample`` or the id of an embedding."""
 
     def encoded(self) -> str:
         parameters = {"zeta": f"{self.zeta:g}", "rows": self.rows, "source": self.source}
@@ -98,6 +100,7 @@ class Shrinkage(NamedTuple):
 
     query: ShrinkageQuery
     sources: dict[str, str]
+    """Titles of covariances by the query's ``source``."""
     curve: ZetaCurve | None
     lines: list[ZetaLine]
     chosen: ZetaLine | None
@@ -106,7 +109,7 @@ class Shrinkage(NamedTuple):
 
 def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery) -> Shrinkage:
     embeddings = list_curve_sources(context, embedding)
-    sources = DEFAULT_SOURCES | {source_id: f"{name} ({n or 0:,} rows)" for source_id, name, n in embeddings}
+    sources = DEFAULT_SOURCES | {source.id: f"{source.name} ({source.n or 0:,} rows)" for source in embeddings}
     curve = next((curve for curve in embedding.curves if query.source == (curve.source_id or curve.source)), None)
     if curve is not None:
         sources.setdefault(query.source, "another embedding")

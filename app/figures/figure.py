@@ -149,7 +149,7 @@ def plain(text: str, max_length: int) -> str:
     return escape(shortened).replace("%{", "%&#123;")
 
 
-def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
+def pick_evenly(items: Sequence[Item], max_items: int) -> list[Item]:
     """Return at most ``max_items`` at equal steps, including the first and the last."""
     if len(items) <= max_items:
         return list(items)

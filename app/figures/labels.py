@@ -99,7 +99,7 @@ def place_labels(
     names: list[LabelBox] = []
     corners_used: list[str | None] = []
     for point in scaled_points:
-        corners = {f"{high} {side}": _corner_box(point, high, side) for high, side in CORNERS}
+        corners = {f"{high} {side}": _make_corner_box(point, high, side) for high, side in CORNERS}
         inside = {position: box for position, box in corners.items() if box.is_within(frame)}
         free = {position: box for position, box in inside.items() if not any(map(box.overlaps, [*marks, *names]))}
         crossed = {position: sum(map(box.overlaps, bars)) for position, box in free.items()}
@@ -110,7 +110,7 @@ def place_labels(
     return corners_used
 
 
-def _corner_box(point: LabeledPoint, high: str, side: str) -> LabelBox:
+def _make_corner_box(point: LabeledPoint, high: str, side: str) -> LabelBox:
     length = LETTER * len(point.name)
     x0 = point.x + POINT if side == "right" else point.x - POINT - length
     bottom = point.y + POINT if high == "top" else point.y - POINT - LINE
@@ -121,7 +121,7 @@ BETWEEN_PARTS = re.compile(r"( · |, )")
 """Separators of the parts of a name: sst2 · all-MiniLM-L6-v2 · layer 0, mean."""
 
 
-def short_names(names: Sequence[str], max_length: int) -> list[str]:
+def shorten_names(names: Sequence[str], max_length: int) -> list[str]:
     """Shorten names to a length: first drop the parts that all share, then cut.
 
     Shared leading parts are dropped first, then shared trailing parts. Each name keeps at least one part. Names that

@@ -48,7 +48,7 @@ def show_position(
 ) -> PlaygroundOut:
     """Return the measures of one cloud, to five digits."""
     position = clouds.require_measured_position(clouds.Position(shape, spread, shift, n))
-    return PlaygroundOut(**position._asdict(), measures=clouds.measures_at(position))
+    return PlaygroundOut(**position._asdict(), measures=clouds.get_measures(position))
 
 
 @playground_router.get("/grid", response_model=PlaygroundGrid)

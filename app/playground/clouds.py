@@ -56,7 +56,7 @@ def generate_cloud(shape: str, spread: float, shift: float, n: int) -> Array:
     ``SHAPES`` says what it sets. The points behave as independent draws; those of a low-discrepancy sequence would be
     more even than any sample.
     """
-    uniform, normal = _random_numbers()
+    uniform, normal = _generate_numbers()
     points = SHAPES[shape].points(uniform[:n], normal[:n], spread)
     points -= points.mean(0)
     points /= np.sqrt(np.square(points).sum(1).mean())
@@ -65,7 +65,7 @@ def generate_cloud(shape: str, spread: float, shift: float, n: int) -> Array:
 
 
 @cache
-def _random_numbers() -> tuple[Array, Array]:
+def _generate_numbers() -> tuple[Array, Array]:
     """Return uniform and normal numbers, both [MAX_POINTS, 3], by SplitMix64 (Steele, Lea and Flood, 2014)."""
     end = SEQUENCE_START + MAX_POINTS * NUMBERS_PER_POINT
     z = np.arange(SEQUENCE_START, end, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -76,7 +76,7 @@ def _random_numbers() -> tuple[Array, Array]:
     return uniform[:, :3], np.vectorize(NormalDist().inv_cdf)(uniform[:, 3:])
 
 
-def _unit_circle(angles: Array) -> tuple[Array, Array]:
+def _map_to_circle(angles: Array) -> tuple[Array, Array]:
     return np.cos(2 * np.pi * angles), np.sin(2 * np.pi * angles)
 
 
@@ -86,12 +86,12 @@ def _line(uniform: Array, normal: Array, spread: float) -> Array:
 
 
 def _circle(uniform: Array, normal: Array, spread: float) -> Array:
-    return np.column_stack([*_unit_circle(uniform[:, 0]), spread * np.sqrt(0.5) * normal[:, 0]])
+    return np.column_stack([*_map_to_circle(uniform[:, 0]), spread * np.sqrt(0.5) * normal[:, 0]])
 
 
 def _sphere(uniform: Array, normal: Array, spread: float) -> Array:
     height = 2 * uniform[:, 1] - 1
-    x, y = _unit_circle(uniform[:, 0])
+    x, y = _map_to_circle(uniform[:, 0])
     radius = np.sqrt(1 - height**2)
     return np.column_stack([radius * x, radius * y, spread * height])
 
@@ -103,7 +103,7 @@ def _gaussian(uniform: Array, normal: Array, spread: float) -> Array:
 def _cone(uniform: Array, normal: Array, spread: float) -> Array:
     height = np.cbrt(uniform[:, 0])
     radius = CONE_OPENING * spread * height * np.sqrt(uniform[:, 1])
-    x, y = _unit_circle(uniform[:, 2])
+    x, y = _map_to_circle(uniform[:, 2])
     return np.column_stack([height, radius * x, radius * y])
 
 
@@ -131,12 +131,12 @@ class Position(NamedTuple):
     n: int
 
 
-def nearest_position(position: Position) -> Position:
+def snap_to_grid(position: Position) -> Position:
     return Position(
         _require_shape(position.shape),
-        _closest(SPREADS, position.spread),
-        _closest(SHIFTS, position.shift),
-        _closest(SIZES, position.n),
+        _find_closest(SPREADS, position.spread),
+        _find_closest(SHIFTS, position.shift),
+        _find_closest(SIZES, position.n),
     )
 
 
@@ -154,7 +154,7 @@ def require_measured_position(position: Position) -> Position:
     return position
 
 
-def measures_at(position: Position) -> dict[str, float]:
+def get_measures(position: Position) -> dict[str, float]:
     shape, spread, shift, n = position
     values = _read_grid()[shape][SPREADS.index(spread)][SHIFTS.index(shift)][SIZES.index(n)]
     return dict(zip(MEASURES, values, strict=True))
@@ -172,17 +172,17 @@ def _read_grid() -> dict[str, Any]:
     return grid
 
 
-def _closest(values: Sequence[Number], value: float) -> Number:
+def _find_closest(values: Sequence[Number], value: float) -> Number:
     return min(values, key=lambda step: abs(step - value))
 
 
 def explain_measures(position: Position) -> str:
-    values = measures_at(position)
-    full = measures_at(position._replace(n=SIZES[-1]))
+    values = get_measures(position)
+    full = get_measures(position._replace(n=SIZES[-1]))
     cosine, isoscore = two_decimals(values["mean_cosine"]), two_decimals(values["isoscore"])
     gap = full["isoscore"] - values["isoscore"]
     if position.shift:
-        centred = measures_at(position._replace(shift=0.0))
+        centred = get_measures(position._replace(shift=0.0))
         sentences = (
             f"The mean cosine is {cosine} because the cloud lies away from the origin; around the origin it is "
             f"{two_decimals(centred['mean_cosine'])}. Its spread has not changed: IsoScore is {isoscore} in both "

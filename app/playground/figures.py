@@ -12,11 +12,11 @@ import plotly.graph_objects as go
 from fastapi import Depends, Query
 
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import figures_of
+from app.embeddings.figures.report import draw_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, plot
-from app.playground.clouds import MEASURES, SHAPES, SHIFTS, Position, generate_cloud, measures_at, nearest_position
+from app.playground.clouds import MEASURES, SHAPES, SHIFTS, Position, generate_cloud, get_measures, snap_to_grid
 from isoscope.core.formatting import count, number, plural
 
 FILE = Path(__file__).with_name("gaussian_example.json")
@@ -52,7 +52,7 @@ INITIAL_POSITION = Position("gaussian", 1.0, 7.0, 512)
 def gaussian_example() -> Figure:
     """Return the sample-size figure of a Gaussian, with the score of the distribution itself."""
     data = json.loads(FILE.read_text(encoding="utf-8"))
-    (figure,) = figures_of([Subject("Gaussian, d = 768", {}, {SAMPLE_SIZE: data})])
+    (figure,) = draw_figures([Subject("Gaussian, d = 768", {}, {SAMPLE_SIZE: data})])
     truth, ends = data["truth"], [data["rows"][0], data["n"]]
     caption = f"{figure.caption} In long dashes, the score of the distribution itself, {number(truth)}."
     return replace(figure, caption=caption, draw=partial(_draw_example, figure, truth, ends))
@@ -72,7 +72,7 @@ def _draw_example(figure: Figure, truth: float, ends: list[int]) -> go.Figure:
 
 def shift_figure(position: Position) -> Figure:
     """Return mean cosine and IsoScore by shift with the current one marked; the table has all measures."""
-    values = {shift: measures_at(position._replace(shift=shift)) for shift in SHIFTS}
+    values = {shift: get_measures(position._replace(shift=shift)) for shift in SHIFTS}
     rows: list[list[Cell]] = [[shift, *numbers.values()] for shift, numbers in values.items()]
     return Figure(
         slug="shift",
@@ -179,11 +179,16 @@ def _draw_space(points: Points, centred: Points, shift: float) -> go.Figure:
         textposition="top center",
         hoverinfo="skip",
     )  # fmt: skip
-    traces = [axis_lines, _space_trace(centred, palette.QUIET), _space_trace(points, palette.MAIN), mean_line]
+    traces = [
+        axis_lines,
+        _draw_3d(centred, palette.QUIET),
+        _draw_3d(points, palette.MAIN),
+        mean_line,
+    ]
     return plot(traces, scene=scene, uirevision=UI_REVISION, margin={"l": 0, "r": 0, "t": 0, "b": 0})
 
 
-def _space_trace(points: Points, colour: str) -> go.Scatter3d:
+def _draw_3d(points: Points, colour: str) -> go.Scatter3d:
     return go.Scatter3d(
         x=[point[0] for point in points],
         y=[point[1] for point in points],
@@ -212,15 +217,15 @@ def _draw_panels(points: Points, centred: Points, shift: float) -> go.Figure:
             hoverinfo="skip",
         )
         panel_traces = (
-            _plane_trace(centred, plane, palette.QUIET),
-            _plane_trace(points, plane, palette.MAIN),
+            _draw_2d(centred, plane, palette.QUIET),
+            _draw_2d(points, plane, palette.MAIN),
             mean_line,
         )
         traces += [trace.update(xaxis=f"x{panel}", yaxis=f"y{panel}") for trace in panel_traces]
     return plot(traces, **layout)
 
 
-def _plane_trace(points: Points, plane: tuple[int, int], colour: str) -> go.Scatter:
+def _draw_2d(points: Points, plane: tuple[int, int], colour: str) -> go.Scatter:
     return go.Scatter(
         **_project(points, plane),
         mode="markers",
@@ -265,7 +270,7 @@ def _read_query(
     n: int = INITIAL_POSITION.n,
     view: PlaygroundView = "space",
 ) -> PlaygroundQuery:
-    return PlaygroundQuery(nearest_position(Position(shape, spread, shift, n)), view)
+    return PlaygroundQuery(snap_to_grid(Position(shape, spread, shift, n)), view)
 
 
 PlaygroundDep = Annotated[PlaygroundQuery, Depends(_read_query)]

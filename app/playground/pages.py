@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
-from app.playground.clouds import SHAPES, SHIFTS, SIZES, SPREADS, Position, explain_measures, measures_at
+from app.playground.clouds import SHAPES, SHIFTS, SIZES, SPREADS, Position, explain_measures, get_measures
 from app.playground.figures import INITIAL_POSITION, PlaygroundDep, playground_figures
 from app.web.responses import FileKind, figure_file, render
 
@@ -28,7 +28,7 @@ def show_playground(request: Request, query: PlaygroundDep) -> Response:
         "shifts": SHIFTS,
         "sizes": SIZES,
         "presets": PRESETS,
-        "numbers": measures_at(query.position),
+        "numbers": get_measures(query.position),
         "explanation": explain_measures(query.position),
         "cloud": cloud,
         "shift": shift,

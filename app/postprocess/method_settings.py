@@ -33,7 +33,7 @@ def count_trial_rows(embedding: Embedding) -> tuple[int, int]:
     return rows, min(max(round(rows / 2), 1), max(rows - 1, 1))
 
 
-def method_settings_of(embedding: Embedding, method: str, values: Mapping[str, Any]) -> MethodSettings:
+def complete_settings(embedding: Embedding, method: str, values: Mapping[str, Any]) -> MethodSettings:
     """Check a method and its parameters against the rows, and add defaults. Raises InvalidError."""
     if method not in METHODS:
         raise InvalidError(f"Expected a method among {', '.join(METHODS)}, got {method[:80]!r}.", "method")
@@ -97,13 +97,13 @@ class Dial(NamedTuple):
     slider: Slider | None
 
 
-def dials_of(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]) -> list[Dial]:
+def list_dials(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]) -> list[Dial]:
     fit_rows, d = count_trial_rows(embedding)[1], embedding.d or 0
     dials = []
     for parameter in method.parameters:
         default, high = parameter.default_for(d), parameter.high_for(fit_rows, d)
         text = texts.get(parameter.name, "") or str(default if high is None else min(default, high))
-        slider = None if parameter.name == SEED else _slider(embedding, parameter, text, high)
+        slider = None if parameter.name == SEED else _make_slider(embedding, parameter, text, high)
         dials.append(Dial(parameter, text, high, slider))
     return dials
 
@@ -120,14 +120,14 @@ def parse_parameters(method: MethodEntry, texts: Mapping[str, str]) -> dict[str,
     return numbers
 
 
-def mean_variance(embedding: Embedding) -> float | None:
+def compute_mean_variance(embedding: Embedding) -> float | None:
     """Return the mean variance per dimension; None if it is 0 or unknown."""
     spectrum = next((measurement for measurement in embedding.measurements if measurement.measure == "spectrum"), None)
     eigenvalues = (spectrum.detail or {}).get("eigenvalues", []) if spectrum else []
     return sum(eigenvalues) / len(eigenvalues) if sum(eigenvalues) > 0 else None
 
 
-def _slider(embedding: Embedding, parameter: MethodParameter, text: str, high: int | float | None) -> Slider:
+def _make_slider(embedding: Embedding, parameter: MethodParameter, text: str, high: int | float | None) -> Slider:
     value = None
     with suppress(ValueError):
         value = float(text) if 0 <= float(text) < inf else None
@@ -140,7 +140,7 @@ def _slider(embedding: Embedding, parameter: MethodParameter, text: str, high: i
     if parameter.low > 0 and parameter.high is not None:
         first, last = log10(parameter.low), log10(parameter.high)
     else:
-        variance_decade, default_decade = log10(mean_variance(embedding) or 1), log10(parameter.default or 1)
+        variance_decade, default_decade = log10(compute_mean_variance(embedding) or 1), log10(parameter.default or 1)
         first, last = (
             min(variance_decade - DECADES_BELOW, default_decade),
             max(variance_decade + DECADES_ABOVE, default_decade),

@@ -17,19 +17,19 @@ from app.embeddings.report import TABS
 from app.embeddings.service import get_embedding, require_ready
 from app.postprocess.method_settings import (
     MethodSettings,
+    complete_settings,
+    compute_mean_variance,
     count_trial_rows,
-    dials_of,
-    mean_variance,
-    method_settings_of,
+    list_dials,
     parse_parameters,
 )
 from app.postprocess.service import (
     create_postprocessed_embedding,
+    find_last_result,
     find_postprocessing,
-    last_result,
     request_postprocessing,
 )
-from app.postprocess.trial import comparisons_of, outcome_of, trial_figures
+from app.postprocess.trial import describe_outcome, list_comparisons, trial_figures
 from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, download_response, figure_file, redirect_to, render
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -61,7 +61,7 @@ class TrialRequest(NamedTuple):
         return cls(method, parameters, texts.get("name", ""))
 
     def to_settings(self, embedding: Embedding) -> MethodSettings:
-        return method_settings_of(embedding, self.method.slug, parse_parameters(self.method, self.texts))
+        return complete_settings(embedding, self.method.slug, parse_parameters(self.method, self.texts))
 
 
 @router.get("")
@@ -92,7 +92,7 @@ def start_trial(
     except InvalidError as error:
         return _page(request, context, embedding, trial_request, problem=error)
     request_postprocessing(context, embedding_id, settings.method, settings.parameters, instead_of or None)
-    return redirect_to(f"/embeddings/{embedding_id}/lab?{_query_string(settings, trial_request.name)}")
+    return redirect_to(f"/embeddings/{embedding_id}/lab?{_write_query_string(settings, trial_request.name)}")
 
 
 @router.post("/embedding")
@@ -147,8 +147,8 @@ def _page(
         "score_title": "" if results is None else METRICS[results.metric],
         "judged": [variant for variant in results.variants if variant.method == method.slug] if results else [],
         "method": method,
-        "dials": dials_of(embedding, method, trial_request.texts),
-        "mean_variance": mean_variance(embedding),
+        "dials": list_dials(embedding, method, trial_request.texts),
+        "mean_variance": compute_mean_variance(embedding),
         "rows": rows,
         "trained": method.slug == TRAINED_METHOD,
         "tautology": method.slug in WHITENING_METHODS and fit_rows > (embedding.d or 0),
@@ -159,27 +159,27 @@ def _page(
     if settings is not None:
         trial = find_postprocessing(context, embedding, settings)
         waiting = trial is not None and trial.waiting
-        result = last_result(context, embedding, settings.method) if waiting else trial
+        result = find_last_result(context, embedding, settings.method) if waiting else trial
         values |= {
             "title": settings.title,
-            "query": _query_string(settings, trial_request.name),
+            "query": _write_query_string(settings, trial_request.name),
             "trial": trial,
             "waiting": waiting,
         }
         if result is not None and result.results is not None:
-            result_settings, comparisons = MethodSettings(result.method, result.parameters), comparisons_of(result)
+            result_settings, comparisons = MethodSettings(result.method, result.parameters), list_comparisons(result)
             neighbors = result.results.get("neighbours")
             values |= {
                 "result": result,
                 "result_title": result_settings.title,
-                "result_query": _query_string(result_settings),
+                "result_query": _write_query_string(result_settings),
                 "comparisons": comparisons,
-                "outcome": outcome_of(METHODS[result.method].name, comparisons),
+                "outcome": describe_outcome(METHODS[result.method].name, comparisons),
                 "figures": trial_figures(result),
                 "neighbours": neighbors and read_neighbors(neighbors | result_settings._asdict(), trial_request.name),
             }
     return render(request, "postprocess/lab.html", values, problem)
 
 
-def _query_string(settings: MethodSettings, name: str = "") -> str:
+def _write_query_string(settings: MethodSettings, name: str = "") -> str:
     return urlencode({"method": settings.method, **settings.parameters, **({"name": name} if name else {})})

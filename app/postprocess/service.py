@@ -14,7 +14,7 @@ from app.db.job_kinds import Job
 from app.db.models import Embedding, PostProcessing, ResultStatus
 from app.db.models.embeddings import MAKING_IDS
 from app.embeddings.service import add_mapped_embedding, get_embedding, require_measured, retry_failed
-from app.postprocess.method_settings import MethodSettings, method_settings_of
+from app.postprocess.method_settings import MethodSettings, complete_settings
 from isoscope.core.errors import ConflictError, NotFoundError
 
 MAX_TRIALS = 200
@@ -48,7 +48,7 @@ def find_postprocessing(context: Context, embedding: Embedding, settings: Method
     )
 
 
-def last_result(context: Context, embedding: Embedding, method: str) -> PostProcessing | None:
+def find_last_result(context: Context, embedding: Embedding, method: str) -> PostProcessing | None:
     """Return the newest result of a method, to show while another is computed."""
     query = select(PostProcessing).where(
         PostProcessing.embedding_id == embedding.id,
@@ -65,7 +65,7 @@ def request_postprocessing(
     """Queue a trial, or repeat a failed one. ``replaced_id`` is a waiting trial to drop."""
     embedding = get_embedding(context, embedding_id)
     require_measured(embedding, "post-processing")
-    settings = method_settings_of(embedding, method, values)
+    settings = complete_settings(embedding, method, values)
     trial = find_postprocessing(context, embedding, settings)
     if replaced_id is not None and (trial is None or trial.id != replaced_id):
         drop_waiting = delete(PostProcessing).where(

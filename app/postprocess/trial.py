@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from app.db.models import Measurement, PostProcessing
-from app.embeddings.comparison import Difference, difference
+from app.embeddings.comparison import Difference, subtract_baseline
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import figures_of
+from app.embeddings.figures.report import draw_figures
 from app.figures.figure import Figure
 from isoscope.core.formatting import capitalized, number, two_decimals
 from isotropy.catalog import Measure, measures_in
@@ -24,11 +24,11 @@ class TrialComparison(NamedTuple):
 
     @property
     def change(self) -> Difference | None:
-        return difference(self.after, self.before, same_rows=True)
+        return subtract_baseline(self.after, self.before, same_rows=True)
 
 
-def comparisons_of(trial: PostProcessing) -> list[TrialComparison]:
-    before, after, in_sample = (_measurements(trial, part) for part in ("before", "after", "in_sample"))
+def list_comparisons(trial: PostProcessing) -> list[TrialComparison]:
+    before, after, in_sample = (_read_measurements(trial, part) for part in ("before", "after", "in_sample"))
     comparisons = [
         TrialComparison(measure, before[measure.slug], after[measure.slug], in_sample.get(measure.slug))
         for measure in measures_in("lab")
@@ -39,10 +39,10 @@ def comparisons_of(trial: PostProcessing) -> list[TrialComparison]:
 
 
 def trial_figures(trial: PostProcessing) -> list[Figure]:
-    return figures_of([Subject(part, _measurements(trial, part)) for part in ("before", "after")])
+    return draw_figures([Subject(part, _read_measurements(trial, part)) for part in ("before", "after")])
 
 
-def _measurements(trial: PostProcessing, part: str) -> dict[str, Measurement]:
+def _read_measurements(trial: PostProcessing, part: str) -> dict[str, Measurement]:
     """Return the measurements of a part of the rows, with the columns that this version knows."""
     return {
         slug: Measurement(**{column: values[column] for column in MEASUREMENT_COLUMNS if column in values})
@@ -66,15 +66,15 @@ SHAPE_MEASURES = {
 LABEL_MEASURES = {"silhouette": TrialMeasure("the silhouette of the labels")}
 
 
-def outcome_of(method: str, comparisons: Sequence[TrialComparison]) -> str:
+def describe_outcome(method: str, comparisons: Sequence[TrialComparison]) -> str:
     """Describe how a method changed shape and labels, skipping undefined measures."""
-    shape_clauses = _clauses(SHAPE_MEASURES, comparisons)
+    shape_clauses = _write_clauses(SHAPE_MEASURES, comparisons)
     sentences = [f"On rows that {method} has not seen, {'; '.join(shape_clauses)}."] if shape_clauses else []
-    sentences += [f"{capitalized(clause)}." for clause in _clauses(LABEL_MEASURES, comparisons)]
+    sentences += [f"{capitalized(clause)}." for clause in _write_clauses(LABEL_MEASURES, comparisons)]
     return " ".join(sentences)
 
 
-def _clauses(measures: dict[str, TrialMeasure], comparisons: Sequence[TrialComparison]) -> list[str]:
+def _write_clauses(measures: dict[str, TrialMeasure], comparisons: Sequence[TrialComparison]) -> list[str]:
     defined = {comparison.measure.slug: comparison for comparison in comparisons if comparison.change is not None}
     clauses = []
     for slug, measure in measures.items():

@@ -13,7 +13,7 @@ from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
 from app.db.task import Column, JudgedVariant, MapVariant, ScoreSoFar, Side, TaskConfig, TaskMaps, TaskResults
 from app.db.types import RowId
 from app.embeddings.api.embeddings import EmbeddingOut
-from app.embeddings.family import FamilyMember, describe_best, read_family, scored_embeddings
+from app.embeddings.family import FamilyMember, describe_best, list_scored_embeddings, read_family
 from app.embeddings.service import get_embedding
 from app.tasks import others, service
 from app.tasks.maps import create_mapped_embedding, get_map
@@ -219,7 +219,7 @@ def launch_task(context: ContextDep, task_id: str) -> TaskRun:
 def show_family(context: ContextDep, task_id: str) -> FamilyOut:
     """Embeddings judged by the same task, with the relation of isotropy and performance over them."""
     task = service.get_task(context, task_id)
-    return _family(task, read_family(context, task.family_key))
+    return _show_family(task, read_family(context, task.family_key))
 
 
 @router.post("/others", status_code=201)
@@ -231,11 +231,11 @@ def judge_others(context: ContextDep, task_id: str, request: OthersIn) -> Family
         else [EmbeddingChoice(choice.embedding_id, choice.queries_id) for choice in request.others]
     )
     judged = others.judge_others(context, task_id, choices)
-    return _family(service.get_task(context, task_id), judged.members, judged.left_out)
+    return _show_family(service.get_task(context, task_id), judged.members, judged.left_out)
 
 
-def _family(task: TaskRun, members: Sequence[FamilyMember], left_out: Sequence[SkippedLayer] = ()) -> FamilyOut:
-    relation = relation_of(scored_embeddings(members))
+def _show_family(task: TaskRun, members: Sequence[FamilyMember], left_out: Sequence[SkippedLayer] = ()) -> FamilyOut:
+    relation = relation_of(list_scored_embeddings(members))
     return FamilyOut(
         members=[MemberOut.model_validate(member) for member in members],
         relation=None if relation is None else RankRelationOut.model_validate(relation),

@@ -11,7 +11,7 @@ from app.db.task import JudgedVariant
 from app.embeddings.family import FamilyMember, read_family
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plain, plot
-from app.figures.labels import LabeledPoint, place_labels, short_names
+from app.figures.labels import LabeledPoint, place_labels, shorten_names
 from app.tasks.figures import task_figures
 from app.tasks.service import get_results, get_task
 from isoscope.core.formatting import number, plural
@@ -41,7 +41,7 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def figures_of(context: Context, task_id: str) -> list[Figure]:
+def list_task_figures(context: Context, task_id: str) -> list[Figure]:
     """Return the figures of a finished task: its family's, if it has one, then those of its variants."""
     results = get_results(context, task_id)
     figure = family_figure(read_family(context, get_task(context, task_id).family_key), results.metric)
@@ -54,19 +54,19 @@ def family_figure(members: Sequence[FamilyMember], metric: str) -> Figure | None
         return None
     drawn = [member for member in judged if member.as_it_is is not None and member.as_it_is.isoscore is not None]
     left_out = len(judged) - len(drawn)
-    lines = " Lines join layers in order, numbered where there is room." if _layers_by_series(drawn) else ""
+    lines = " Lines join layers in order, numbered where there is room." if _group_layers(drawn) else ""
     note = f" IsoScore of {plural(left_out, 'embedding')} is undefined." if left_out else ""
     caption = f"Squares: vectors as they are. Circles: the chosen variant.{lines} Bars are 95% intervals.{note}"
     rows: list[list[Cell]] = []
     for member in judged:
-        for style, variant in _variants(member):
+        for style, variant in _list_variants(member):
             report = variant.report
             scores: list[Cell] = [variant.isoscore, report.value, report.low, report.high]
             rows.append([member.name, member.layer, style.name, variant.name, *scores, member.report])
     return Figure(SLUG, TITLE, caption, FigureTable(COLUMNS, rows), partial(_draw, drawn, metric))
 
 
-def _variants(member: FamilyMember) -> Iterator[tuple[VariantStyle, JudgedVariant]]:
+def _list_variants(member: FamilyMember) -> Iterator[tuple[VariantStyle, JudgedVariant]]:
     """Yield the vectors as they are, and the chosen variant if it differs."""
     if member.as_it_is is not None:
         yield AS_IT_IS, member.as_it_is
@@ -74,7 +74,7 @@ def _variants(member: FamilyMember) -> Iterator[tuple[VariantStyle, JudgedVarian
         yield CHOSEN, member.chosen
 
 
-def _layers_by_series(members: Sequence[FamilyMember]) -> dict[str, list[FamilyMember]]:
+def _group_layers(members: Sequence[FamilyMember]) -> dict[str, list[FamilyMember]]:
     """Return the layers that each line joins, by series."""
     layers_by_series: dict[str, list[FamilyMember]] = {}
     for member in members:
@@ -84,13 +84,13 @@ def _layers_by_series(members: Sequence[FamilyMember]) -> dict[str, list[FamilyM
 
 
 def _draw(members: Sequence[FamilyMember], metric: str) -> go.Figure:
-    points = [variant for member in members for _, variant in _variants(member) if variant.isoscore is not None]
-    isoscore_range = _axis_range([variant.isoscore or 0.0 for variant in points])
-    score_range = _axis_range([end for variant in points for end in (variant.report.low, variant.report.high)])
+    points = [variant for member in members for _, variant in _list_variants(member) if variant.isoscore is not None]
+    isoscore_range = _widen_range([variant.isoscore or 0.0 for variant in points])
+    score_range = _widen_range([end for variant in points for end in (variant.report.low, variant.report.high)])
     lines = []
     for style in (AS_IT_IS, CHOSEN):
-        for layers in _layers_by_series(members).values():
-            variants = [dict(_variants(layer)).get(style, layer.as_it_is) for layer in layers]
+        for layers in _group_layers(members).values():
+            variants = [dict(_list_variants(layer)).get(style, layer.as_it_is) for layer in layers]
             line = go.Scatter(
                 x=[variant.isoscore for variant in variants if variant is not None],
                 y=[variant.report.value for variant in variants if variant is not None],
@@ -101,25 +101,25 @@ def _draw(members: Sequence[FamilyMember], metric: str) -> go.Figure:
             )
             lines.append(line)
     return plot(
-        [*lines, *_points(members, isoscore_range, score_range)],
+        [*lines, *_draw_members(members, isoscore_range, score_range)],
         showlegend=True,
         xaxis={**linear_axis("IsoScore, bias-corrected (1 is isotropic)", []), "range": isoscore_range},
         yaxis={**linear_axis(METRICS[metric], []), "range": score_range},
     )
 
 
-def _axis_range(values: Sequence[float]) -> list[float]:
+def _widen_range(values: Sequence[float]) -> list[float]:
     """Return the range of an axis with room around the points."""
     low, high = min(values), max(values)
     room = AXIS_MARGIN * (high - low) or AXIS_MARGIN
     return [low - room, high + room]
 
 
-def _points(
+def _draw_members(
     members: Sequence[FamilyMember], x_range: Sequence[float], y_range: Sequence[float]
 ) -> Iterator[go.Scatter]:
     """Yield the points of each embedding in its own color. Layers are numbered; others are in the legend."""
-    layers = _layers_by_series(members)
+    layers = _group_layers(members)
     shares = {
         member.task_id: number / (len(series) - 1) for series in layers.values() for number, member in enumerate(series)
     }
@@ -129,7 +129,7 @@ def _points(
         for number, member in enumerate(single_members)
     }
     colors |= {task_id: palette.ordered_color(share) for task_id, share in shares.items()}
-    names = short_names([member.name for member in members], MAX_NAME_CHARACTERS)
+    names = shorten_names([member.name for member in members], MAX_NAME_CHARACTERS)
     # The number of each layer and its text position, if there is room.
     layer_members = [member for member in members if member.task_id in shares]
     labeled_points = [
@@ -145,7 +145,7 @@ def _points(
     for member, name in zip(members, names, strict=True):
         is_joined = member.task_id in shares
         text, text_position = layer_texts.get(member.task_id, ("", "top right"))
-        yield _trace(
+        yield _draw_member(
             member,
             plain(name, MAX_NAME_CHARACTERS),
             colors[member.task_id],
@@ -159,9 +159,11 @@ def _points(
             yield go.Scatter(x=[None], y=[None], mode="markers", name=style.layers_title, marker=marker)
 
 
-def _trace(member: FamilyMember, name: str, color: str, text: str, position: str, *, in_legend: bool) -> go.Scatter:
+def _draw_member(
+    member: FamilyMember, name: str, color: str, text: str, position: str, *, in_legend: bool
+) -> go.Scatter:
     """Return the points of an embedding, first as it is, with their intervals."""
-    variants = [(style, variant) for style, variant in _variants(member) if variant.isoscore is not None]
+    variants = [(style, variant) for style, variant in _list_variants(member) if variant.isoscore is not None]
     reports = [variant.report for _, variant in variants]
     hover_texts = []
     for style, variant in variants:

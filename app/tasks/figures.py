@@ -38,17 +38,17 @@ SMALLEST = VariantRole("Smallest", palette.SECOND, "diamond")
 
 def task_figures(results: TaskResults) -> list[Figure]:
     """Return the task's score by bias-corrected IsoScore and by the bytes of a stored vector."""
-    roles = {index: role for index, role in roles_of(results).items() if index != results.baseline}
+    roles = {index: role for index, role in name_roles(results).items() if index != results.baseline}
     role_sentences = "".join(f" {role}: {results.variants[index].name}." for index, role in roles.items())
     drawn = [index for index, variant in enumerate(results.variants) if variant.isoscore is not None]
     left_out = len(results.variants) - len(drawn)
     note = f" IsoScore of {plural(left_out, 'variant')} is undefined." if left_out else ""
-    front, table = pareto_front(results), _table(results)
+    front, table = find_pareto_front(results), _tabulate_variants(results)
     isoscore_axis = partial(linear_axis, "IsoScore, bias-corrected (1 is isotropic)")
     by_isotropy = Figure(
         slug="isotropy",
         title="Performance by isotropy",
-        caption=f"Each point is a variant. Bars are 95% intervals.{note}{_below(results)}{role_sentences}",
+        caption=f"Each point is a variant. Bars are 95% intervals.{note}{_describe_below(results)}{role_sentences}",
         table=table,
         draw=partial(_draw, results, drawn, lambda variant: variant.isoscore or 0.0, isoscore_axis, ()),
     )
@@ -60,14 +60,14 @@ def task_figures(results: TaskResults) -> list[Figure]:
         slug="bytes",
         title="Performance by size",
         caption="Each point is a variant. No other beats those on the line in both size and score, on these rows."
-        f"{_below(results)}{role_sentences}",
+        f"{_describe_below(results)}{role_sentences}",
         table=FigureTable([*table.columns, "on the line"], rows),
         draw=partial(_draw, results, indices, lambda variant: float(variant.bytes), bytes_axis, front),
     )
     return [by_isotropy, by_size]
 
 
-def roles_of(results: TaskResults) -> dict[int, str]:
+def name_roles(results: TaskResults) -> dict[int, str]:
     """Return the roles of the baseline, the chosen and the smallest variant by their indices."""
     titles_by_index = {results.baseline: [AS_IT_IS.title]}
     for index, role in ((results.chosen, CHOSEN), (results.smallest, SMALLEST)):
@@ -75,7 +75,7 @@ def roles_of(results: TaskResults) -> dict[int, str]:
     return {index: ", ".join([titles[0], *map(str.lower, titles[1:])]) for index, titles in titles_by_index.items()}
 
 
-def score_range(results: TaskResults) -> tuple[float, float] | None:
+def _find_score_range(results: TaskResults) -> tuple[float, float] | None:
     """Return the ends of the axis of scores where some variants lie far below the others, else None.
 
     Far: 1.5 times the distance of the quartiles below the lower one (Tukey 1977), and below what the decision names.
@@ -94,15 +94,15 @@ def score_range(results: TaskResults) -> tuple[float, float] | None:
     return bottom - room, top + room
 
 
-def _below(results: TaskResults) -> str:
+def _describe_below(results: TaskResults) -> str:
     """Return which variants lie below the axis: " Below the axis: binary (0.120)."."""
-    if (ends := score_range(results)) is None:
+    if (ends := _find_score_range(results)) is None:
         return ""
     below = [variant for variant in results.variants if variant.report.value < ends[0]]
     return f" Below the axis: {', '.join(f'{variant.name} ({variant.report.value:.3f})' for variant in below)}."
 
 
-def pareto_front(results: TaskResults) -> list[int]:
+def find_pareto_front(results: TaskResults) -> list[int]:
     """Return the indices of the Pareto-optimal variants by bytes and score, the smallest first."""
     best: list[int] = []
     variants = results.variants
@@ -116,12 +116,12 @@ XValue = Callable[[JudgedVariant], float]
 MakeAxis = Callable[[Sequence[float]], dict[str, Any]]
 
 
-def _table(results: TaskResults) -> FigureTable:
+def _tabulate_variants(results: TaskResults) -> FigureTable:
     columns = [
         "variant", "role", "bytes", "IsoScore, bias-corrected", "score on the choosing part", "score", "low", "high",
         "difference", "difference low", "difference high",
     ]  # fmt: skip
-    roles = roles_of(results)
+    roles = name_roles(results)
     rows: list[list[Cell]] = [
         [
             variant.name,
@@ -141,9 +141,11 @@ def _draw(
 ) -> go.Figure:
     variants = results.variants
     roles_by_index = {results.baseline: AS_IT_IS, results.chosen: CHOSEN, results.smallest: SMALLEST}
-    role_titles = roles_of(results)
+    role_titles = name_roles(results)
     unmarked = [index for index in indices if index not in roles_by_index]
-    traces = [_points(variants, unmarked, x_value, VariantRole("Others", palette.QUIET, "circle"), SMALL_MARKER_SIZE)]
+    traces = [
+        _mark_points(variants, unmarked, x_value, VariantRole("Others", palette.QUIET, "circle"), SMALL_MARKER_SIZE)
+    ]
     if front:
         x, y = (
             [get_value(variants[index]) for index in front]
@@ -155,15 +157,17 @@ def _draw(
         )
     for index, role in roles_by_index.items():
         if index in indices:
-            traces.append(_points(variants, [index], x_value, role._replace(title=role_titles[index]), MARKER_SIZE))
+            traces.append(
+                _mark_points(variants, [index], x_value, role._replace(title=role_titles[index]), MARKER_SIZE)
+            )
     x_values = [x_value(variants[index]) for index in indices]
     scores = linear_axis(METRICS[results.metric], [variants[index].report.value for index in indices], SCORE_BOUNDS)
-    if (ends := score_range(results)) is not None:
+    if (ends := _find_score_range(results)) is not None:
         scores["range"] = list(ends)
     return plot(traces, showlegend=True, xaxis=make_axis(x_values), yaxis=scores)
 
 
-def _points(
+def _mark_points(
     variants: Sequence[JudgedVariant], indices: Sequence[int], x_value: XValue, role: VariantRole, size: int
 ) -> go.Scatter:
     drawn = [variants[index] for index in indices]

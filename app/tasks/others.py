@@ -185,12 +185,12 @@ class _TaskRows(NamedTuple):
             if same_file and queries.series == self.queries.series and queries.layer == embedding.layer:
                 return queries
             if (
-                _model_identity(embedding) is not None
-                and _model_identity(embedding) == _model_identity(queries)
-                and _row_sources(queries) == _row_sources(self.queries)
+                _get_model_identity(embedding) is not None
+                and _get_model_identity(embedding) == _get_model_identity(queries)
+                and _get_row_sources(queries) == _get_row_sources(self.queries)
             ):
                 return queries
-        if embedding.layer is None or _row_sources(self.queries) is None:
+        if embedding.layer is None or _get_row_sources(self.queries) is None:
             raise InvalidError(
                 f"Which queries belong to {embedding.name} is not known. Open its own task page and upload "
                 "the same ground truth with its queries: it is then drawn here too."
@@ -241,19 +241,19 @@ def _require_same_rows(expected: Embedding, embedding: Embedding) -> None:
             f"{embedding.name} has {embedding.n or 0:,} rows, {expected.name} has {expected.n or 0:,}. "
             "Choose the same rows."
         )
-    row_sources = _row_sources(expected), _row_sources(embedding)
+    row_sources = _get_row_sources(expected), _get_row_sources(embedding)
     names = [(source.independent or {}).get("names_in_any_order") for source in (expected, embedding)]
     if (None not in row_sources and row_sources[0] != row_sources[1]) or (None not in names and names[0] != names[1]):
         raise InvalidError(f"{embedding.name} has different rows from {expected.name}. Choose the same rows.")
 
 
-def _row_sources(embedding: Embedding) -> tuple[Any, ...] | None:
+def _get_row_sources(embedding: Embedding) -> tuple[Any, ...] | None:
     """Return the provenance of an encoding's rows; None for embeddings that are not encodings."""
     provenance = embedding.provenance or {}
     return None if embedding.encoding_id is None else tuple(repr(provenance.get(name)) for name in ROW_FIELDS)
 
 
-def _model_identity(embedding: Embedding) -> tuple[Any, ...] | None:
+def _get_model_identity(embedding: Embedding) -> tuple[Any, ...] | None:
     provenance = embedding.provenance or {}
     values = (*(provenance.get(name) for name in MODEL_FIELDS), embedding.layer, embedding.pooling)
     return None if embedding.encoding_id is None else values

@@ -11,13 +11,13 @@ from app.core.validation_messages import list_field_errors
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import MapVariant, Side, TaskConfig
 from app.embeddings.decision import find_deciding_task
-from app.embeddings.family import describe_best, read_family, scored_embeddings
+from app.embeddings.family import describe_best, list_scored_embeddings, read_family
 from app.embeddings.remedies import rank_remedies
 from app.embeddings.report import TABS
 from app.embeddings.service import get_embedding, require_ready
 from app.tasks import service
-from app.tasks.family_figures import family_figure, figures_of
-from app.tasks.figures import roles_of, task_figures
+from app.tasks.family_figures import family_figure, list_task_figures
+from app.tasks.figures import name_roles, task_figures
 from app.tasks.maps import create_mapped_embedding, get_map
 from app.tasks.others import EmbeddingChoice, judge_others, list_others, list_possible_tasks
 from app.tasks.qrels import create_task_of_split, list_qrels
@@ -60,7 +60,7 @@ def check_task(
     values = {name: str(form.get(name, "")) for name in TaskConfig.model_fields}
     truth = chosen_file(file)
     try:
-        config = _parse(values)
+        config = _parse_config(values)
         if split and truth is None:
             task = create_task_of_split(context, embedding_id, config, split, queries_id or None, launch=False)
         else:
@@ -92,13 +92,13 @@ def _task_page(request: Request, context: Context, task: TaskRun, problem: Isosc
         members = read_family(context, task.family_key)
         values |= {
             "figures": task_figures(task.results),
-            "roles": roles_of(task.results),
+            "roles": name_roles(task.results),
             "title": METRICS[task.results.metric],
             "members": members,
             "waiting": [member for member in members if member.status in UNFINISHED_TASK],
             "family": family_figure(members, task.results.metric),
             "best": describe_best(members, task.results.metric),
-            "statement": describe_relation(scored_embeddings(members), task.results.metric),
+            "statement": describe_relation(list_scored_embeddings(members), task.results.metric),
             "others": list_others(context, task),
         }
     return render(request, "tasks/task.html", values, problem)
@@ -151,7 +151,7 @@ def delete(context: ContextDep, task_id: str) -> Response:
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) -> Response:
-    return figure_file(figures_of(context, task_id), slug, kind)
+    return figure_file(list_task_figures(context, task_id), slug, kind)
 
 
 @router.get("/map.safetensors")
@@ -169,7 +169,7 @@ def make_embedding(
     return redirect_to(f"/embeddings/{create_mapped_embedding(context, task_id, which, side=of).id}")
 
 
-def _parse(values: Mapping[str, str]) -> TaskConfig:
+def _parse_config(values: Mapping[str, str]) -> TaskConfig:
     """Parse the texts of the form. Raises InvalidError with every invalid field."""
     try:
         return TaskConfig.model_validate({name: text.strip() for name, text in values.items() if text.strip()})

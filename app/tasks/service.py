@@ -261,10 +261,10 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
         target = Path(folder) / "truth.jsonl"
         read = partial(read_in_sandbox, context.settings, writable=target.parent)
         source = context.storage.local_path(stored.sha256), task.filename
-        rows = _named_rows(context, corpus, task.config.ids)
+        rows = _name_rows(context, corpus, task.config.ids)
         try:
             if queries is not None:
-                query_rows = _named_rows(context, queries, task.config.query_ids)
+                query_rows = _name_rows(context, queries, task.config.query_ids)
                 task.preview = read(check_qrels, *source, rows, query_rows, target)
             else:
                 groups = task.config.groups
@@ -288,7 +288,7 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
     context.ledger.release(stored.sha256)
 
 
-def _named_rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
+def _name_rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
     upload = embedding.upload(lambda file: context.storage.local_path(file.file_sha256))
     return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, ids)
 

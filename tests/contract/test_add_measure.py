@@ -36,9 +36,9 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from app.db.models import Embedding, Measurement
-from app.embeddings.readings import headlines_of, table_of
+from app.embeddings.readings import list_headlines, tabulate_readings
 from app.embeddings.encoding_layers import DEFAULT_MEASURES
-from app.postprocess.trial import comparisons_of
+from app.postprocess.trial import list_comparisons
 from app.figures.labels import heading
 from app.results.labels import TRAINING_MEASURES, caution_of, title_of, uses_text_vectors
 from app.embeddings.api.measures import MeasureOut, MeasureSlug, list_measures
@@ -59,13 +59,13 @@ except ValueError as error:
 
 row = Measurement(measure="radius", value=result.score.value, n=4, detail=result.detail)
 embedding = Embedding(n=4, d=3, measurements=[row])
-(head,) = headlines_of(embedding)
+(head,) = list_headlines(embedding)
 assert (head.measure.name, head.range, head.items[0].value) == ("Radius", "at least 0, in units of the points", 2)
-assert table_of(embedding).rows[0][:3] == ["radius", None, 1.5]
+assert tabulate_readings(embedding).rows[0][:3] == ["radius", None, 1.5]
 assert all("radius" in slugs for slugs in (DEFAULT_MEASURES, MEASURED_SLUGS, MOMENT_SLUGS, FIGURE_SLUGS))
 
 stored = {"radius": {"measure": "radius", "value": 1.5, "n": 4}}
-(compared,) = comparisons_of(SimpleNamespace(results={"before": stored, "after": stored, "in_sample": stored}))
+(compared,) = list_comparisons(SimpleNamespace(results={"before": stored, "after": stored, "in_sample": stored}))
 assert compared.measure.name == "Radius" and compared.in_sample.value == 1.5
 
 assert "radius" in TRAINING_MEASURES and "radius" in LOGGED and TRAINING_MEASURES[0] == "isoscore_star"

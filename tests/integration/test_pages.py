@@ -7,7 +7,7 @@ import numpy as np
 
 from app.db.models import Measurement, MeasurementStatus
 from app.playground import clouds
-from app.playground.clouds import Position, measures_at
+from app.playground.clouds import Position, get_measures
 from isotropy.catalog import GROUPS, MEASURES, OUTLIER_RULES
 from tests.tabs import every_tab
 from tests.uploads.good import npy
@@ -232,7 +232,7 @@ def test_playground_serves_figures_and_measures_of_grid(client):
     assert len(points) == 512
     assert list(points[0]) == ["x", "y", "z"]
     shifts = list(csv.DictReader(io.StringIO(client.get("/playground/figures/shift.csv", params=LINE).text)))
-    assert float(shifts[7]["mean_cosine"]) == measures_at(Position("line", 0.0, 7.0, 512))["mean_cosine"]
+    assert float(shifts[7]["mean_cosine"]) == get_measures(Position("line", 0.0, 7.0, 512))["mean_cosine"]
     assert client.get("/playground/figures/nothing.json", params=LINE).status_code == 404
     grid = client.get("/api/playground/grid").json()
     axes = ([shape["slug"] for shape in grid["shapes"]], grid["spread"], grid["shift"], grid["n"])
@@ -240,5 +240,5 @@ def test_playground_serves_figures_and_measures_of_grid(client):
         answer = client.get(
             "/api/playground", params=dict(zip(("shape", "spread", "shift", "n"), position, strict=True))
         )
-        assert answer.json()["measures"] == measures_at(Position(*position))
+        assert answer.json()["measures"] == get_measures(Position(*position))
     assert {tuple(shape) for shape in grid["shapes"]} == {("slug", "name", "spread")}

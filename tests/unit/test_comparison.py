@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.embeddings.comparison import EmbeddingComparison, distinct_names, suggest_order
+from app.embeddings.comparison import EmbeddingComparison, make_names_distinct, suggest_order
 from tests.factories import embedding
 
 
@@ -64,7 +64,7 @@ def test_comparison_orders_measures_and_numbers_repeated_names():
     assert [measurement and measurement.value for measurement in rows[0].measurements] == [None, 0.25]
     assert rows[0].differences == [None, None]
     names = [embedding(name) for name in ("a", "a (2)", "a", "b", "a")]
-    assert distinct_names(names) == ["a", "a (2)", "a (3)", "b", "a (4)"]
+    assert make_names_distinct(names) == ["a", "a (2)", "a (3)", "b", "a (4)"]
 
 
 def test_comparison_warns_of_few_rows_dimensions_and_row_order():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from app.db.models import Embedding, FigureData, Measurement
-from app.embeddings.headline import Headline, Sentence, headline_of
+from app.embeddings.headline import Headline, Sentence, write_headline
 from isoscope.core.formatting import number
 from isotropy.catalog import MEASURES
 from isotropy.cloud import read_cloud
@@ -25,7 +25,7 @@ def embedding_of(x: np.ndarray) -> Embedding:
 
 
 def headline_text(x: np.ndarray) -> tuple[str, list[str]]:
-    return plain(headline_of(embedding_of(x)))
+    return plain(write_headline(embedding_of(x)))
 
 
 def text_of(sentence: Sentence) -> str:
@@ -117,7 +117,7 @@ def test_outlier_rows_replace_filled_dimensions_in_title():
     embedding = embedding_of(x)
     (finding,) = (finding for finding in embedding.findings if finding["slug"] == "outlier_rows")
     effect = finding["effect"]
-    title, sentences = plain(headline_of(embedding))
+    title, sentences = plain(write_headline(embedding))
     assert title.startswith(f"{finding['title']}: rows 3, 17, 400, 801, 1100. Without them ")
     assert effect["before"] is None or title.endswith(f" instead of {number(effect['before'])}.")
     assert not any("few" in sentence for sentence in sentences)
@@ -135,27 +135,27 @@ def test_single_outlier_is_named_and_many_are_counted():
     finding |= {"title": "1 row holds 60% of the variance"}
     embedding = embedding_of(gaussian(100, 4))
     embedding.findings_data.data = {"findings": [finding | {"rows": [7], "names": ["the"]}]}
-    assert plain(headline_of(embedding))[0] == (
+    assert plain(write_headline(embedding))[0] == (
         "1 row holds 60% of the variance: row 7 (the). "
         "Without it bias-corrected IsoScore is 0.500 (SE 0.010) instead of undefined."
     )
     embedding.findings_data.data = {"findings": [finding | {"rows": list(range(8)), "names": None, "row_count": 8}]}
-    assert ": rows 0, 1, 2, 3, 4 and 3 more. Without them " in plain(headline_of(embedding))[0]
+    assert ": rows 0, 1, 2, 3, 4 and 3 more. Without them " in plain(write_headline(embedding))[0]
     embedding.findings_data.data = {"findings": [finding | {"severity": "note", "rows": [7], "names": None}]}
-    assert "row 7" not in plain(headline_of(embedding))[0]
+    assert "row 7" not in plain(write_headline(embedding))[0]
 
 
 def test_title_reports_error_larger_than_score():
     embedding = embedding_of(gaussian(500, 20))
     score = next(row for row in embedding.measurements if row.measure == "isoscore_unbiased")
     score.value, score.se = 0.092, 0.22
-    title, _ = plain(headline_of(embedding))
+    title, _ = plain(write_headline(embedding))
     assert title == "IsoScore is not determined: its error, 0.22, exceeds its value, 0.092."
     embedding = embedding_of(gaussian(300, 100))
     embedding.independent = {"by": "groups", "groups": 150}
-    assert plain(headline_of(embedding))[1][0].startswith("150 independent rows are few for 100 dimensions: ")
+    assert plain(write_headline(embedding))[1][0].startswith("150 independent rows are few for 100 dimensions: ")
     embedding.independent = {"by": "rows", "groups": 303}
-    assert plain(headline_of(embedding))[1][0].startswith("300 rows are few for 100 dimensions: ")
+    assert plain(write_headline(embedding))[1][0].startswith("300 rows are few for 100 dimensions: ")
 
 
 def test_misfit_of_twonn_is_reported():
@@ -163,11 +163,11 @@ def test_misfit_of_twonn_is_reported():
     twonn = next(row for row in embedding.measurements if row.measure == "twonn")
     goodness = {"fit_distance": 0.21, "fit_distance_by_chance": 0.06}
     twonn.detail = twonn.detail | {"parts": goodness}
-    sentence = plain(headline_of(embedding))[1][-1]
+    sentence = plain(write_headline(embedding))[1][-1]
     doubt = " Do not rely on this. TwoNN does not fit these rows: it is off by 21%, where chance allows 6.0%."
     assert sentence.endswith(doubt)
     twonn.detail = twonn.detail | {"parts": goodness | {"fit_distance": 0.05}}
-    assert "does not fit" not in plain(headline_of(embedding))[1][-1]
+    assert "does not fit" not in plain(write_headline(embedding))[1][-1]
 
 
 def test_different_dimension_estimates_are_linked():
@@ -177,7 +177,7 @@ def test_different_dimension_estimates_are_linked():
     for twonn, levina, words in ((8.2, 12.9, low_to_high), (12.9, 8.2, low_to_high), (8.2, 8.4, "8-"), (None, 3, "3-")):
         for slug, value in (("twonn", twonn), ("levina_bickel", levina), ("twonn_mle", None)):
             measurements[slug].value = value
-        local = headline_of(embedding).sentences[-1]
+        local = write_headline(embedding).sentences[-1]
         doubt = ", depending on the estimator" if " to " in words else ""
         assert text_of(local) == f"Locally the cloud looks about {words}dimensional{doubt}."
         linked = {part.measure: part.text for part in local if part.measure}
@@ -199,9 +199,9 @@ def test_undefined_spread_states_reason():
     title, _ = headline_text(gaussian(100, 1))
     assert title == "Isotropy cannot be measured. Isotropy compares dimensions, and there is only one."
     rows = [Measurement(measure="participation_ratio", value=3.0, n=100)]
-    headline = headline_of(Embedding(n=100, d=12, measurements=rows))
+    headline = write_headline(Embedding(n=100, d=12, measurements=rows))
     assert plain(headline) == ("The variance fills about 3.0 of 12 dimensions.", [])
-    title, _ = plain(headline_of(Embedding(n=100, d=12, measurements=[])))
+    title, _ = plain(write_headline(Embedding(n=100, d=12, measurements=[])))
     assert title == "Isotropy cannot be measured. It was not measured."
 
 
@@ -211,11 +211,11 @@ def test_huge_deviations_do_not_overflow():
         Measurement(measure="participation_ratio", value=1.0, n=100),
         Measurement(measure="activation_profile", value=1.0, n=100, detail=profile),
     ]
-    title, _ = plain(headline_of(Embedding(n=100, d=10, measurements=rows)))
+    title, _ = plain(write_headline(Embedding(n=100, d=10, measurements=rows)))
     assert title == "The variance fills about 1.0 of 10 dimensions; 1 of 10 dimensions carries 100% of the variance."
 
 
 def test_every_number_links_a_measure():
-    headline = headline_of(embedding_of(gaussian(64, 256) + 1))
+    headline = write_headline(embedding_of(gaussian(64, 256) + 1))
     parts = [part for sentence in (headline.title, *headline.sentences) for part in sentence]
     assert all(part.measure in MEASURES for part in parts if any(letter.isdigit() for letter in part.text))

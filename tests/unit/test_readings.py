@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import Embedding, Measurement
-from app.embeddings.readings import group_items, groups_of, headlines_of, readings_of, table_of
+from app.embeddings.readings import group_items, group_readings, list_headlines, list_readings, tabulate_readings
 from isotropy.catalog import MEASURES
 
 N, D = 50_000, 64
@@ -21,7 +21,7 @@ def measured(measure, value=None, n=N, **columns):
 
 
 def reading(*arguments, **columns):
-    (reading,) = readings_of(embedding(measured(*arguments, **columns)))
+    (reading,) = list_readings(embedding(measured(*arguments, **columns)))
     return reading
 
 
@@ -30,13 +30,13 @@ def embedding_with(*slugs):
 
 
 def test_groups_follow_catalog_order_with_variants():
-    groups = groups_of(embedding_with("uniformity", "mean_cosine", "isoscore"))
+    groups = group_readings(embedding_with("uniformity", "mean_cosine", "isoscore"))
     assert {heading: [family.reading.measure.slug for family in families] for heading, families in groups.items()} == {
         "Spread of the variance": ["isoscore"],
         "Mean, directions and dimensions": ["mean_cosine", "uniformity"],
     }
     slugs = ("mean_share", "cosine_histogram", "mean_cosine", "partition_log")
-    (families,) = groups_of(embedding_with(*slugs)).values()
+    (families,) = group_readings(embedding_with(*slugs)).values()
     readings = [(family.reading, *family.variants) for family in families]
     assert [tuple(reading.measure.slug for reading in family) for family in readings] == [
         ("mean_cosine", "mean_share", "cosine_histogram"),
@@ -47,11 +47,11 @@ def test_groups_follow_catalog_order_with_variants():
         "Spread of the variance": [MEASURES["isoscore"]],
         "Mean, directions and dimensions": [MEASURES["mean_share"], MEASURES["mean_cosine"]],
     }
-    assert readings_of(embedding_with("former_measure")) == []
+    assert list_readings(embedding_with("former_measure")) == []
 
 
 def test_headlines_have_fixed_order():
-    readings = headlines_of(embedding_with("cosine_histogram", "twonn", "mean_cosine", "isoscore_unbiased"))
+    readings = list_headlines(embedding_with("cosine_histogram", "twonn", "mean_cosine", "isoscore_unbiased"))
     assert [reading.measure.slug for reading in readings] == ["isoscore_unbiased", "mean_cosine", "twonn"]
 
 
@@ -64,7 +64,7 @@ def test_range_ends_depend_on_rows(slug, ends):
 
 
 def test_excluded_rows_are_not_counted_and_counts_are_integers():
-    (isoscore,) = readings_of(embedding(measured("isoscore", 0.5), n_left_out=7))
+    (isoscore,) = list_readings(embedding(measured("isoscore", 0.5), n_left_out=7))
     assert isoscore.rows == N - 7
     for slug in ("activation_profile", "prominent_bars"):
         assert repr(reading(slug, 78.0).value) == "78"
@@ -122,10 +122,10 @@ def test_items_form_a_table(slug, detail, columns, rows):
 
 def test_intrinsic_dimension_card_shows_range_of_estimators():
     measurements = [measured("twonn", 9.0), measured("twonn_mle", 8.5), measured("levina_bickel", 11.0)]
-    (card,) = headlines_of(embedding(*measurements))
+    (card,) = list_headlines(embedding(*measurements))
     assert card.estimate_range == (8.5, 11.0)
     assert card.estimates == (("TwoNN", 9.0), ("TwoNN by likelihood", 8.5), ("Levina–Bickel", 11.0))
-    (card,) = headlines_of(embedding(measured("twonn", 9.0)))
+    (card,) = list_headlines(embedding(measured("twonn", 9.0)))
     assert card.estimate_range is None
     assert reading("isoscore", 0.5).items == []
     assert reading("spectrum", 3.0, detail={"eigenvalues": [3.0]}).items == []
@@ -139,7 +139,7 @@ def test_table_lists_items_below_their_measurement():
         measured("rogue_dimensions", 0.25, detail={"dimensions": [{"dimension": 7, "value": 0.25}]}),
         measured("hubness", 3.0, n=20_000, detail={"parts": {"robin_hood": 0.25, "antihubs": None}}),
     ]
-    assert table_of(embedding(*rows)).csv().splitlines() == [
+    assert tabulate_readings(embedding(*rows)).csv().splitlines() == [
         "measure,item,value,unbiased,se,low,high,n,reason",
         "isoscore,,,,,,,50000,The covariance is zero: all points are equal.",
         "isoscore_star,,0.5,,0.01,,,50000,",

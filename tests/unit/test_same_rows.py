@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import EmbeddingFile
-from app.embeddings.comparison import Pairing, pairing
+from app.embeddings.comparison import Pairing, find_pairing
 from tests.factories import embedding
 
 DEALT = {"by": "rows", "groups": 400, "blocks": "b"}
@@ -37,12 +37,12 @@ def files(content):
 )
 def test_rows_are_the_same_by_origin_or_name(columns, other_columns, expected):
     first, second = cloud("2", **columns), cloud("1", **other_columns)
-    assert pairing(first, second, [second, first]) is expected
+    assert find_pairing(first, second, [second, first]) is expected
 
 
 def test_rows_of_same_files_are_paired_unless_transposed():
     first, second = cloud("1", files=files("a")), cloud("2", files=files("a"))
-    assert pairing(first, second, []) is Pairing.PAIRED
+    assert find_pairing(first, second, []) is Pairing.PAIRED
     second.selection = {"vectors": "", "transpose": True}
-    assert pairing(first, second, []) is Pairing.INDEPENDENT
-    assert pairing(first, cloud("3", files=files("b")), []) is Pairing.INDEPENDENT
+    assert find_pairing(first, second, []) is Pairing.INDEPENDENT
+    assert find_pairing(first, cloud("3", files=files("b")), []) is Pairing.INDEPENDENT

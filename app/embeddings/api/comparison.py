@@ -123,13 +123,13 @@ def show_alignments(
     to: AgainstQuery = Against.FIRST,
 ) -> list[alignments.AlignedPair]:
     """The similarity of embeddings of the same rows, as far as requested. Pairs without common rows are left out."""
-    return alignments.find_alignments(context, alignments.pairs_of(get_compared(context, id), to))
+    return alignments.find_alignments(context, alignments.pair_with_bases(get_compared(context, id), to))
 
 
 @router.post("/alignments", status_code=202, response_model=list[AlignmentOut])
 def post_alignments(context: ContextDep, request: AlignmentRequest) -> list[alignments.AlignedPair]:
     """Have embeddings compared row by row: CKA, shared neighbors, Procrustes residual, and which rows moved."""
-    pairs = alignments.pairs_of(get_compared(context, request.id), request.to)
+    pairs = alignments.pair_with_bases(get_compared(context, request.id), request.to)
     return alignments.request_alignments(context, pairs)
 
 

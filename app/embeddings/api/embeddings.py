@@ -8,7 +8,7 @@ from pydantic import Field, StrictInt
 
 from app.context import PAGE_ROWS
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, FileRole, Pooling
-from app.descriptions.service import DescriptionChange, known_tags
+from app.descriptions.service import DescriptionChange, collect_tags
 from app.embeddings import library, service, trash
 from app.embeddings.api.measures import MeasurementOut
 from app.embeddings.files import get_file, get_npy, get_safetensors
@@ -208,7 +208,7 @@ tags_router = APIRouter(prefix="/tags", tags=["embeddings"])
 @tags_router.get("")
 def list_tags(context: ContextDep) -> list[str]:
     """The tags of embeddings outside the trash and of experiments, each once, in alphabetical order."""
-    return known_tags(context)
+    return collect_tags(context)
 
 
 trash_router = APIRouter(prefix="/trash", tags=["trash"])

@@ -176,7 +176,7 @@ def show_neighbors(
     if text is not None:
         return lookups.get_lookup(context, embedding_id, text)
     stored_map = get_map(context, embedding_id)
-    if (point := stored_map.find_named(name or "")) is None:
+    if (point := stored_map.find_named_point(name or "")) is None:
         raise NotFoundError(f"No row is named {name!r}.")
     search = stored_map.find_neighbors(point, name or "", [])
     if not search.near:

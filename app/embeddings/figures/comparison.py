@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from app.embeddings.alignments import AlignedSteps, MovedRows
 from app.embeddings.comparison import ComparedMeasure, EmbeddingComparison
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, clipped_axis, linear_axis, plain, plot, thinned
+from app.figures.figure import Cell, Figure, FigureTable, clipped_axis, linear_axis, pick_evenly, plain, plot
 from isoscope.core.formatting import number, plural, starred
 from isotropy.catalog import ALIGNMENTS
 
@@ -151,7 +151,7 @@ def _draw_lines(
     *,
     include_zero: bool = False,
 ) -> go.Figure:
-    ticks = thinned(range(len(comparison.names)), MAX_TICKS)
+    ticks = pick_evenly(range(len(comparison.names)), MAX_TICKS)
     axis_values = [value for line in lines for point in line.points for value in point[:3]]
     labels = comparison.labels
     traces = []
@@ -204,7 +204,7 @@ def moved_figures(moved: MovedRows) -> list[Figure]:
         table=FigureTable(
             ["neighbors kept", "rows"], [list(pair) for pair in zip(neighbors_kept, rows_by_neighbors, strict=True)]
         ),
-        draw=partial(_histogram, neighbors_kept, rows_by_neighbors, 1.0, "Neighbors kept"),
+        draw=partial(_draw_histogram, neighbors_kept, rows_by_neighbors, 1.0, "Neighbors kept"),
     )
     if not moved.has_residuals:
         return [neighbors_figure]
@@ -221,12 +221,12 @@ def moved_figures(moved: MovedRows) -> list[Figure]:
         table=FigureTable(
             ["from", "to", "rows"], [[i * width, (i + 1) * width, count] for i, count in enumerate(counts)]
         ),
-        draw=partial(_histogram, [(i + 0.5) * width for i in range(BINS)], counts, width, "Distance"),
+        draw=partial(_draw_histogram, [(i + 0.5) * width for i in range(BINS)], counts, width, "Distance"),
     )
     return [neighbors_figure, residuals_figure]
 
 
-def _histogram(centers: list[float], counts: list[int], width: float, title: str) -> go.Figure:
+def _draw_histogram(centers: list[float], counts: list[int], width: float, title: str) -> go.Figure:
     bars = go.Bar(
         x=centers,
         y=counts,

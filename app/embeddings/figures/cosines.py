@@ -65,12 +65,12 @@ def cosines(overlay: Overlay) -> Figure:
 def _draw(overlay: Overlay) -> go.Figure:
     """Draw the raw cosines of each subject. For a single subject, also draw the centered ones, in the data's color."""
     if overlay.several:
-        histograms = [_raw_histogram(series, series.label, series.colour, series.label) for series in overlay.series]
+        histograms = [_read_raw_pairs(series, series.label, series.colour, series.label) for series in overlay.series]
     else:
         series = overlay.series[0]
         raw_legend = f"raw, mean {number(series.value('mean_cosine'))}"
         centered = series.detail(HISTOGRAM).get("centred")
-        histograms = [_raw_histogram(series, "raw", palette.SECOND if centered else palette.MAIN, raw_legend)]
+        histograms = [_read_raw_pairs(series, "raw", palette.SECOND if centered else palette.MAIN, raw_legend)]
         if centered:
             legend, edges = f"centered, mean {number(centered['mean'])}", series.detail(HISTOGRAM)["edges"]
             histograms.append(
@@ -97,7 +97,7 @@ def _draw(overlay: Overlay) -> go.Figure:
         if histogram.mean is not None
     ]
     return plot(
-        [_outline_trace(histogram) for histogram in histograms],
+        [_draw_outline(histogram) for histogram in histograms],
         shapes=mean_lines,
         showlegend=True,
         xaxis={"title": {"text": "Cosine"}, "range": [min(filled_edges) - 0.02, max(filled_edges) + 0.02]},
@@ -105,12 +105,12 @@ def _draw(overlay: Overlay) -> go.Figure:
     )
 
 
-def _raw_histogram(series: Series, name: str, colour: str, legend: str) -> CosineHistogram:
+def _read_raw_pairs(series: Series, name: str, colour: str, legend: str) -> CosineHistogram:
     histogram = series.detail(HISTOGRAM)
     return CosineHistogram(name, colour, legend, histogram["edges"], histogram["counts"], series.value("mean_cosine"))
 
 
-def _outline_trace(histogram: CosineHistogram) -> go.Scatter:
+def _draw_outline(histogram: CosineHistogram) -> go.Scatter:
     """Return the filled outline of the bars as fractions of all pairs, so that clouds of different sizes compare."""
     total = sum(histogram.counts)
     bars = list(zip(pairwise(histogram.edges), histogram.counts, strict=True))

@@ -25,7 +25,7 @@ ROGUE = "rogue_dimensions"
 def activation(overlay: Overlay) -> Figure:
     marked_note = ""
     if not overlay.several:
-        outliers = len(outlier_rules(overlay.series[0].detail(PROFILE)))
+        outliers = len(_name_outlier_rules(overlay.series[0].detail(PROFILE)))
         marked_note = _describe_blamed(overlay.series[0])
         marked_note += (
             f" The numbers say which rule flags {plural(outliers, 'dimension')} as outliers." if outliers else ""
@@ -77,7 +77,7 @@ def _draw_with_lines(draw: Callable[[], go.Figure], dimensions: Sequence[int]) -
     return figure
 
 
-def outlier_rules(profile: dict[str, Any]) -> dict[int, list[str]]:
+def _name_outlier_rules(profile: dict[str, Any]) -> dict[int, list[str]]:
     """Return the outlier dimensions with the rules that flag each. A rule of another version is given by its slug."""
     return {
         outlier["dimension"]: [OUTLIER_RULES.get(rule, rule) for rule in outlier["rules"]]
@@ -86,12 +86,12 @@ def outlier_rules(profile: dict[str, Any]) -> dict[int, list[str]]:
 
 
 def _outlier_cells(series: Series) -> list[Cell]:
-    rules = outlier_rules(series.detail(PROFILE))
+    rules = _name_outlier_rules(series.detail(PROFILE))
     return ["; ".join(rules.get(i, [])) for i in range(len(series.detail(PROFILE)["mean"]))]
 
 
 def _draw_activation(overlay: Overlay) -> go.Figure:
-    traces = [trace for series in overlay.series for trace in _bands(overlay, series)]
+    traces = [trace for series in overlay.series for trace in _draw_bands(overlay, series)]
     dimensions = max(len(series.detail(PROFILE)["mean"]) for series in overlay.series)
     y_axis: dict[str, Any] = {"title": {"text": "Activation, mean ± 1 sd"}}
     if not overlay.several:
@@ -122,7 +122,7 @@ def _plot_by_dimension(traces: list[go.Scatter], overlay: Overlay, d: int, y_axi
     return plot(traces, showlegend=overlay.several, xaxis=x_axis, yaxis=y_axis)
 
 
-def _bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
+def _draw_bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
     """Return the lower edge of the band, the upper edge with its fill, and the line of means."""
     mean, std = series.detail(PROFILE)["mean"], series.detail(PROFILE)["std"]
     dimensions = list(range(len(mean)))

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Figure, log_axis, plot, thinned
+from app.figures.figure import Figure, log_axis, pick_evenly, plot
 from isoscope.core.formatting import count, number, plural, with_se
 
 BARCODE = "barcode"
@@ -26,19 +26,19 @@ def barcode(overlay: Overlay) -> Figure:
     )
     if any(map(_count_prominent, overlay.series)):
         caption += " Prominent bars are marked. Their number is not the number of groups."
-    draws_bars = not overlay.several and len(bar_lengths(overlay.series[0])) <= MAX_BARS
+    draws_bars = not overlay.several and len(_list_bar_lengths(overlay.series[0])) <= MAX_BARS
     if not draws_bars:
         caption += " Only their outline is drawn, with ranks on a logarithmic axis."
     return Figure(
         slug="barcode",
         title="Barcode in dimension 0",
         caption=caption,
-        table=overlay.table("rank", {"length": bar_lengths}),
+        table=overlay.table("rank", {"length": _list_bar_lengths}),
         draw=partial(_draw_bars if draws_bars else _draw_outlines, overlay),
     )
 
 
-def bar_lengths(series: Series) -> list[float]:
+def _list_bar_lengths(series: Series) -> list[float]:
     return sorted(series.detail(BARCODE)["lengths"], reverse=True)
 
 
@@ -58,7 +58,7 @@ def _describe_bars(series: Series) -> str:
 def _draw_bars(overlay: Overlay) -> go.Figure:
     """Draw a line from 0 for each bar: first the noise, then the prominent bars."""
     (series,) = overlay.series
-    lengths, n_prominent = bar_lengths(series), _count_prominent(series)
+    lengths, n_prominent = _list_bar_lengths(series), _count_prominent(series)
     traces = [
         go.Scatter(
             x=[x for i in ranks for x in (0, lengths[i], None)],
@@ -77,7 +77,7 @@ def _draw_bars(overlay: Overlay) -> go.Figure:
 def _draw_outlines(overlay: Overlay) -> go.Figure:
     traces = []
     for series in overlay.series:
-        lengths, n_prominent = bar_lengths(series), _count_prominent(series)
+        lengths, n_prominent = _list_bar_lengths(series), _count_prominent(series)
         fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.with_opacity(series.colour, 0.22)}
         ranks = list(range(1, len(lengths) + 1))
         hover = overlay.hover(series, "bar %{y:,}: length %{x:.3g}")
@@ -89,7 +89,7 @@ def _draw_outlines(overlay: Overlay) -> go.Figure:
             go.Scatter(x=lengths[:n_prominent], y=ranks[:n_prominent], mode="markers", marker=marker, showlegend=False,
                        legendgroup=series.name, hovertemplate=hover),
         ]  # fmt: skip
-    axis = log_axis("Rank", [1, max(len(bar_lengths(series)) for series in overlay.series)])
+    axis = log_axis("Rank", [1, max(len(_list_bar_lengths(series)) for series in overlay.series)])
     rank_axis = axis | {"range": axis["range"][::-1]}
     return plot(traces, showlegend=overlay.several, xaxis=LENGTH_AXIS, yaxis=rank_axis)
 
@@ -115,14 +115,14 @@ def twonn(overlay: Overlay) -> Figure:
             {
                 "log_mu": lambda series: series.detail(TWONN)["log_mu"],
                 "minus_log_survival": lambda series: series.detail(TWONN)["minus_log_survival"],
-                "fitted": lambda series: ["yes" if fitted else "no" for *_, fitted in _twonn_points(series)],
+                "fitted": lambda series: ["yes" if fitted else "no" for *_, fitted in _list_twonn_points(series)],
             }
         ),
         draw=partial(_draw_twonn, overlay, max_points),
     )
 
 
-def _twonn_points(series: Series) -> list[tuple[float, float, bool]]:
+def _list_twonn_points(series: Series) -> list[tuple[float, float, bool]]:
     """Return log μ and −log(1 − F) of rows in ascending order, and whether each is fitted. The largest μ are not."""
     fit = series.detail(TWONN)
     min_survival = fit["discard"] * (1 - ROUNDING)
@@ -145,7 +145,7 @@ def _describe_slope(series: Series) -> str:
 def _draw_twonn(overlay: Overlay, max_points: int) -> go.Figure:
     traces = []
     for series in overlay.series:
-        points, slope = thinned(_twonn_points(series), max_points), series.value(TWONN) or 0.0
+        points, slope = pick_evenly(_list_twonn_points(series), max_points), series.value(TWONN) or 0.0
         for fitted in (False, True):
             hover_text = "log μ %{x:.3g}<br>−log(1 − F) %{y:.3g}" + ("" if fitted else "<br>not fitted")
             traces.append(

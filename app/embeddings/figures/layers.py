@@ -78,7 +78,7 @@ def _draw_heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> g
         ygap=2,
         text=[["–" if value is None else number(value) for value in row] for row in zip(*columns, strict=True)],
         texttemplate="%{text}",
-        hovertext=[[_hover_text(row, measure) for measure in measures] for row in rows],
+        hovertext=[[_write_hover_text(row, measure) for measure in measures] for row in rows],
         hoverinfo="text",
         customdata=[[{"href": row.href} for _ in measures] for row in rows],
     )
@@ -96,7 +96,7 @@ def _draw_heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> g
     )  # fmt: skip
 
 
-def _hover_text(row: HeatMapRow, measure: Measure) -> str:
+def _write_hover_text(row: HeatMapRow, measure: Measure) -> str:
     head = f"layer {row.layer}, {starred(measure.name)}"
     measurement = row.measurements.get(measure.slug)
     if measurement is None:

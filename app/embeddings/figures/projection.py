@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, plain, plot, thinned, undefined_figure
+from app.figures.figure import Cell, Figure, FigureTable, pick_evenly, plain, plot, undefined_figure
 from isoscope.core.formatting import count
 
 PROJECTION = "projection"
@@ -71,7 +71,7 @@ def projection(overlay: Overlay) -> Figure:
         slug=PROJECTION,
         title="First two principal components",
         caption=f"{sizes}. {' '.join(remarks)}",
-        table=tabulate_points(overlay, "xy"),
+        table=_tabulate_points(overlay, "xy"),
         draw=partial(_draw_panels if overlay.several else _draw_single, overlay, max_points, trace_type),
     )
 
@@ -80,7 +80,7 @@ def _count_drawn(series: Series, max_points: int) -> int:
     return min(len(series.detail(PROJECTION)["x"]), max_points)
 
 
-def tabulate_points(overlay: Overlay, axes: str) -> FigureTable:
+def _tabulate_points(overlay: Overlay, axes: str) -> FigureTable:
     """Return a table of the points along ``axes``, with row, name and label if they are stored."""
 
     def column(key: str, missing: Cell, series: Series) -> Sequence[Cell]:
@@ -93,10 +93,10 @@ def tabulate_points(overlay: Overlay, axes: str) -> FigureTable:
     if any(series.detail(PROJECTION).get("names") for series in overlay.series):
         columns["name"] = partial(column, "names", "")
     columns |= {f"component_{i}": partial(column, axis, None) for i, axis in enumerate(axes, start=1)}
-    return overlay.stacked_table(columns | {"label": _labels})
+    return overlay.stacked_table(columns | {"label": _list_labels})
 
 
-def _labels(series: Series) -> list[str]:
+def _list_labels(series: Series) -> list[str]:
     data = series.detail(PROJECTION)
     if data["labels"] is None:
         return [""] * len(data["x"])
@@ -104,15 +104,15 @@ def _labels(series: Series) -> list[str]:
     return [names[code] for code in data["labels"]["codes"]]
 
 
-def label_colors(overlay: Overlay) -> dict[str, str]:
-    sizes = Counter(label for series in overlay.series for label in _labels(series) if label)
+def _assign_label_colors(overlay: Overlay) -> dict[str, str]:
+    sizes = Counter(label for series in overlay.series for label in _list_labels(series) if label)
     return dict(zip([label for label, _ in sizes.most_common(len(palette.SERIES))], palette.SERIES, strict=False))
 
 
-def group_points(series: Series, max_points: int, colours: dict[str, str]) -> list[PointGroup]:
+def _group_points(series: Series, max_points: int, colours: dict[str, str]) -> list[PointGroup]:
     """Group the points to draw by label. Points without a color of their own come first, behind the others."""
-    labels = _labels(series)
-    indices = thinned(range(len(labels)), max_points)
+    labels = _list_labels(series)
+    indices = pick_evenly(range(len(labels)), max_points)
     if series.detail(PROJECTION)["labels"] is None:
         return [PointGroup(series.label, palette.QUIET if colours else series.colour, indices)]
     members: dict[str, list[int]] = {UNLABELLED: [], OTHER_LABELS: [], **{label: [] for label in colours}}
@@ -124,7 +124,7 @@ def group_points(series: Series, max_points: int, colours: dict[str, str]) -> li
 
 def _draw_single(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure:
     (series,) = overlay.series
-    points = group_points(series, max_points, label_colors(overlay))
+    points = _group_points(series, max_points, _assign_label_colors(overlay))
     density = series.detail(PROJECTION)["density"]
     traces = []
     if density:
@@ -142,7 +142,7 @@ def _draw_single(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
         )
     for group in points:
         entry = f"{plain(group.name, LONGEST_LABEL)} ({count(len(group.indices))})"
-        traces.append(_marker_trace(trace_type, series, group, entry, max_points))
+        traces.append(_draw_markers(trace_type, series, group, entry, max_points))
     x_axis, y_axis = (
         {"title": {"text": f"Component {component} ({share:.1%} of variance)"}, "constrain": "domain"}
         for component, share in enumerate(series.detail(PROJECTION)["shares"][:2], 1)
@@ -157,19 +157,19 @@ def _draw_single(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
 
 
 def _draw_panels(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure:
-    colours = label_colors(overlay)
+    colours = _assign_label_colors(overlay)
     columns = ceil(sqrt(len(overlay.series)))
     traces, legend_names, names = [], set[str](), []
     axes: dict[str, dict[str, Any]] = {}
     for i, series in enumerate(overlay.series):
         suffix = str(i + 1) if i else ""
-        for group in group_points(series, max_points, colours):
+        for group in _group_points(series, max_points, colours):
             in_legend = (
                 bool(colours) and group.name not in legend_names and series.detail(PROJECTION)["labels"] is not None
             )
             legend_names.add(group.name)
             traces.append(
-                _marker_trace(trace_type, series, group, plain(group.name, LONGEST_LABEL), max_points).update(
+                _draw_markers(trace_type, series, group, plain(group.name, LONGEST_LABEL), max_points).update(
                     xaxis=f"x{suffix}", yaxis=f"y{suffix}", showlegend=in_legend
                 )
             )
@@ -189,18 +189,18 @@ def _draw_panels(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
     return plot(traces, annotations=names, grid=grid, showlegend=bool(colours), legend=LEGEND, **axes)
 
 
-def _marker_trace(
+def _draw_markers(
     trace_type: TraceType, series: Series, group: PointGroup, name: str, max_points: int
 ) -> go.Scatter | go.Scattergl:
     return trace_type(
-        **point_arguments(series, group, "xy"),
+        **_list_point_arguments(series, group, "xy"),
         marker={"color": group.colour, "size": 3 if _count_drawn(series, max_points) > LARGE_POINT_COUNT else 5},
         name=name,
         legendgroup=group.name,
     )
 
 
-def point_arguments(series: Series, group: PointGroup, axes: str) -> dict[str, Any]:
+def _list_point_arguments(series: Series, group: PointGroup, axes: str) -> dict[str, Any]:
     """Return trace arguments for the points of one color: coordinates along ``axes`` and hover texts."""
     data = series.detail(PROJECTION)
     names = data.get("names")
@@ -228,7 +228,7 @@ def projection_3d(overlay: Overlay) -> Figure:
         caption=f"{count(min(len(data['z']), MAX_POINTS_IN_SPACE))} of {count(data['n'])} points drawn. The components "
         f"have {', '.join(f'{share:.1%}' for share in data['shares'])} of the variance. All axes have the same scale. "
         "Drag to turn it.",
-        table=tabulate_points(overlay, "xyz"),
+        table=_tabulate_points(overlay, "xyz"),
         draw=partial(_draw_space, overlay),
     )
 
@@ -239,11 +239,11 @@ def _draw_space(overlay: Overlay) -> go.Figure:
     is_large = len(data["z"]) > LARGE_SPACE_COUNT
     traces = [
         go.Scatter3d(
-            **point_arguments(series, group, "xyz"),
+            **_list_point_arguments(series, group, "xyz"),
             marker={"color": group.colour, "size": 2 if is_large else 3},
             name=f"{plain(group.name, LONGEST_LABEL)} ({count(len(group.indices))})",
         )
-        for group in group_points(series, MAX_POINTS_IN_SPACE, label_colors(overlay))
+        for group in _group_points(series, MAX_POINTS_IN_SPACE, _assign_label_colors(overlay))
     ]
     spans = {axis: max(data[axis]) - min(data[axis]) for axis in "xyz"}
     ratio = {axis: LONGEST_AXIS * span / max(spans.values()) for axis, span in spans.items()}

@@ -14,7 +14,7 @@ from app.embeddings.figures.sample_size import SAMPLE_SIZE, sample_size
 from app.embeddings.figures.spectrum import anisotropy, cumulative, spectrum
 from app.figures import palette
 from app.figures.figure import Figure, undefined_figure
-from app.figures.labels import short_names
+from app.figures.labels import shorten_names
 
 
 class ReportFigure(NamedTuple):
@@ -63,13 +63,13 @@ FIGURES = (
 
 HEAVY_FIGURES = tuple(record for record in FIGURES if record.heavy)
 # The measure or the data that each figure shows.
-DATA_OF_FIGURE = {record.slug: record.needs for record in FIGURES}
+DATA_BY_FIGURE = {record.slug: record.needs for record in FIGURES}
 # The figure that shows all of a measure.
-FIGURE_OF_MEASURE = {record.needs: record.slug for record in reversed(FIGURES)}
-PART_OF = {record.slug: record.part for record in FIGURES}
+FIGURES_BY_MEASURE = {record.needs: record.slug for record in reversed(FIGURES)}
+PARTS_BY_FIGURE = {record.slug: record.part for record in FIGURES}
 
 
-def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
+def draw_figures(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
     """Return the figures that the subjects have measurements for, or only that of ``slug``. Each shows all subjects.
 
     A figure that is undefined for all subjects says why. If some subjects are undefined, the figure draws the others
@@ -77,7 +77,7 @@ def figures_of(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
     """
     names = [subject.name for subject in subjects]
     colours = [*palette.SERIES, *[palette.QUIET] * len(names)]
-    columns = zip(names, short_names(names, LONGEST_NAME), colours, subjects, strict=False)
+    columns = zip(names, shorten_names(names, LONGEST_NAME), colours, subjects, strict=False)
     overlay = Overlay(tuple(Series(*column) for column in columns), len(names) > 1)
     figures = []
     for record in FIGURES:

@@ -40,11 +40,11 @@ def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
         column = stored_map.header.columns[index]
         labels, values = column.labels, stored_map.read_column(index)[points]
     if values is None:
-        traces = [_trace(stored_map, points, "", {"color": palette.MAIN})]
+        traces = [_draw_points(stored_map, points, "", {"color": palette.MAIN})]
     elif labels is None:
-        traces = _numeric_traces(stored_map, points, values, title, column)
+        traces = _draw_numbers(stored_map, points, values, title, column)
     else:
-        traces = _labeled_traces(stored_map, points, values, labels)
+        traces = _draw_labels(stored_map, points, values, labels)
     first, second = (
         {"title": {"text": f"Component {component} ({share:.1%} of variance)"}}
         for component, share in enumerate(stored_map.header.shares, 1)
@@ -60,7 +60,7 @@ def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
     )
 
 
-def _labeled_traces(
+def _draw_labels(
     stored_map: StoredMap, points: NDArray[np.int64], codes: NDArray[Any], labels: MapLabels
 ) -> list[go.Scattergl]:
     """Return a trace for each of the most frequent labels, one for other labels and one for rows without a label."""
@@ -75,12 +75,12 @@ def _labeled_traces(
     for group, members in groups.items():
         if members:
             name = plain(group if group in (UNLABELLED, OTHER_LABELS) else labels.names[members[0]], LONGEST_LABEL)
-            trace = _trace(stored_map, points[np.isin(codes, members)], name, {"color": colors[group]}, name)
+            trace = _draw_points(stored_map, points[np.isin(codes, members)], name, {"color": colors[group]}, name)
             traces.append(trace.update(name=f"{name} ({count(sum(labels.counts[code] for code in members))})"))
     return traces
 
 
-def _numeric_traces(
+def _draw_numbers(
     stored_map: StoredMap,
     points: NDArray[np.int64],
     values: NDArray[Any],
@@ -94,7 +94,7 @@ def _numeric_traces(
     name = plain(title, LONGEST_NAME)
     if not has_number.all():
         traces.append(
-            _trace(
+            _draw_points(
                 stored_map,
                 points[~has_number],
                 f"{NO_VALUE} ({count(int((~has_number).sum()))})",
@@ -114,7 +114,7 @@ def _numeric_traces(
         }
         has_dates = column is not None and column.dates
         hover = f"{name} {'%{hovertext}' if has_dates else '%{marker.color:.4~g}'}"
-        trace = _trace(stored_map, points[has_number], name, marker, hover)
+        trace = _draw_points(stored_map, points[has_number], name, marker, hover)
         trace.hovertext = [format_value(value) for value in numbers.tolist()] if has_dates else None
         traces.append(trace.update(showlegend=False))
         # Entries of the legend: plotly's bar of colors sets empty styles, which the policy of pages forbids.
@@ -125,7 +125,7 @@ def _numeric_traces(
     return traces
 
 
-def _trace(
+def _draw_points(
     stored_map: StoredMap, points: NDArray[np.int64], name: str, marker: dict[str, Any], hover: str = ""
 ) -> go.Scattergl:
     """Return the points as one trace. ``customdata`` are the positions of the rows in the file."""

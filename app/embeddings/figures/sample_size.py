@@ -48,13 +48,13 @@ def sample_size(overlay: Overlay) -> Figure:
     )
 
     def read_cells(i: int, statistic: str, series: Series) -> Sequence[Cell]:
-        return _score_lines(overlay, series)[i].scores[statistic]
+        return _list_score_lines(overlay, series)[i].scores[statistic]
 
     columns: dict[str, Callable[[Series], Sequence[Cell]]] = {
         "rows": lambda series: series.detail(SAMPLE_SIZE)["rows"],
         "draws": lambda series: series.detail(SAMPLE_SIZE)["drawn"],
     }
-    for i, line in enumerate(_score_lines(overlay, overlay.series[0])):
+    for i, line in enumerate(_list_score_lines(overlay, overlay.series[0])):
         for statistic in ("mean", "sd"):
             columns[f"{line.slug}_{statistic}"] = partial(read_cells, i, statistic)
     return Figure(
@@ -68,7 +68,7 @@ def sample_size(overlay: Overlay) -> Figure:
     )
 
 
-def _score_lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
+def _list_score_lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
     """Return all lines of a single subject; for each of several, the two without ζ, in the subject's color."""
     data = series.detail(SAMPLE_SIZE)
     plain, unbiased = data["isoscore"], data["isoscore_unbiased"]
@@ -94,8 +94,8 @@ def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
     for series in overlay.series:
         data = series.detail(SAMPLE_SIZE)
         rows += [*data["rows"], data["n"]]
-        for line in _score_lines(overlay, series):
-            traces += _band(overlay, series, line)
+        for line in _list_score_lines(overlay, series):
+            traces += _draw_band(overlay, series, line)
             # Only lines without ζ have a score of all rows.
             if (score := data["full"].get(line.slug)) is not None:
                 full_lines.append(
@@ -118,7 +118,7 @@ def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
     )
 
 
-def _band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[go.Scatter]:
+def _draw_band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[go.Scatter]:
     """Return the edges of the band, if draws have a spread, and the line, at sample sizes with a score."""
     data = series.detail(SAMPLE_SIZE)
     columns = zip(data["rows"], data["drawn"], line.scores["mean"], line.scores["sd"], strict=True)
@@ -197,7 +197,7 @@ def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -
         start = line.score_at(0)
         if start is not None and all(abs(start - named_start) >= MIN_NAME_GAP for named_start in starts.values()):
             starts[line.rows] = start
-    grey_lines = [_zeta_trace(line, palette.QUIET, 1.2, starts) for line in lines if line is not chosen]
+    grey_lines = [_draw_zeta_line(line, palette.QUIET, 1.2, starts) for line in lines if line is not chosen]
     score = chosen.score_at(zeta)
     mark = go.Scatter(
         x=[zeta],
@@ -209,13 +209,13 @@ def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -
         hoverinfo="skip",
     )
     return plot(
-        [*grey_lines, _zeta_trace(chosen, palette.MAIN, 2.4, starts), mark],
+        [*grey_lines, _draw_zeta_line(chosen, palette.MAIN, 2.4, starts), mark],
         xaxis={"title": {"text": "Shrinkage ζ"}, "range": [-0.16, 1.02], "tickvals": ZETA_TICKS},
         yaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "rangemode": "tozero"},
     )
 
 
-def _zeta_trace(line: ZetaLine, colour: str, width: float, named_rows: Collection[int]) -> go.Scatter:
+def _draw_zeta_line(line: ZetaLine, colour: str, width: float, named_rows: Collection[int]) -> go.Scatter:
     """Return a line labeled with its number of rows at the start, because all lines end in one point."""
     return go.Scatter(
         x=ZETAS,

@@ -18,9 +18,9 @@ from app.embeddings.alignments import (
     find_alignments,
     find_moved_rows,
     find_row_matching,
-    pairs_of,
+    pair_steps,
+    pair_with_bases,
     request_alignments,
-    step_pairs,
     tabulate_moved_rows,
 )
 from app.embeddings.choice import ChoiceDep, ComparisonChoice, comparison_figures, overlaid_figures
@@ -29,13 +29,13 @@ from app.embeddings.comparison import (
     MIN_COMPARED,
     Against,
     EmbeddingComparison,
-    distinct_names,
     get_compared,
     get_measured,
+    make_names_distinct,
     suggest_order,
 )
 from app.embeddings.figures.comparison import moved_figures, similarity_figures, step_figures
-from app.embeddings.figures.report import HEAVY_FIGURES, PART_OF
+from app.embeddings.figures.report import HEAVY_FIGURES, PARTS_BY_FIGURE
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.library import list_newest_measured
 from app.embeddings.readings import group_items
@@ -72,7 +72,7 @@ def show_comparison(
         "colours": SERIES,
         "offered": _offer_embeddings(context, choice),
         "max_compared": MAX_COMPARED,
-        "orders": _order_urls(choice, embeddings),
+        "orders": _list_order_urls(choice, embeddings),
     }
     if len(embeddings) >= MIN_COMPARED:
         listed_measures = [measure for measure in comparison.measures if measure.differs or not choice.differing]
@@ -81,7 +81,7 @@ def show_comparison(
             "all_groups": group_items(comparison.measures, lambda compared: compared.measure),
             "cautions": comparison.cautions,
             "alignment_measures": list(ALIGNMENTS.values()),
-            **_alignment_values(context, comparison),
+            **_read_alignments(context, comparison),
         }
         if comparison.is_ordered:
             drawn_measure, alignments = comparison.get_measure(choice.measure), values["alignments"]
@@ -96,17 +96,17 @@ def show_comparison(
             figures = overlaid_figures(context, embeddings, SAMPLE_SIZE)
             stored_slugs = {slug for embedding in embeddings for slug in list_stored_figures(context, embedding.id, ())}
             values["parts"] = {
-                part: list(group) for part, group in groupby(figures, lambda figure: PART_OF[figure.slug])
+                part: list(group) for part, group in groupby(figures, lambda figure: PARTS_BY_FIGURE[figure.slug])
             }
             # These take megabytes for several embeddings, so they load from their own pages.
             values["later"] = [figure for figure in HEAVY_FIGURES if figure.needs in stored_slugs and not figure.single]
     return render(request, "embeddings/compare.html", values)
 
 
-def _alignment_values(context: Context, comparison: EmbeddingComparison) -> dict[str, Any]:
+def _read_alignments(context: Context, comparison: EmbeddingComparison) -> dict[str, Any]:
     """Return the similarity of pairs as far as it was requested, and the rows that moved most from first to last."""
     embeddings = comparison.embeddings
-    pairs = step_pairs(embeddings) if comparison.is_ordered else pairs_of(embeddings, Against.FIRST)
+    pairs = pair_steps(embeddings) if comparison.is_ordered else pair_with_bases(embeddings, Against.FIRST)
     alignments = find_alignments(context, pairs)
     states = [pair.status for pair in alignments]
     n_waiting = states.count(ResultStatus.QUEUED)
@@ -123,7 +123,7 @@ def _alignment_values(context: Context, comparison: EmbeddingComparison) -> dict
     }
 
 
-def _order_urls(choice: ComparisonChoice, embeddings: list[Embedding]) -> dict[str, str]:
+def _list_order_urls(choice: ComparisonChoice, embeddings: list[Embedding]) -> dict[str, str]:
     """Return URLs of the same embeddings in other orders, by the name of the order."""
     keys: dict[str, Callable[[Embedding], Any]] = {
         "layer": lambda embedding: (embedding.encoding_id or "", embedding.layer or 0),
@@ -141,7 +141,7 @@ def align(context: ContextDep, choice: ChoiceDep) -> Response:
     comparison = EmbeddingComparison(get_compared(context, choice.ids))
     embeddings = comparison.embeddings
     request_alignments(
-        context, step_pairs(embeddings) if comparison.is_ordered else pairs_of(embeddings, Against.FIRST)
+        context, pair_steps(embeddings) if comparison.is_ordered else pair_with_bases(embeddings, Against.FIRST)
     )
     return redirect_to(f"{choice.url()}#alignments")
 
@@ -169,7 +169,7 @@ def show_moved_rows(
 
 @router.post("/rows")
 def request_moved_rows(context: ContextDep, choice: ChoiceDep) -> Response:
-    request_alignments(context, pairs_of(get_compared(context, choice.ids, MIN_COMPARED), Against.FIRST))
+    request_alignments(context, pair_with_bases(get_compared(context, choice.ids, MIN_COMPARED), Against.FIRST))
     return redirect_to(choice.url("/compare/rows"))
 
 
@@ -185,7 +185,7 @@ def show_rows_table(context: ContextDep, choice: ChoiceDep, by: MovedBy = MovedB
 
 def _find_moved(context: Context, choice: ComparisonChoice) -> tuple[MovedRows, list[str]]:
     first, counterpart = get_compared(context, choice.ids, MIN_COMPARED)
-    return find_moved_rows(context, first, counterpart), distinct_names([first, counterpart])
+    return find_moved_rows(context, first, counterpart), make_names_distinct([first, counterpart])
 
 
 @router.get("/figures/{slug}.html")

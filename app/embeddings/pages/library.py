@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 
 from app.context import Context, aria_sort, count_pages, next_sort, offset_of
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
-from app.descriptions.service import known_tags
+from app.descriptions.service import collect_tags
 from app.embeddings import library
 from app.embeddings.service import create_embedding, describe_lost_tasks, get_embedding
 from app.embeddings.trash import (
@@ -144,7 +144,7 @@ def _list_page(
         "origins": ORIGINS,
         "statuses": list(EmbeddingStatus),
         "row_list": library.EMBEDDINGS,
-        "known_tags": known_tags(context, Embedding),
+        "known_tags": collect_tags(context, Embedding),
         "moved": moved,
         "max_bytes": context.settings.max_upload_bytes,
         "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},

@@ -11,13 +11,13 @@ from app.core.names import to_file_name
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.types import RowId
 from app.descriptions import pages as descriptions
-from app.embeddings.comparison import rows_left_out
+from app.embeddings.comparison import list_rows_left_out
 from app.embeddings.figures.row_map import draw_map
 from app.embeddings.files import explain_no_npy, get_file, get_npy, get_safetensors
 from app.embeddings.library import EMBEDDINGS, describe_embedding, find_adjacent_layers
 from app.embeddings.lookups import request_lookup
 from app.embeddings.point_map import get_map
-from app.embeddings.readings import SIMILARITY_CHOICES, table_of
+from app.embeddings.readings import SIMILARITY_CHOICES, tabulate_readings
 from app.embeddings.report import ReportDep, ReportQuery, build_report, report_figures
 from app.embeddings.selections import LeftOut, create_selection, leave_out_finding, leave_out_unselected, parse_rows
 from app.embeddings.service import commit_embedding, describe_lost_tasks, get_embedding, select_embedding
@@ -137,7 +137,7 @@ def _embedding_page(
         "similarity_choices": SIMILARITY_CHOICES,
         "layer": find_adjacent_layers(context, embedding),
         "is_npy": not explain_no_npy(embedding),
-        "rows_left_out": rows_left_out(embedding),
+        "rows_left_out": list_rows_left_out(embedding),
     }
     if embedding.status is EmbeddingStatus.READY:
         query = query._replace(tab="details") if problem else query
@@ -178,7 +178,7 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
         "embedding": embedding,
         "here": "",
         "inline_file": inline_file,
-        "measurements_csv": data_url("text/csv", table_of(embedding).csv()),
+        "measurements_csv": data_url("text/csv", tabulate_readings(embedding).csv()),
         "files": {
             figure.slug: {
                 "json": data_url("application/json", figure.json()),
@@ -213,7 +213,7 @@ def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKin
 
 @report_router.get("/measurements.csv")
 def show_measurements(context: ContextDep, embedding_id: str) -> Response:
-    return csv_file(table_of(_get_measured(context, embedding_id)), "measurements")
+    return csv_file(tabulate_readings(_get_measured(context, embedding_id)), "measurements")
 
 
 def _get_measured(context: Context, embedding_id: str) -> Embedding:

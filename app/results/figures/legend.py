@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
 from app.figures.figure import Cell, plain
-from app.figures.labels import field_in_sentence, short_names
+from app.figures.labels import field_in_sentence, shorten_names
 from app.results.run_table import Family, RunTable, Setting, cell_text
 from isoscope.core.formatting import short
 
@@ -74,7 +74,7 @@ def legend_names(
         remaining_fields = [name for name in fields if name != field]
         if len({label(item, remaining_fields) for item in entries}) == len(entries):
             fields = remaining_fields
-    names = short_names([label(item, fields) for item in entries], MAX_NAME_LENGTH)
+    names = shorten_names([label(item, fields) for item in entries], MAX_NAME_LENGTH)
     return [plain(name, MAX_NAME_LENGTH) for name in names]
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Figure, plain, plot, thinned
+from app.figures.figure import Figure, pick_evenly, plain, plot
 from app.figures.labels import LabeledPoint, heading, place_labels
 from app.results.captions import explain_empty
 from app.results.figures import legend
@@ -402,7 +402,7 @@ def _legend_traces(colouring: Colouring, marks: Sequence[Mark], *, lambda_is_vis
         return []
     else:
         colours = [*{colouring.label(mark.setting): colouring.colour(mark.setting) for mark in marks}.items()]
-        visible = colours[:MAX_ENTRIES] if colouring.key in table.fields else thinned(colours, MAX_ENTRIES)
+        visible = colours[:MAX_ENTRIES] if colouring.key in table.fields else pick_evenly(colours, MAX_ENTRIES)
         entries = [(plain(label, legend.MAX_NAME_LENGTH), colour, "circle") for label, colour in visible]
     return [
         go.Scatter(x=[None], y=[None], mode="markers", name=name, showlegend=True,

@@ -10,7 +10,7 @@ from app.context import Context
 from app.db.models import Experiment, ImportStatus
 from app.db.options.regularization import REGULARIZER_NAMES, regularizers_with
 from app.descriptions import pages as descriptions
-from app.descriptions.service import known_tags
+from app.descriptions.service import collect_tags
 from app.figures.labels import field_heading
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
@@ -141,7 +141,7 @@ def _list_page(
         or listing.criteria.tag
         or list_experiments(context, limit=0).total,
         "row_list": EXPERIMENTS,
-        "known_tags": known_tags(context, Experiment),
+        "known_tags": collect_tags(context, Experiment),
     }
     status = 422 if nothing_selected else None
     return render(request, "results/experiments.html", values, listing.problem, status=status)

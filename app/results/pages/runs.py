@@ -9,7 +9,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from app.context import Context
 from app.db.learning import trivial_score
 from app.db.models import Experiment, Run, RunStatus
-from app.descriptions.service import known_tags
+from app.descriptions.service import collect_tags
 from app.results import run_page
 from app.results.api.experiments import EXPERIMENT_COMMANDS
 from app.results.api.runs import RUN_COMMANDS, csv_response
@@ -99,7 +99,7 @@ def _run_page(
         "labels": LABELS,
         "outcomes": OUTCOME_TEXTS,
         "lost": has_lost_worker(run, list_workers(context)),
-        "known_tags": known_tags(context),
+        "known_tags": collect_tags(context),
         "typed": typed,
     }
     return render(request, "results/run.html", page_values, problem)

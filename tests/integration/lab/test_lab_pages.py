@@ -27,7 +27,7 @@ def test_only_submitting_form_queues_trial(client, context, work, source):
     assert "Of 199 rows held out" in ready
     assert "every 500ms" not in ready
     embedding = get_embedding(context, source)
-    trial = service.last_result(context, embedding, "soft_zca")
+    trial = service.find_last_result(context, embedding, "soft_zca")
     change = trial.results["after"]["isoscore"]["value"] - trial.results["before"]["isoscore"]["value"]
     assert f"+{change:.2f}" in ready
     table = ready.partition('aria-label="Scores before and after"')[2]

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from app.embeddings.figures.report import figures_of
+from app.embeddings.figures.report import draw_figures
 from isotropy.catalog import OUTLIER_RULES
 from tests.unit.figures.clouds import subject_with
 
@@ -12,7 +12,7 @@ PROFILE = {
 
 
 def activation(blamed=(), **changed):
-    (figure,) = figures_of([replace(subject_with("activation_profile", PROFILE | changed), blamed=blamed)])
+    (figure,) = draw_figures([replace(subject_with("activation_profile", PROFILE | changed), blamed=blamed)])
     return figure
 
 

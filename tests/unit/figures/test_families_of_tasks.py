@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 
 from app.db.models import TaskStatus
 from app.db.task import ChoiceScore, JudgedVariant, ReportScore
-from app.embeddings.family import FamilyMember, scored_embeddings
+from app.embeddings.family import FamilyMember, list_scored_embeddings
 from app.tasks.family_figures import family_figure
 from isoscope.leader import RankedEmbedding, describe_leader
 from isoscope.rank_relation import describe_relation, rank_relation, relation_of
@@ -84,7 +84,7 @@ def models(count, value=lambda i: 0.5 + i / 100):
 
 
 def describe(members):
-    return describe_relation(scored_embeddings(members), "ndcg@10")
+    return describe_relation(list_scored_embeddings(members), "ndcg@10")
 
 
 def test_relation_sentence_matches_evidence():
@@ -93,13 +93,13 @@ def test_relation_sentence_matches_evidence():
     assert "score lower" in describe(models(5, lambda i: 0.5 - i / 100))
     assert "No clear relation" in describe(models(5, lambda i: 0.5 + (i % 2) / 100))
     assert "no rank correlation" in describe(models(5, lambda _: 0.5))
-    assert relation_of(scored_embeddings(models(4))) is None
+    assert relation_of(list_scored_embeddings(models(4))) is None
     sentence = describe(layers(4))
     assert sentence == (
         "embedding 3 is the most isotropic as it is and scores 0.530 nDCG@10. "
         "A rank correlation needs at least 5 embeddings."
     )
-    first, second, third = scored_embeddings(models(3))
+    first, second, third = list_scored_embeddings(models(3))
     text = describe_relation([first, second, third._replace(isoscore=None)], "ndcg@10")
     assert text.startswith("embedding 1 is the most isotropic as it is and scores 0.510 nDCG@10. A rank")
     single = describe_relation([first, *(row._replace(isoscore=None) for row in (second, third))], "ndcg@10")
@@ -107,13 +107,13 @@ def test_relation_sentence_matches_evidence():
 
 
 def test_layers_of_one_model_have_no_p():
-    assert relation_of(scored_embeddings(layers(5))) == (5, pytest.approx(1), None)
+    assert relation_of(list_scored_embeddings(layers(5))) == (5, pytest.approx(1), None)
     assert describe(layers(5)) == (
         "Over these 5 embeddings as they are, IsoScore and nDCG@10 have Spearman rho = 1.0. "
         "Layers of one model depend on each other, so there is no p."
     )
     distinct_models = [item._replace(series=f"model {index}") for index, item in enumerate(layers(5))]
-    assert relation_of(scored_embeddings(distinct_models)).p == pytest.approx(2 / 120)
+    assert relation_of(list_scored_embeddings(distinct_models)).p == pytest.approx(2 / 120)
 
 
 def ranked(choose, scores, width=0.1):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import FIGURE_OF_MEASURE, figures_of
+from app.embeddings.figures.report import FIGURES_BY_MEASURE, draw_figures
 from app.figures import palette
 from app.playground.figures import gaussian_example
 from isotropy.activation import activation_profile
@@ -58,7 +58,7 @@ def undefined(name="flat"):
 
 
 def figure(slug, *subjects):
-    return next(result for result in figures_of(subjects or [full()]) if result.slug == slug)
+    return next(result for result in draw_figures(subjects or [full()]) if result.slug == slug)
 
 
 def traces(slug, *subjects, **attributes):
@@ -78,14 +78,14 @@ def strict(text):
 
 
 def test_single_and_overlaid_clouds_have_same_figures():
-    assert [result.slug for result in figures_of([full()]) if result.slug not in SINGLE_FIGURES] == ALL_FIGURES
-    assert [result.slug for result in figures_of([full(), wide(), undefined()])] == ALL_FIGURES
-    assert {slug for slug in FIGURE_OF_MEASURE if slug in MEASURES} == set(FIGURE_OF_MEASURE) - {
+    assert [result.slug for result in draw_figures([full()]) if result.slug not in SINGLE_FIGURES] == ALL_FIGURES
+    assert [result.slug for result in draw_figures([full(), wide(), undefined()])] == ALL_FIGURES
+    assert {slug for slug in FIGURES_BY_MEASURE if slug in MEASURES} == set(FIGURES_BY_MEASURE) - {
         "projection",
         "sample_size",
     }
-    assert FIGURE_OF_MEASURE["spectrum"] == "spectrum"
-    assert [result.slug for result in figures_of([Subject("bare", {})])] == []
+    assert FIGURES_BY_MEASURE["spectrum"] == "spectrum"
+    assert [result.slug for result in draw_figures([Subject("bare", {})])] == []
 
 
 def test_activation_figure_matches_profile():
@@ -319,8 +319,8 @@ def test_undefined_subject_reserves_its_color(slug):
 def test_unmeasured_subject_is_named_and_value_alone_has_no_figure():
     assert "Not drawn: bare: Not measured for this embedding." in figure("twonn", full(), Subject("bare", {})).caption
     single = Subject("before", {"twonn": measurement("twonn", 7.5, 100)})
-    assert figures_of([single, Subject("after", single.measurements)]) == []
-    (undefined_figure,) = figures_of([Subject("x", {"twonn": measurement("twonn", None, 100, reason=REASON)})])
+    assert draw_figures([single, Subject("after", single.measurements)]) == []
+    (undefined_figure,) = draw_figures([Subject("x", {"twonn": measurement("twonn", None, 100, reason=REASON)})])
     assert undefined_figure.empty == REASON
     assert figure("twonn", full(), single).caption.endswith(" Not drawn: before: Only its value is stored.")
 
@@ -340,13 +340,13 @@ def test_subject_names_are_escaped_and_shortened():
 
 @pytest.mark.parametrize("subjects", [[full], [full, wide, undefined], [undefined]], ids=["one", "three", "none"])
 def test_plots_and_tables_contain_no_nan(subjects):
-    for result in figures_of([subject() for subject in subjects]):
+    for result in draw_figures([subject() for subject in subjects]):
         strict(result.draw().to_json())
         assert "nan" not in result.table.csv().lower().replace("undefined", "")
 
 
 def test_eight_subjects_are_drawn():
     eight = [Subject(f"number {i}", full().measurements, DATA) for i in range(8)]
-    for result in figures_of(eight):
+    for result in draw_figures(eight):
         assert result.draw().data
         assert result.table.rows

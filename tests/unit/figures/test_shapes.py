@@ -3,20 +3,20 @@ from dataclasses import replace
 import pytest
 
 from app.embeddings.figures.overlay import Subject
-from app.embeddings.figures.report import figures_of
+from app.embeddings.figures.report import draw_figures
 from tests.unit.figures.clouds import measurement, subject_with
 
 EDGES = {"edges": [-1.0, 0.0, 0.5, 1.0]}
 
 
 def figure(slug, measure, detail, **fields):
-    return next(result for result in figures_of([subject_with(measure, detail, **fields)]) if result.slug == slug)
+    return next(result for result in draw_figures([subject_with(measure, detail, **fields)]) if result.slug == slug)
 
 
 def cosines(counts, rows, mean, of_rows):
     histogram = measurement("cosine_histogram", 0.2, rows, {**EDGES, "counts": counts, "rows": rows})
     exact = measurement("mean_cosine", mean, of_rows)
-    (result,) = figures_of([Subject("x", {"cosine_histogram": histogram, "mean_cosine": exact})])
+    (result,) = draw_figures([Subject("x", {"cosine_histogram": histogram, "mean_cosine": exact})])
     return result
 
 
@@ -31,7 +31,7 @@ def test_zero_eigenvalues_are_not_drawn_and_shares_end_at_one():
 def test_anisotropy_without_centered_values_states_reason():
     raw = measurement("anisotropy_raw", 1.0, 10, {"values": [1.0, 0.0]})
     centred = measurement("anisotropy_centred", None, 10, reason="All points are equal.")
-    (result,) = figures_of([Subject("x", {"anisotropy_raw": raw, "anisotropy_centred": centred})])
+    (result,) = draw_figures([Subject("x", {"anisotropy_raw": raw, "anisotropy_centred": centred})])
     assert "Centered it is undefined: All points are equal." in result.caption
     assert [row[2] for row in result.table.rows] == [None, None]
     assert [bar.name for bar in result.draw().data] == ["raw"]
@@ -53,7 +53,7 @@ def test_canceling_contributions_have_no_shares():
     below = figure("rogue", "rogue_dimensions", {"contributions": [-0.1, -0.2]})
     assert "none: no dimension adds to it" in below.caption
     subject = subject_with("rogue_dimensions", {"contributions": [0.0, 0.3, 0.2]})
-    (marked,) = (result for result in figures_of([replace(subject, blamed=[1])]) if result.slug == "rogue")
+    (marked,) = (result for result in draw_figures([replace(subject, blamed=[1])]) if result.slug == "rogue")
     assert list(marked.draw().data[-1].text) == ["1"]
 
 
@@ -61,5 +61,5 @@ def test_canceling_contributions_have_no_shares():
 def test_few_points_are_drawn_without_webgl(points, kind):
     plane = {"n": points, "x": [0.0] * points, "y": [1.0] * points, "shares": [0.5, 0.25], "labels": None}
     cloud = Subject("cloud", {}, {"projection": plane | {"density": None}})
-    drawn = next(result for result in figures_of([cloud]) if result.slug == "projection").draw()
+    drawn = next(result for result in draw_figures([cloud]) if result.slug == "projection").draw()
     assert [trace.type for trace in drawn.data] == [kind]

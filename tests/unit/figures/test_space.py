@@ -1,7 +1,7 @@
 import pytest
 
 from app.figures.palette import MAIN, MARKED, QUIET
-from app.playground.clouds import MEASURES, SHAPES, SHIFTS, SPREADS, Position, generate_cloud, measures_at
+from app.playground.clouds import MEASURES, SHAPES, SHIFTS, SPREADS, Position, generate_cloud, get_measures
 from app.playground.figures import RANGES, cloud_figure, shift_figure
 
 SHIFTED = Position("cone", 1.0, 2.0, 32)
@@ -56,7 +56,7 @@ def test_flat_cloud_is_drawn_in_three_planes():
 def test_shift_figure_draws_two_measures_and_tabulates_all():
     position = SHIFTED._replace(n=512)
     figure = shift_figure(position)
-    numbers = measures_at(position)
+    numbers = get_measures(position)
     lines = [trace for trace in figure.draw().data if trace.mode == "lines+text"]
     assert [line.text[-1].strip() for line in lines] == ["Mean cosine", "IsoScore"]
     marks = [trace for trace in figure.draw().data if trace.mode == "markers+text"]
@@ -64,4 +64,4 @@ def test_shift_figure_draws_two_measures_and_tabulates_all():
     assert [mark.textposition.split()[0] for mark in marks] == ["bottom", "top"]
     table = shift_figure(SHIFTED).table
     assert table.columns == ["shift", *MEASURES]
-    assert table.rows[2] == [2, *measures_at(SHIFTED).values()]
+    assert table.rows[2] == [2, *get_measures(SHIFTED).values()]

@@ -3,7 +3,7 @@
 import pytest
 
 from app.db.task import TaskResults
-from app.tasks.figures import pareto_front, roles_of, task_figures
+from app.tasks.figures import find_pareto_front, name_roles, task_figures
 
 SCORES = [(1536, 0.21, 0.80), (384, 0.21, 0.80), (192, 0.5, 0.78), (768, None, 0.70), (48, 0.3, 0.79)]
 
@@ -33,7 +33,7 @@ def results():
 
 
 def test_line_joins_pareto_front_of_bytes_and_score(results):
-    assert pareto_front(results) == [4, 1]
+    assert find_pareto_front(results) == [4, 1]
     _, by_bytes = task_figures(results)
     assert [row[-1] for row in by_bytes.table.rows] == ["", "yes", "", "", "yes"]
     line = next(trace for trace in by_bytes.draw().data if trace.mode == "lines")
@@ -41,7 +41,7 @@ def test_line_joins_pareto_front_of_bytes_and_score(results):
 
 
 def test_each_variant_is_drawn_once_with_interval(results):
-    assert roles_of(results) == {0: "As it is, chosen", 4: "Smallest"}
+    assert name_roles(results) == {0: "As it is, chosen", 4: "Smallest"}
     by_isotropy, by_bytes = task_figures(results)
     traces = by_isotropy.draw().data
     assert sorted(x for trace in traces for x in trace.x) == [0.21, 0.21, 0.3, 0.5]

@@ -12,9 +12,9 @@ from app.playground.clouds import (
     SPREADS,
     Position,
     explain_measures,
-    measures_at,
-    nearest_position,
+    get_measures,
     require_measured_position,
+    snap_to_grid,
 )
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import MEASURES as CATALOG
@@ -26,7 +26,7 @@ ALL = [Position(*values) for values in product(SHAPES, SPREADS, SHIFTS, SIZES)]
 def test_every_position_has_finite_measures():
     assert len(ALL) == 6 * 6 * 8 * 5
     for position in ALL:
-        numbers = measures_at(position)
+        numbers = get_measures(position)
         assert tuple(numbers) == MEASURES
         assert all(math.isfinite(value) for value in numbers.values()), position
     assert CATALOG.keys() >= set(MEASURES)
@@ -40,7 +40,7 @@ def has_equal_eigenvalues(position):
 
 @pytest.mark.parametrize("position", ALL[7::97], ids=str)
 def test_stored_measures_match_computed_ones(position):
-    stored, measured = measures_at(position), dict(zip(MEASURES, measure_scores(position), strict=True))
+    stored, measured = get_measures(position), dict(zip(MEASURES, measure_scores(position), strict=True))
     if has_equal_eigenvalues(position):  # arbitrary eigenvectors differ between processors
         del stored["partition"], measured["partition"]
     # The fifth digit can differ between processors, which sum in different orders.
@@ -48,11 +48,11 @@ def test_stored_measures_match_computed_ones(position):
 
 
 def test_nearest_position_keeps_shape():
-    assert nearest_position(Position("circle", 0.31, 2.4, 100)) == Position("circle", 0.4, 2.0, 128)
-    assert nearest_position(Position("line", -3.0, 1e9, -1)) == Position("line", 0.0, 7.0, 8)
+    assert snap_to_grid(Position("circle", 0.31, 2.4, 100)) == Position("circle", 0.4, 2.0, 128)
+    assert snap_to_grid(Position("line", -3.0, 1e9, -1)) == Position("line", 0.0, 7.0, 8)
     sentence = r"Expected a shape among line, circle, .*, got 'torus': choose one."
     with pytest.raises(InvalidError, match=sentence) as refused:
-        nearest_position(Position("torus", 0.0, 0.0, 8))
+        snap_to_grid(Position("torus", 0.0, 0.0, 8))
     assert refused.value.field == "shape"
     assert require_measured_position(Position("line", 1.0, 7.0, 2000)) == Position("line", 1.0, 7.0, 2000)
 
@@ -75,10 +75,10 @@ def test_position_off_grid_is_refused_with_nearest_values(position, field, sente
 
 
 def test_mean_cosine_follows_shift_and_isoscore_follows_n():
-    centred, shifted = (measures_at(Position("gaussian", 1.0, shift, 512)) for shift in (0.0, 7.0))
+    centred, shifted = (get_measures(Position("gaussian", 1.0, shift, 512)) for shift in (0.0, 7.0))
     assert (round(centred["mean_cosine"], 2), round(shifted["mean_cosine"], 2)) == (0, 0.99)
     assert centred["isoscore"] == shifted["isoscore"] > 0.98
-    small, large = (measures_at(Position("gaussian", 1.0, 0.0, n)) for n in (8, 2000))
+    small, large = (get_measures(Position("gaussian", 1.0, 0.0, n)) for n in (8, 2000))
     assert small["isoscore"] < 0.6
     assert large["isoscore"] > 0.99
     assert small["isoscore_unbiased"] == pytest.approx(1, abs=0.1)
