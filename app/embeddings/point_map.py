@@ -1,4 +1,4 @@
-"""The map of an embedding's rows: its files, its rows by number or name, and the rows nearest to one."""
+"""The map of an embedding's rows: search for a row by number or name, and the rows nearest to it."""
 
 import mmap
 import re
@@ -24,21 +24,23 @@ from isotropy.catalog import Similarity
 MAX_QUERY_CHARACTERS = 60
 """Names on a map are cut to this length."""
 MAX_ALTERNATIVES = 8
+"""Rows offered if none has the requested name."""
 MAX_DRAWN = 200_000
 """Points that a browser draws, pans and selects without a pause."""
 MAX_DETAILS = 3
 """Columns that are shown beside a row."""
 BLOCK_ROWS = 8192
+"""Rows that a search for neighbors reads at a time."""
 NEIGHBORS = 10
 
 
 class NamedRow(NamedTuple):
-    """A row by its position in the file and its name, empty where it has none."""
+    """A row by its position in the file, and its name, empty if it has none."""
 
     position: int
     name: str
     details: Mapping[str, str] = MappingProxyType({})
-    """Its label and values of kept columns, by their names."""
+    """Its label and its values in kept columns, by column name."""
 
     @property
     def title(self) -> str:
@@ -133,7 +135,7 @@ class StoredMap:
         return points, neighbors.reshape(-1, stored.k), scaled_distances
 
     def get_row(self, point: int, color: str = "") -> NamedRow:
-        """Return the row of a point with its label, the column that colors the map, and further columns."""
+        """Return the row of a point. Its details are the label, the value that colors it, and further columns."""
         details = {}
         if self.header.labels is not None:
             details["label"] = self.header.labels.names[self.read(point_map.MAP, self.header.sections["label"])[point]]
@@ -151,28 +153,27 @@ class StoredMap:
         return {} if point is None else self.get_row(point).details
 
     def search(self, text: str, color: str = "") -> RowSearch:
-        """Find a row by its number or its name, and the rows nearest to it with the values of the column of a color.
+        """Find a row by its number, else by its name, and the rows nearest to it.
 
-        A number that is also the name of a row offers that row beside.
+        If the number is the name of another row, that row is an alternative. ``color`` is a key of ``colors``.
         """
         query = text.strip().replace("\n", " ")[:MAX_QUERY_CHARACTERS]
-        header, named_point = self.header, self.find_named_point(query)
-        point = named_point
+        named_point = self.find_named_point(query)
+        numbered_point = self._find_point(int(query)) if query.isdecimal() else None
+        point = named_point if numbered_point is None else numbered_point
+        if point is not None:
+            alternatives = [self.get_row(named_point)] if named_point is not None and named_point != point else []
+            return self.find_neighbors(point, query, alternatives, color)
+        similar = self._names.find_containing(query) if self._names is not None and query else []
         if query.isdecimal():
-            numbered_point = self._find_point(int(query))
-            point = named_point if numbered_point is None else numbered_point
-        if point is None:
-            similar = self._names.find_containing(query) if self._names is not None and query else []
+            extent = f"{count(int(self.positions[0]))} to {count(int(self.positions[-1]))}"
+            rows = f"{count(self.header.points)} rows, numbered from {extent}"
+            reason = f"No row {count(int(query))} here. The map shows {rows}."
+        elif self.header.named:
+            reason = f"No row is named {query}."
+        else:
             reason = "These rows have no names. Enter a row number."
-            if query.isdecimal():
-                extent = f"{count(int(self.positions[0]))} to {count(int(self.positions[-1]))}"
-                rows = f"{count(header.points)} rows, numbered from {extent}"
-                reason = f"No row {count(int(query))} here. The map shows {rows}."
-            elif header.named:
-                reason = f"No row is named {query}."
-            return RowSearch(query, None, [], [self.get_row(candidate) for candidate in similar], reason)
-        alternatives = [self.get_row(named_point)] if named_point is not None and named_point != point else []
-        return self.find_neighbors(point, query, alternatives, color)
+        return RowSearch(query, None, [], [self.get_row(candidate) for candidate in similar], reason)
 
     def find_named_point(self, name: str) -> int | None:
         """Return the first point with this name, else the first whose name differs only in ASCII case."""
@@ -211,6 +212,7 @@ class StoredMap:
                          n_searched, stored.similarity)  # fmt: skip
 
     def _find_point(self, position: int) -> int | None:
+        # Positions are 32-bit integers, of which NO_POINT is the largest.
         index = int(np.searchsorted(self.positions, min(position, point_map.NO_POINT)))
         return index if index < self.header.points and self.positions[index] == position else None
 
@@ -221,17 +223,17 @@ class StoredMap:
         if index == len(points) or points[index] != point:
             return []
 
-        def scaled(rows: slice) -> NDArray[np.floating[Any]]:
-            block: NDArray[np.float32] = vectors[rows].astype(np.float32)
+        def read_block(rows: slice) -> NDArray[np.floating[Any]]:
+            block: NDArray[np.float32] = vectors[rows].astype(np.float32)  # unit vectors
             return block if similarity is Similarity.COSINE else block * self.norms[points[rows], None]
 
-        def blocks() -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
+        def read_blocks() -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
             for start in range(0, len(vectors), BLOCK_ROWS):
                 rows = slice(start, start + BLOCK_ROWS)
-                yield scaled(rows), points[rows]
+                yield read_block(rows), points[rows]
 
-        (query,) = scaled(slice(index, index + 1))
-        return nearest_rows(blocks(), query, NEIGHBORS, similarity, point)
+        (query,) = read_block(slice(index, index + 1))
+        return nearest_rows(read_blocks(), query, NEIGHBORS, similarity, point)
 
     def read(self, slug: str, section: point_map.MapSection) -> NDArray[Any]:
         """Return the numbers in a section of a map file, as stored on disk."""
@@ -245,7 +247,7 @@ class StoredMap:
         if point_map.MAP_NAMES not in self._files:
             return None
         with self._storage.local_path(self._files[point_map.MAP_NAMES]).open("rb") as file:
-            # An empty file cannot be mapped: it is the name of one nameless row.
+            # An empty file, of one row without a name, cannot be mapped.
             size = file.seek(0, 2)
             return _MappedLines(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
 

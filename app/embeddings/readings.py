@@ -9,10 +9,10 @@ from app.figures.figure import Cell, FigureTable
 from isoscope.core.formatting import capitalized, tick
 from isotropy.catalog import GROUPS, MEASURES, SIMILARITIES, Measure, Similarity, measures_in, references
 
-# The lists that a measurement's detail may hold, and what each of their values belongs to.
+# Headings of the lists that a measurement's detail may hold.
 DETAIL_LISTS = {"by_label": "label", "dimensions": "dimension", "parts": "part", "values": "k"}
 SIMILARITY_CHOICES = {slug.value: capitalized(title) for slug, title in SIMILARITIES.items()}
-"""Options of the form of a draft, by the value that it sends."""
+"""Titles of the similarities in the form of a draft, by form value."""
 
 REFERENCE_ENCODER = "all-MiniLM-L6-v2"
 Grouped = TypeVar("Grouped")
@@ -99,7 +99,8 @@ class Reading(NamedTuple):
         columns: dict[str, list[Cell]] = {heading: keys, "value": [item.value for item in items]}
         for name in ("se", "unbiased", "n", "reason"):
             cells = [getattr(item, name) for item in items]
-            if heading == "label" if name == "n" else any(cell not in (None, "") for cell in cells):
+            is_filled = heading == "label" if name == "n" else any(cell not in (None, "") for cell in cells)
+            if is_filled:
                 columns[name] = cells
         return FigureTable(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
 
@@ -115,6 +116,7 @@ def list_readings(embedding: Embedding) -> list[Reading]:
 
 
 def list_headlines(embedding: Embedding) -> list[Reading]:
+    """Return the readings at the top of a report, with the estimates of all estimators of the same quantity."""
     readings = {reading.measure.slug: reading for reading in list_readings(embedding)}
     headlines = []
     for measure in measures_in("report"):
@@ -181,6 +183,7 @@ class ReferenceValue(NamedTuple):
 
 @cache
 def list_references() -> dict[str, list[ReferenceValue]]:
+    """Return the scores of known clouds by measure."""
     values: dict[str, list[ReferenceValue]] = {}
     for cloud in references():
         for slug, (value, se, n) in cloud.values.items():
@@ -189,7 +192,7 @@ def list_references() -> dict[str, list[ReferenceValue]]:
 
 
 class ReferenceBand(NamedTuple):
-    """The scores of all layers of a known encoder on one measure, smallest and largest."""
+    """The smallest and the largest score of a known encoder's layers on one measure."""
 
     encoder: str
     low: float
@@ -199,6 +202,7 @@ class ReferenceBand(NamedTuple):
 
 @cache
 def list_bands() -> dict[str, ReferenceBand]:
+    """Return the range of the known encoder by measure."""
     bands = {}
     for slug, values in list_references().items():
         if layers := [reference for reference in values if reference.name.startswith(REFERENCE_ENCODER)]:
@@ -213,7 +217,7 @@ def get_similarity(measurement: Measurement) -> Similarity:
 
 
 class Hub(NamedTuple):
-    """A row, and the number of rows that have it among their k nearest."""
+    """A row that is among the k nearest neighbors of many rows (its ``occurrences``)."""
 
     row: int
     """Position in the file, from 0."""

@@ -1,4 +1,4 @@
-"""The remedies of an embedding as one ranked table: what each scores by its task, and where its sliders are."""
+"""The remedies of an embedding, ranked by their score on its task."""
 
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -11,15 +11,15 @@ from isotropy.catalog import FINDINGS, METHODS, METRICS
 
 
 class Remedy(NamedTuple):
-    """A row of the table."""
+    """A row of the table of remedies."""
 
     name: str
     meaning: str
-    """What the method does; empty of vectors as they are and of fewer dimensions."""
+    """What the method does; empty if the variant has none."""
     query: str
-    """Of its sliders in the lab; empty where it has none."""
+    """Query of its settings in the lab; empty if the lab does not offer it."""
     variant: JudgedVariant | None
-    """None where no task judged it."""
+    """Its scores; None if no task judged it."""
     is_chosen: bool
 
 
@@ -40,19 +40,25 @@ def rank_remedies(results: TaskResults | None) -> list[Remedy]:
 
 
 def describe_trial(results: TaskResults | None, method: str) -> str:
-    """Return what a task showed of a method at its best settings, in float32; empty where it did not judge it."""
+    """Describe how a method at its best settings scored, in float32 with all dimensions; empty if it was not judged."""
     variants = [] if results is None else results.variants
-    tried = [item for item in variants if (item.method, item.dimensions, item.storage) == (method, "all", "float32")]
+    tried = [
+        variant
+        for variant in variants
+        if (variant.method, variant.dimensions, variant.storage) == (method, "all", "float32")
+    ]
     if results is None or not tried:
         return ""
     report = max(tried, key=lambda variant: variant.choose.value).report
-    verdict = "better" if report.difference_low > 0 else "worse" if report.difference_high < 0 else "no clear gain"
+    verdict = "better" if report.difference_low > 0 else "no clear gain"
+    verdict = "worse" if report.difference_high < 0 else verdict
     difference, low, high = map(_format_signed, (report.difference, report.difference_low, report.difference_high))
     change = f"{verdict}, {difference} {METRICS[results.metric]} ({low} to {high})"
     return f"{METHODS[method].name}, tried on your ground truth: {change}."
 
 
 def _format_signed(value: float) -> str:
+    # A value that rounds to 0 has no sign.
     return f"{value:{'+' if round(value, 3) else ''}z.3f}".replace("-", "−")
 
 

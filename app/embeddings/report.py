@@ -45,12 +45,12 @@ TABS = (
     Tab("task", "Task", "/tasks"),
     Tab("details", "Details"),
 )
-# Rows of a finding that the map marks.
+# Maximum number of a finding's rows that the map marks.
 MAX_MARKED = 5000
 
 
 class ReportQuery(NamedTuple):
-    """Query of a report: the shrinkage curve, the tab, the row whose neighbors are listed, and selections."""
+    """Query of a report: its tab, and what its figures and searches show."""
 
     shrinkage: ShrinkageQuery
     tab: str = TABS[0].slug
@@ -87,7 +87,7 @@ def build_report(
     return {
         "headline": write_headline(embedding),
         "deciding": deciding,
-        "findings": report_findings(embedding, find_selections(context, embedding), anchors, results),
+        "findings": list_report_findings(embedding, find_selections(context, embedding), anchors, results),
         "marked": marked,
         "marked_rows": marked_rows,
         "headlines": list_headlines(embedding),
@@ -119,7 +119,7 @@ def build_report(
 def report_figures(
     context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery, finding: str = ""
 ) -> list[Figure]:
-    """Return the figure of a slug, or an empty list if there is none. Only its data are read."""
+    """Return the figure of a slug, or an empty list if there is none. Read only its data."""
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
@@ -206,20 +206,22 @@ class ReportFinding(NamedTuple):
     finding: EmbeddingFinding
     effect: str
     is_removable: bool
-    """Whether the cloud can be measured without its rows or dimensions."""
+    """Whether the embedding can be measured without its rows or dimensions."""
     measured_without: str | None
     """Id of the selection that was measured without them."""
     method: MethodEntry | None
-    trial: str  # What the deciding task showed of this method, if anything
+    trial: str
+    """How the method scored in the deciding task; empty if it was not judged."""
     link: FindingLink | None
 
 
-def report_findings(
+def list_report_findings(
     embedding: Embedding, selections: Mapping[str, str], anchors: Collection[str], results: TaskResults | None
 ) -> list[ReportFinding]:
     """Return the findings in their stored order, the most severe first.
 
-    ``selections``: by finding, the id of the selection without its rows or dimensions; ``anchors``: those of figures.
+    ``selections``: id of the selection that leaves out the rows or dimensions of a finding, by its slug. ``anchors``:
+    anchors of the figures that the report has.
     """
     findings = []
     for finding in map(EmbeddingFinding.model_validate, embedding.findings):
@@ -275,14 +277,14 @@ def _mark_figure(figure: Figure, marked: MarkedFinding | None) -> Figure:
 
 
 class FittedNote(NamedTuple):
-    """How many of its rows a method was fitted on, and the score of the others."""
+    """A note that a method was fitted on some of an embedding's rows, with the score of the others."""
 
     fit_rows: int
     rows: int
     isoscore: float | None
     """Bias-corrected, on held-out rows; None if it is not stored or undefined."""
     url: str
-    """Of the trial or the task; empty if its embedding is gone."""
+    """URL of the trial or the task; empty if its embedding is gone."""
     by_task: bool
 
 
@@ -290,7 +292,7 @@ def describe_fit(context: Context, embedding: Embedding) -> FittedNote | None:
     provenance = embedding.provenance or {}
     if "fit_rows" not in provenance:
         return None
-    by_task = "which" in provenance
+    by_task = "which" in provenance  # the variant of a task
     url = ""
     if embedding.source_id is not None and by_task:
         url = f"/tasks/{embedding.made_by_id}"

@@ -1,4 +1,4 @@
-"""Selections: the same files measured without some rows or dimensions, as an embedding of its own.
+"""Selections: new embeddings of the same files, without some rows or dimensions.
 
 Forms and URLs write rows as runs: ``0-99 120 130-180``.
 """
@@ -33,7 +33,7 @@ class LeftOut(NamedTuple):
     dimensions: Sequence[int] = ()
     finding: str | None = None
     selected_count: int | None = None
-    """Number of rows that stay, if the user selected these."""
+    """Number of rows that stay, if these were selected instead; else None."""
 
     def default_name(self, source: str) -> str:
         if self.selected_count is not None:
@@ -42,12 +42,12 @@ class LeftOut(NamedTuple):
         if nouns is not None:
             return f"{source} without {_count_items(len(self.rows) or len(self.dimensions), *nouns)}"
         counts = [(len(self.rows), "row", "rows"), (len(self.dimensions), "dimension", "dimensions")]
-        items = " and ".join(_count_items(*item_count) for item_count in counts if item_count[0])
+        items = " and ".join(_count_items(count, *nouns) for count, *nouns in counts if count)
         return f"{source} without {items}"
 
 
 def create_selection(context: Context, embedding_id: str, left_out: LeftOut, name: str | None = None) -> Embedding:
-    """Measure an embedding's files without some rows or dimensions, unless there is such a selection already."""
+    """Measure an embedding's files without some rows or dimensions, or return the existing selection."""
     source = get_embedding(context, embedding_id)
     require_measured(source, "a selection")
     if not left_out.rows and not left_out.dimensions:
@@ -94,6 +94,7 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
 
 
 def leave_out_unselected(context: Context, embedding_id: str, rows: Sequence[int]) -> LeftOut:
+    """Leave out all rows of an embedding but ``rows``, which are positions in its file."""
     source = get_embedding(context, embedding_id)
     require_measured(source, "a selection")
     missing_rows, selected_rows = set(Selection.model_validate(source.selection).without_rows), set(rows)
@@ -142,7 +143,7 @@ def leave_out_finding(context: Context, embedding_id: str, finding: str) -> Left
 
 
 def find_selections(context: Context, embedding: Embedding) -> dict[str, str]:
-    """Find the selections made from an embedding's findings: the newest id for each slug."""
+    """Return the id of the newest selection that leaves out a finding, by its slug."""
     slugs = {finding["slug"] for finding in embedding.findings}
     if not any(entry.removed_nouns for slug, entry in FINDINGS.items() if slug in slugs):
         return {}
@@ -159,12 +160,15 @@ def find_selections(context: Context, embedding: Embedding) -> dict[str, str]:
     }
 
 
-def _extend_selection(source: Embedding, chosen: Selection, left_out: LeftOut) -> Selection:
-    """Leave more rows and dimensions out of the source's selection, after checking them against the file sizes."""
-    n, d = (source.n or 0) + len(chosen.without_rows), (source.d or 0) + len(chosen.without_dimensions)
+def _extend_selection(source: Embedding, source_selection: Selection, left_out: LeftOut) -> Selection:
+    """Leave more rows and dimensions out of the selection of an embedding. Raise InvalidError if they do not fit."""
+    n, d = (
+        (source.n or 0) + len(source_selection.without_rows),
+        (source.d or 0) + len(source_selection.without_dimensions),
+    )
     for field, numbers, already_left_out, maximum in (
-        ("rows", left_out.rows, chosen.without_rows, _max_left_out(n)),
-        ("dimensions", left_out.dimensions, chosen.without_dimensions, MAX_LISTED),
+        ("rows", left_out.rows, source_selection.without_rows, _max_left_out(n)),
+        ("dimensions", left_out.dimensions, source_selection.without_dimensions, MAX_LISTED),
     ):
         if repeated := sorted(set(numbers) & set(already_left_out)):
             raise InvalidError(
@@ -172,10 +176,10 @@ def _extend_selection(source: Embedding, chosen: Selection, left_out: LeftOut) -
             )
         if len(set(numbers)) + len(already_left_out) > maximum:
             raise InvalidError(f"A selection leaves out at most {maximum:,} {field}. Upload the rest as a file.", field)
-    selection = chosen.model_copy(
+    selection = source_selection.model_copy(
         update={
-            "without_rows": sorted({*chosen.without_rows, *left_out.rows}),
-            "without_dimensions": sorted({*chosen.without_dimensions, *left_out.dimensions}),
+            "without_rows": sorted({*source_selection.without_rows, *left_out.rows}),
+            "without_dimensions": sorted({*source_selection.without_dimensions, *left_out.dimensions}),
         }
     )
     try:
@@ -198,7 +202,7 @@ def parse_rows(text: str) -> list[int]:
     runs: list[tuple[int, int]] = []
     for part in text.split():
         match = RUN_PATTERN.fullmatch(part)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)  # an invalid run
         if first > last:
             raise InvalidError(
                 f"`{part[:40]}` names no rows. Write a number or a run, such as `120` or `0-99`.", ROWS_FIELD

@@ -1,4 +1,4 @@
-"""Embeddings: upload, select the vectors, measure; drop or repeat their results; stored data of figures."""
+"""Embeddings: upload files, select vectors, measure them; delete results, retry them; read data of figures."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -78,13 +78,13 @@ def retry_failed(context: Context, table: type[Result], job: Job) -> None:
     failed = update(table).where(table.id == job.row_id, table.status == ResultStatus.FAILED)
     queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
     with context.sessions.begin() as session:
-        repeated = session.scalar(queued.returning(table.id))
-    if repeated is not None:
+        retried_id = session.scalar(queued.returning(table.id))
+    if retried_id is not None:
         context.queue.restart(job)
 
 
 def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
-    """Delete embeddings in any state by a few statements. Return jobs to cancel, hashes of files to release."""
+    """Delete embeddings in any state. Return the jobs to cancel and the hashes of files to release."""
     jobs, hashes = drop_results(session, ids)
     hashes += session.scalars(select(EmbeddingFile.file_sha256).where(EmbeddingFile.embedding_id.in_(ids)))
     deleted = delete(Embedding).where(Embedding.id.in_(ids)).returning(Embedding.id, Embedding.status)
@@ -93,7 +93,7 @@ def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], 
 
 
 def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
-    """Delete all results of embeddings. Return jobs to cancel and hashes of files to release."""
+    """Delete all results of embeddings. Return the jobs to cancel and the hashes of files to release."""
     jobs: list[Job] = []
     hashes: list[str | None] = []
     tasks = (TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids))
@@ -118,7 +118,7 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
 
 
 def describe_lost_tasks(context: Context, *conditions: ColumnElement[bool]) -> str:
-    """Return a sentence about the tasks that would be deleted with these embeddings; empty without any."""
+    """Return a sentence about the tasks that use these embeddings and are deleted with them; empty without any."""
     ids = select(Embedding.id).where(*conditions)
     count_query = select(func.count()).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
     with context.sessions() as session:
@@ -207,7 +207,7 @@ def add_mapped_embedding(
 
 
 def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
-    """Select other vectors, names or labels, delete all based on the earlier ones, and queue the inspection."""
+    """Select other vectors, names or labels, delete results of the earlier ones, and queue the inspection."""
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_not_trashed(embedding)
@@ -271,13 +271,13 @@ def require_measured(embedding: Embedding, purpose: str) -> None:
 
 
 def require_ready(embedding: Embedding, purpose: str) -> None:
-    """Raise ConflictError unless an embedding is measured, in the trash or not."""
+    """Raise ConflictError unless an embedding is measured. It may be in the trash."""
     if embedding.status is not EmbeddingStatus.READY:
         raise ConflictError(f"{embedding.name} is {embedding.status}; {purpose} needs a measured embedding.")
 
 
 def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[str, dict[str, Any]]:
-    """Return the figure data of an embedding by slug: all, or only ``slugs``."""
+    """Return the figure data of an embedding by slug, for ``slugs`` or for all."""
     rows = select(FigureData).where(FigureData.embedding_id == embedding_id)
     if slugs:
         rows = rows.where(FigureData.slug.in_(slugs))
@@ -285,7 +285,7 @@ def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[st
 
 
 def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[str, Any]:
-    """Return the data of one figure. Raise NotFoundError with the reason if there are none."""
+    """Return the data of one figure. Raise NotFoundError that says why there are none."""
     data = get_figure_data(context, embedding_id, slug)
     if slug not in data:
         embedding = get_embedding(context, embedding_id)
@@ -303,7 +303,7 @@ def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[st
 def list_stored_figures(
     context: Context, embedding_id: str, slugs: Collection[str]
 ) -> dict[str, dict[str, Any] | None]:
-    """Return all stored figures in one query: with data for ``slugs``, None for the others."""
+    """Return the slugs of all stored figures, with data for ``slugs`` and None for the others."""
     data = case((FigureData.slug.in_(slugs), FigureData.data), else_=null())
     rows = select(FigureData.slug, data).where(FigureData.embedding_id == embedding_id)
     with context.sessions() as session:

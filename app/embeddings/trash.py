@@ -18,9 +18,9 @@ from isoscope.core.errors import NotFoundError
 
 TRASHED = Embedding.trashed_at.is_not(None)
 TRASHED_EMBEDDINGS = select(Embedding).where(TRASHED).options(lazyload(Embedding.files), defer(Embedding.inspection))
-# Held while rows enter or leave the trash, so that an embedding restored at this moment is not purged.
+# Held while embeddings enter or leave the trash, so that none is purged while it is being restored.
 TRASH_LOCK = "trash"
-# Embeddings that are purged in one transaction, so that others can write in between.
+# Embeddings purged in one transaction. Other requests can write between two.
 BATCH = 100
 
 
@@ -42,7 +42,7 @@ class Trash(Row):
 
 
 class Purged(Row):
-    """What was deleted for good."""
+    """Embeddings that were permanently deleted, and the bytes that this freed."""
 
     embeddings: int
     freed_bytes: int
@@ -67,17 +67,17 @@ def restore_embedding(context: Context, embedding_id: str) -> Embedding:
 def list_trash(context: Context, limit: int = PAGE_ROWS, offset: int = 0) -> Trash:
     """Return rows ``offset`` to ``offset + limit`` of the trash, the most recently trashed first."""
     newest = TRASHED_EMBEDDINGS.order_by(Embedding.trashed_at.desc(), Embedding.id).limit(limit).offset(offset)
-    files = _freed_files().subquery()
+    files = _select_freed_files().subquery()
     with context.sessions() as session:
         total = session.scalars(select(func.count()).select_from(Embedding).where(TRASHED)).one()
         frees_bytes = session.scalars(select(func.coalesce(func.sum(files.c.size_bytes), 0))).one()
-        rows = _with_freed_bytes(session, session.scalars(newest).all())
+        rows = _add_freed_bytes(session, session.scalars(newest).all())
         return Trash(rows=rows, total=total, frees_bytes=int(frees_bytes))
 
 
 def get_trashed(context: Context, embedding_id: str) -> TrashedEmbedding:
     with context.sessions() as session:
-        rows = _with_freed_bytes(session, session.scalars(TRASHED_EMBEDDINGS.where(Embedding.id == embedding_id)).all())
+        rows = _add_freed_bytes(session, session.scalars(TRASHED_EMBEDDINGS.where(Embedding.id == embedding_id)).all())
     if not rows:
         raise _not_in_trash(embedding_id)
     return rows[0]
@@ -111,8 +111,8 @@ def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
     return Purged(embeddings=len(ids), freed_bytes=context.ledger.release(*hashes))
 
 
-def _with_freed_bytes(session: Session, embeddings: Sequence[Embedding]) -> list[TrashedEmbedding]:
-    files = _freed_files().subquery()
+def _add_freed_bytes(session: Session, embeddings: Sequence[Embedding]) -> list[TrashedEmbedding]:
+    files = _select_freed_files().subquery()
     unshared = (
         select(files.c.holder, func.sum(files.c.size_bytes))
         .where(files.c.holders == 1, files.c.holder.in_([embedding.id for embedding in embeddings]))
@@ -125,17 +125,17 @@ def _with_freed_bytes(session: Session, embeddings: Sequence[Embedding]) -> list
     ]
 
 
-def _freed_files() -> Select[int, int, Any]:
-    """Select files that only the trash needs: bytes, number of embeddings that need each, and one of them."""
-    held = select_references().subquery()
+def _select_freed_files() -> Select[int, int, Any]:
+    """Select files that only the trash needs: bytes, the number of embeddings that need each, and one of these."""
+    references = select_references().subquery()
     return (
         select(
             StoredFile.size_bytes,
-            func.count(held.c.embedding_id.distinct()).label("holders"),
-            func.min(held.c.embedding_id).label("holder"),
+            func.count(references.c.embedding_id.distinct()).label("holders"),
+            func.min(references.c.embedding_id).label("holder"),
         )
-        .join(held, held.c.sha256 == StoredFile.sha256)
-        .outerjoin(Embedding, and_(Embedding.id == held.c.embedding_id, TRASHED))
+        .join(references, references.c.sha256 == StoredFile.sha256)
+        .outerjoin(Embedding, and_(Embedding.id == references.c.embedding_id, TRASHED))
         .group_by(StoredFile.sha256, StoredFile.size_bytes)
         .having(func.count() == func.count(Embedding.id))
     )
