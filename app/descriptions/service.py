@@ -79,7 +79,8 @@ def collect_tags(context: Context, *tables: type[Tagged]) -> list[str]:
         selections.append((tag_query.join(Run.experiment) if table is Run else tag_query).where(deleted_at.is_(None)))
     with context.sessions() as session:
         tags: list[str] = list(session.scalars(union(*selections)))
-    return sorted({tag.lower(): tag for tag in sorted(tags, reverse=True)}.values(), key=str.lower)
+    distinct = {tag.lower(): tag for tag in sorted(tags, reverse=True)}
+    return sorted(distinct.values(), key=str.lower)
 
 
 def clean_tags(tags: Sequence[str]) -> list[str]:

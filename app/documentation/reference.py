@@ -94,6 +94,7 @@ def describe_settings() -> str:
 
 def describe_commands() -> str:
     parts = ["# Command line\n\n`isoscope COMMAND --help` prints the same.\n"]
+    # argparse keeps the commands in the choices of one action.
     subparsers = next(
         action for action in make_parser(list(COMMANDS))._actions if action.dest == "==SUPPRESS==" or action.choices
     )
@@ -104,7 +105,7 @@ def describe_commands() -> str:
 
 def describe_api(openapi: Mapping[str, Any]) -> str:
     """Return method, path, parameters and purpose of each route, by the noun that its path starts with."""
-    routes_of_nouns = defaultdict(list)
+    routes_by_noun = defaultdict(list)
     for path, methods in openapi["paths"].items():
         for method, route in methods.items():
             purpose = (route.get("description") or route["summary"]).splitlines()[0]
@@ -116,12 +117,12 @@ def describe_api(openapi: Mapping[str, Any]) -> str:
                 lines.append(f"Query: {', '.join(queries)}.")
             if "requestBody" in route:
                 lines.append(f"Body: {', '.join(route['requestBody']['content'])}.")
-            routes_of_nouns[path.split("/")[2]].append("\n".join(lines))
+            routes_by_noun[path.split("/")[2]].append("\n".join(lines))
     parts = [
         "# HTTP API\n\nEvery route of the API. [Clients](clients.md) shows how to use it, and `/api/openapi.json` "
         "describes each body and answer in full.\n"
     ]
-    for noun, routes in sorted(routes_of_nouns.items()):
+    for noun, routes in sorted(routes_by_noun.items()):
         parts.append(f"## {noun}\n\n" + "\n\n".join(routes) + "\n")
     return "\n".join(parts)
 

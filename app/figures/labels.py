@@ -117,7 +117,7 @@ def _make_corner_box(point: LabeledPoint, high: str, side: str) -> LabelBox:
     return LabelBox(x0, bottom, x0 + length, bottom + LINE)
 
 
-BETWEEN_PARTS = re.compile(r"( · |, )")
+PART_SEPARATOR = re.compile(r"( · |, )")
 """Separators of the parts of a name: sst2 · all-MiniLM-L6-v2 · layer 0, mean."""
 
 
@@ -127,7 +127,7 @@ def shorten_names(names: Sequence[str], max_length: int) -> list[str]:
     Shared leading parts are dropped first, then shared trailing parts. Each name keeps at least one part. Names that
     are still too long lose their middle. If names become equal, all are numbered.
     """
-    parts = [BETWEEN_PARTS.split(name) for name in names]
+    parts = [PART_SEPARATOR.split(name) for name in names]
     for direction in (1, -1):
         if len(parts) > 1 and any(sum(map(len, pieces)) > max_length for pieces in parts):
             aligned = [pieces[::direction] for pieces in parts]

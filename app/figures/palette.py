@@ -1,4 +1,4 @@
-"""Colors with fixed meanings, told apart by the color-blind and on light and dark paper alike.
+"""Colors with fixed meanings, distinct for the color-blind and on light and dark backgrounds.
 
 Every color keeps a contrast of at least 3 : 1 with white and with the dark theme's background, so that one
 palette serves both. They are mixed in OKLab, where the middle of two colors looks like their middle.
@@ -17,7 +17,7 @@ ZERO: Oklab = (0.60, 0.0, -0.008)
 BELOW, ABOVE = (195, 305), (100, -5)
 """Hues of the smallest and the largest |λ|, in degrees."""
 LIGHTNESS, CHROMA = (0.655, 0.545), (0.095, 0.17)
-"""Of the smallest and the largest |λ|."""
+"""Lightness and chroma at the smallest and the largest |λ|."""
 LINEAR_TO, FULL_AT = 0.2, 10.0
 """|λ| up to which colors change linearly, then with log |λ|; and |λ| from which they stay the same."""
 
@@ -51,10 +51,6 @@ def lambda_color(lam: float) -> str:
         start + (end - start) * share for start, end in (LIGHTNESS, CHROMA, BELOW if lam < 0 else ABOVE)
     )
     return _oklab_to_hex((lightness, chroma * cos(radians(hue)), chroma * sin(radians(hue))))
-
-
-def zeta_color(zeta: float) -> str:
-    return ordered_color(zeta)
 
 
 def ordered_color(share: float) -> str:

@@ -45,7 +45,7 @@ class Shape:
     name: str
     spread: str
     """What the spread sets, for the label of the slider."""
-    points: Callable[[Array, Array, float], Array]
+    generate: Callable[[Array, Array, float], Array]
     """Maps uniform numbers, normal numbers, both [n, 3], and a spread to points [n, 3] of any mean and size."""
 
 
@@ -57,7 +57,7 @@ def generate_cloud(shape: str, spread: float, shift: float, n: int) -> Array:
     more even than any sample.
     """
     uniform, normal = _generate_numbers()
-    points = SHAPES[shape].points(uniform[:n], normal[:n], spread)
+    points = SHAPES[shape].generate(uniform[:n], normal[:n], spread)
     points -= points.mean(0)
     points /= np.sqrt(np.square(points).sum(1).mean())
     points[:, 0] += shift

@@ -22,6 +22,7 @@ from isoscope.core.formatting import count, number, plural
 FILE = Path(__file__).with_name("gaussian_example.json")
 # Name and color of each line, the same colors as for the mean and the points in space.
 SHIFT_LINES = {"mean_cosine": ("Mean cosine", palette.MARKED), "isoscore": ("IsoScore", palette.MAIN)}
+# Room for the names of lines, in pixels.
 NAME_MARGIN = 100
 AXES = ("x", "y", "z")
 # Ranges of the axes, the same for every cloud, so that shifts are visible.
@@ -240,7 +241,9 @@ def _project(points: Points, plane: tuple[int, int]) -> dict[str, list[float]]:
 
 
 def _marker_size(points: int) -> float:
-    return 2.5 if points > 1000 else 3.5 if points > 100 else 6
+    if points > 1000:
+        return 2.5
+    return 3.5 if points > 100 else 6
 
 
 class PlaygroundQuery(NamedTuple):

@@ -1,4 +1,4 @@
-"""A method of post-processing with all its parameters, checked against the rows, and its sliders."""
+"""The settings of a post-processing method, checked against the rows, and their sliders."""
 
 import sys
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ def complete_settings(embedding: Embedding, method: str, values: Mapping[str, An
 
 
 def _check_value(embedding: Embedding, parameter: MethodParameter, entered: Any) -> int | float:
-    fit_rows, d = count_trial_rows(embedding)[1], embedding.d or 0
+    (_, fit_rows), d = count_trial_rows(embedding), embedding.d or 0
     value = parameter.default_for(d) if entered is None else entered
     if parameter.is_integer and isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -98,7 +98,7 @@ class Dial(NamedTuple):
 
 
 def list_dials(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]) -> list[Dial]:
-    fit_rows, d = count_trial_rows(embedding)[1], embedding.d or 0
+    (_, fit_rows), d = count_trial_rows(embedding), embedding.d or 0
     dials = []
     for parameter in method.parameters:
         default, high = parameter.default_for(d), parameter.high_for(fit_rows, d)

@@ -74,8 +74,8 @@ def show_lab(request: Request, context: ContextDep, embedding_id: str) -> Respon
     try:
         settings = trial_request.to_settings(embedding)
     except InvalidError as error:
-        return _page(request, context, embedding, trial_request, problem=error)
-    return _page(request, context, embedding, trial_request, settings)
+        return _render_lab(request, context, embedding, trial_request, problem=error)
+    return _render_lab(request, context, embedding, trial_request, settings)
 
 
 @router.post("")
@@ -90,7 +90,7 @@ def start_trial(
     try:
         settings = trial_request.to_settings(embedding)
     except InvalidError as error:
-        return _page(request, context, embedding, trial_request, problem=error)
+        return _render_lab(request, context, embedding, trial_request, problem=error)
     request_postprocessing(context, embedding_id, settings.method, settings.parameters, instead_of or None)
     return redirect_to(f"/embeddings/{embedding_id}/lab?{_write_query_string(settings, trial_request.name)}")
 
@@ -130,7 +130,7 @@ def _get_finished_trial(request: Request, context: Context, embedding_id: str) -
     return trial
 
 
-def _page(
+def _render_lab(
     request: Request,
     context: Context,
     embedding: Embedding,

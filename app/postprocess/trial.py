@@ -28,6 +28,7 @@ class TrialComparison(NamedTuple):
 
 
 def list_comparisons(trial: PostProcessing) -> list[TrialComparison]:
+    """Return the measures of a trial, those of labels first."""
     before, after, in_sample = (_read_measurements(trial, part) for part in ("before", "after", "in_sample"))
     comparisons = [
         TrialComparison(measure, before[measure.slug], after[measure.slug], in_sample.get(measure.slug))
@@ -51,7 +52,7 @@ def _read_measurements(trial: PostProcessing, part: str) -> dict[str, Measuremen
 
 
 class TrialMeasure(NamedTuple):
-    """How a sentence names a measure, formats its values, and whether it says better or worse (not up or down)."""
+    """How a sentence names a measure and formats its values, and whether it says "better", not "rises"."""
 
     noun: str
     format_value: Callable[[float], str] = number

@@ -18,9 +18,9 @@ MARKER_SIZE = 10
 SMALL_MARKER_SIZE = 7
 WHISKER = 1.5
 SCORE_BOUNDS = (-1.0, 1.0)
-"""Of all metrics: a rank correlation may be negative."""
+"""Bounds of all metrics; a rank correlation may be negative."""
 ROOM = 0.05
-"""Of the axis of scores, beyond the points."""
+"""Fraction of the score axis that stays free beyond the points."""
 
 
 class VariantRole(NamedTuple):
@@ -76,9 +76,10 @@ def name_roles(results: TaskResults) -> dict[int, str]:
 
 
 def _find_score_range(results: TaskResults) -> tuple[float, float] | None:
-    """Return the ends of the axis of scores where some variants lie far below the others, else None.
+    """Return the ends of the score axis if some variants lie far below the others, else None.
 
-    Far: 1.5 times the distance of the quartiles below the lower one (Tukey 1977), and below what the decision names.
+    Far below: by 1.5 interquartile ranges below the lower quartile (Tukey 1977), and below the intervals of the
+    baseline, the chosen and the smallest variant.
     """
     scores = sorted(variant.report.value for variant in results.variants)
     low, _, high = quantiles(scores, n=4, method="inclusive") if len(scores) > 1 else (scores[0],) * 3
@@ -95,7 +96,7 @@ def _find_score_range(results: TaskResults) -> tuple[float, float] | None:
 
 
 def _describe_below(results: TaskResults) -> str:
-    """Return which variants lie below the axis: " Below the axis: binary (0.120)."."""
+    """Name the variants below the axis: " Below the axis: binary (0.120)."."""
     if (ends := _find_score_range(results)) is None:
         return ""
     below = [variant for variant in results.variants if variant.report.value < ends[0]]
@@ -112,7 +113,7 @@ def find_pareto_front(results: TaskResults) -> list[int]:
     return best
 
 
-XValue = Callable[[JudgedVariant], float]
+GetX = Callable[[JudgedVariant], float]
 MakeAxis = Callable[[Sequence[float]], dict[str, Any]]
 
 
@@ -137,19 +138,19 @@ def _tabulate_variants(results: TaskResults) -> FigureTable:
 
 
 def _draw(
-    results: TaskResults, indices: Sequence[int], x_value: XValue, make_axis: MakeAxis, front: Sequence[int]
+    results: TaskResults, indices: Sequence[int], get_x: GetX, make_axis: MakeAxis, front: Sequence[int]
 ) -> go.Figure:
     variants = results.variants
     roles_by_index = {results.baseline: AS_IT_IS, results.chosen: CHOSEN, results.smallest: SMALLEST}
     role_titles = name_roles(results)
     unmarked = [index for index in indices if index not in roles_by_index]
     traces = [
-        _mark_points(variants, unmarked, x_value, VariantRole("Others", palette.QUIET, "circle"), SMALL_MARKER_SIZE)
+        _mark_points(variants, unmarked, get_x, VariantRole("Others", palette.QUIET, "circle"), SMALL_MARKER_SIZE)
     ]
     if front:
         x, y = (
             [get_value(variants[index]) for index in front]
-            for get_value in (x_value, lambda variant: variant.report.value)
+            for get_value in (get_x, lambda variant: variant.report.value)
         )
         line = {"color": palette.QUIET, "dash": "dot", "shape": "hv", "width": 1.5}
         traces.append(
@@ -157,10 +158,8 @@ def _draw(
         )
     for index, role in roles_by_index.items():
         if index in indices:
-            traces.append(
-                _mark_points(variants, [index], x_value, role._replace(title=role_titles[index]), MARKER_SIZE)
-            )
-    x_values = [x_value(variants[index]) for index in indices]
+            traces.append(_mark_points(variants, [index], get_x, role._replace(title=role_titles[index]), MARKER_SIZE))
+    x_values = [get_x(variants[index]) for index in indices]
     scores = linear_axis(METRICS[results.metric], [variants[index].report.value for index in indices], SCORE_BOUNDS)
     if (ends := _find_score_range(results)) is not None:
         scores["range"] = list(ends)
@@ -168,7 +167,7 @@ def _draw(
 
 
 def _mark_points(
-    variants: Sequence[JudgedVariant], indices: Sequence[int], x_value: XValue, role: VariantRole, size: int
+    variants: Sequence[JudgedVariant], indices: Sequence[int], get_x: GetX, role: VariantRole, size: int
 ) -> go.Scatter:
     drawn = [variants[index] for index in indices]
     texts = [
@@ -187,7 +186,7 @@ def _mark_points(
         "width": 0,
     }
     return go.Scatter(
-        x=[x_value(variant) for variant in drawn],
+        x=[get_x(variant) for variant in drawn],
         y=[variant.report.value for variant in drawn],
         mode="markers",
         name=role.title,

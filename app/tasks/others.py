@@ -16,14 +16,14 @@ from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isotropy.catalog import TruthKind
 
 MAX_OTHERS = 100
-"""Embeddings that one request may judge at most."""
+"""Maximum number of embeddings that one request may judge."""
 ROW_FIELDS = ("file_sha256", "text_columns", "max_rows", "seed")
-"""Fields of an encoding's provenance that tell which texts its rows are."""
+"""Fields of an encoding's provenance that identify the texts of its rows."""
 MODEL_FIELDS = ("model", "revision")
 
 
 class SameRowsEmbedding(NamedTuple):
-    """An embedding with as many rows as the task's, with its queries if the task has some, or why it is left out."""
+    """An embedding with as many rows as the task's, and its queries, or why the task cannot judge it."""
 
     embedding_id: str
     name: str
@@ -111,7 +111,7 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
 
 
 class PossibleTask(NamedTuple):
-    """A task of another embedding, whose ground truth can judge one of the same rows too."""
+    """A task of another embedding of the same rows, whose ground truth can judge this embedding too."""
 
     task_id: str
     name: str
@@ -123,13 +123,13 @@ def list_possible_tasks(context: Context, embedding: Embedding) -> list[Possible
     """Return tasks of other embeddings of the same rows that have not judged this one, the newest first."""
     key = func.coalesce(TaskRun.family_id, TaskRun.id)
     tasks = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
-    finished = Embedding.n == embedding.n, Embedding.trashed_at.is_(None), TaskRun.status == TaskStatus.FINISHED
+    conditions = Embedding.n == embedding.n, Embedding.trashed_at.is_(None), TaskRun.status == TaskStatus.FINISHED
     judged = select(key).where(TaskRun.embedding_id == embedding.id)
-    one_a_family = tasks.with_only_columns(func.min(TaskRun.id)).where(*finished, WITH_TRUTH, key.not_in(judged))
-    newest = tasks.where(TaskRun.id.in_(one_a_family.group_by(key))).order_by(TaskRun.created_at.desc(), TaskRun.id)
-    large = *map(defer, (TaskRun.results, TaskRun.maps, TaskRun.preview)), lazyload(Embedding.tags)
+    first_ids = tasks.with_only_columns(func.min(TaskRun.id)).where(*conditions, WITH_TRUTH, key.not_in(judged))
+    newest = tasks.where(TaskRun.id.in_(first_ids.group_by(key))).order_by(TaskRun.created_at.desc(), TaskRun.id)
+    load_options = *map(defer, (TaskRun.results, TaskRun.maps, TaskRun.preview)), lazyload(Embedding.tags)
     with context.sessions() as session:
-        rows = session.execute(newest.limit(PAGE_ROWS).options(*large)).all()
+        rows = session.execute(newest.limit(PAGE_ROWS).options(*load_options)).all()
     return [
         PossibleTask(task.id, task.filename or task.config.labels or "", corpus.name)
         for task, corpus in rows
@@ -233,7 +233,7 @@ def _list_candidates(context: Context, reference: Embedding) -> list[Embedding]:
 
 
 def _require_same_rows(expected: Embedding, embedding: Embedding) -> None:
-    """Refuse an embedding that is not measured, or whose rows are known to differ."""
+    """Raise InvalidError if an embedding is not measured, or if its rows certainly differ."""
     if embedding.status is not EmbeddingStatus.READY or embedding.trashed_at is not None:
         raise InvalidError(f"{embedding.name} is not measured. Choose a measured embedding.")
     if embedding.n != expected.n:
@@ -260,7 +260,7 @@ def _get_model_identity(embedding: Embedding) -> tuple[Any, ...] | None:
 
 
 def _add_draft(context: Context, task: TaskRun, candidate: EmbeddingChoice) -> str:
-    """Add a draft with the ground truth and settings of a task; they share one stored file."""
+    """Add a draft with the settings and the stored ground truth of a task."""
     draft = TaskRun(
         embedding_id=candidate.embedding_id,
         queries_id=candidate.queries_id,

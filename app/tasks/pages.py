@@ -42,7 +42,7 @@ router = APIRouter(prefix="/tasks/{task_id}")
 def show_tasks(
     request: Request, context: ContextDep, embedding_id: str, page: Annotated[int, Query(ge=1)] = 1
 ) -> Response:
-    return _list_page(request, context, embedding_id, dict(request.query_params), page=page)
+    return _render_list(request, context, embedding_id, dict(request.query_params), page=page)
 
 
 @embedding_router.post("")
@@ -66,16 +66,16 @@ def check_task(
         else:
             task = service.create_task(context, embedding_id, config, queries_id or None, truth, launch=truth is None)
     except (InvalidError, TooLargeError, UnsupportedFormatError) as error:
-        return _list_page(request, context, embedding_id, values | {"queries_id": queries_id, "split": split}, error)
+        return _render_list(request, context, embedding_id, values | {"queries_id": queries_id, "split": split}, error)
     return redirect_to(f"/tasks/{task.id}")
 
 
 @router.get("")
 def show_task(request: Request, context: ContextDep, task_id: str) -> Response:
-    return _task_page(request, context, service.get_task(context, task_id))
+    return _render_task(request, context, service.get_task(context, task_id))
 
 
-def _task_page(request: Request, context: Context, task: TaskRun, problem: IsoscopeError | None = None) -> Response:
+def _render_task(request: Request, context: Context, task: TaskRun, problem: IsoscopeError | None = None) -> Response:
     values: dict[str, Any] = {
         "task": task,
         "tabs": TABS,
@@ -118,7 +118,7 @@ def judge_other_embeddings(
             raise InvalidError("Choose at least one embedding.", "others")
         judge_others(context, task_id, choices)
     except (InvalidError, TooLargeError) as error:
-        return _task_page(request, context, service.get_task(context, task_id), error)
+        return _render_task(request, context, service.get_task(context, task_id), error)
     return redirect_to(f"/tasks/{task_id}#family")
 
 
@@ -177,7 +177,7 @@ def _parse_config(values: Mapping[str, str]) -> TaskConfig:
         raise combine_errors(list_field_errors(error)) from error
 
 
-def _list_page(
+def _render_list(
     request: Request,
     context: Context,
     embedding_id: str,

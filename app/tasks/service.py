@@ -210,13 +210,14 @@ def _check_inputs(config: TaskConfig, queries: Embedding | None, truth: Incoming
 
 
 def check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | None) -> None:
-    """Require that the embeddings have the columns; for pairs, groups are a column of the ground truth instead."""
+    """Require the columns that a task names. For pairs, groups are a column of the ground truth instead."""
     required_columns = [("labels", corpus, config.labels), ("ids", corpus, config.ids)]
     if queries is not None:
         required_columns.append(("query_ids", queries, config.query_ids))
     if config.kind is not TruthKind.PAIRS:
         required_columns.append(("groups", queries or corpus, config.groups))
-    check_all(*(partial(_require_column, *column) for column in required_columns if column[2] is not None))
+    named_columns = [column for column in required_columns if column[2] is not None]
+    check_all(*(partial(_require_column, *column) for column in named_columns))
 
 
 def _require_column(field: str, embedding: Embedding, column: str | None) -> None:
@@ -261,10 +262,10 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
         target = Path(folder) / "truth.jsonl"
         read = partial(read_in_sandbox, context.settings, writable=target.parent)
         source = context.storage.local_path(stored.sha256), task.filename
-        rows = _name_rows(context, corpus, task.config.ids)
+        rows = _find_named_rows(context, corpus, task.config.ids)
         try:
             if queries is not None:
-                query_rows = _name_rows(context, queries, task.config.query_ids)
+                query_rows = _find_named_rows(context, queries, task.config.query_ids)
                 task.preview = read(check_qrels, *source, rows, query_rows, target)
             else:
                 groups = task.config.groups
@@ -288,7 +289,7 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
     context.ledger.release(stored.sha256)
 
 
-def _name_rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
+def _find_named_rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
     upload = embedding.upload(lambda file: context.storage.local_path(file.file_sha256))
     return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, ids)
 

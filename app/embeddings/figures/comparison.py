@@ -1,8 +1,4 @@
-"""Figures of embeddings one after the other: a measure over steps, how alike steps are, which rows moved.
-
-A measure, its changes and what steps have in common are lines with 95% intervals. Of two embeddings, the
-neighbors that rows keep and the distances that they moved are histograms.
-"""
+"""Figures of embeddings in order: a measure over steps, the similarity of steps, and how far rows moved."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -80,10 +76,7 @@ def _changes_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) 
         StepLine(
             title,
             color,
-            [
-                StepPoint(*difference[:1], *difference[2:4], difference.reason) if difference else StepPoint()
-                for difference in steps
-            ],
+            [StepPoint(step.value, step.low, step.high, step.reason) if step else StepPoint() for step in steps],
         )
         for title, color, steps in (
             (FROM_PREVIOUS, palette.MAIN, compared.changes),
@@ -95,7 +88,7 @@ def _changes_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) 
         title=f"Changes of {name}",
         caption="Bars are 95% intervals, paired by row where both steps hold the same rows. Changes of neighboring "
         "steps share a step, so they are not independent.",
-        table=_tabulate(comparison, lines),
+        table=_tabulate_lines(comparison, lines),
         draw=partial(_draw_lines, comparison, lines, f"change of {name}", include_zero=True),
         empty=None if _has_values(lines) else "There is no change.",
     )
@@ -118,7 +111,7 @@ def similarity_figures(comparison: EmbeddingComparison, steps: AlignedSteps) -> 
                 slug=entry.slug.replace("_", "-"),
                 title=entry.name,
                 caption=f"{entry.meaning} Range: {entry.range}. Bars are 95% intervals.",
-                table=_tabulate(comparison, lines),
+                table=_tabulate_lines(comparison, lines),
                 draw=partial(_draw_lines, comparison, lines, entry.name),
                 empty=None if _has_values(lines) else "No two steps have a value of this measure.",
             )
@@ -126,11 +119,15 @@ def similarity_figures(comparison: EmbeddingComparison, steps: AlignedSteps) -> 
     return figures
 
 
+def _measure_bar(value: float | None, end: float | None) -> float | None:
+    return None if value is None or end is None else abs(end - value)
+
+
 def _has_values(lines: Sequence[StepLine]) -> bool:
     return any(point.value is not None for line in lines for point in line.points)
 
 
-def _tabulate(comparison: EmbeddingComparison, lines: Sequence[StepLine]) -> FigureTable:
+def _tabulate_lines(comparison: EmbeddingComparison, lines: Sequence[StepLine]) -> FigureTable:
     columns = [
         comparison.axis.lower(),
         "embedding",
@@ -156,13 +153,8 @@ def _draw_lines(
     labels = comparison.labels
     traces = []
     for i, line in enumerate(lines):
-        high, low = (
-            [None if end is None or value is None else abs(end - value) for value, end in ends]
-            for ends in (
-                [(point.value, point.high) for point in line.points],
-                [(point.value, point.low) for point in line.points],
-            )
-        )
+        high = [_measure_bar(point.value, point.high) for point in line.points]
+        low = [_measure_bar(point.value, point.low) for point in line.points]
         trace = go.Scatter(
             x=[step + LINE_OFFSET * (i - (len(lines) - 1) / 2) for step in range(len(line.points))],
             y=[point.value for point in line.points],

@@ -16,7 +16,7 @@ HISTOGRAM = "cosine_histogram"
 
 
 class CosineHistogram(NamedTuple):
-    """Pairs by their cosine, and the mean cosine that a line marks."""
+    """A histogram of the cosines of pairs, and the mean that a line marks."""
 
     name: str
     colour: str

@@ -159,29 +159,30 @@ def rogue(overlay: Overlay) -> Figure:
         f"Greatest: {overlay.describe(_name_largest)}.{'' if overlay.several else _describe_blamed(overlay.series[0])}",
         table=overlay.stacked_table(
             {
-                "dimension": lambda series: range(len(_contributions(series))),
-                "contribution": _contributions,
-                "share_of_mean": _shares,
+                "dimension": lambda series: range(len(_read_contributions(series))),
+                "contribution": _read_contributions,
+                "share_of_mean": _divide_contributions,
             }
         ),
         draw=partial(_draw_rogue, overlay),
     )
 
 
-def _contributions(series: Series) -> list[float]:
+def _read_contributions(series: Series) -> list[float]:
     contributions: list[float] = series.detail(ROGUE)["contributions"]
     return contributions
 
 
-def _shares(series: Series) -> list[float | None]:
-    contributions = _contributions(series)
+def _divide_contributions(series: Series) -> list[float | None]:
+    contributions = _read_contributions(series)
     mean_cosine = sum(contributions)
+    # If contributions cancel, shares of their sum mean nothing.
     cancels = not 0 < max(contributions) <= mean_cosine
     return [None if cancels else contribution / mean_cosine for contribution in contributions]
 
 
 def _name_largest(series: Series) -> str:
-    contributions, shares = _contributions(series), _shares(series)
+    contributions, shares = _read_contributions(series), _divide_contributions(series)
     i = max(range(len(contributions)), key=contributions.__getitem__)
     if contributions[i] <= 0:
         return "none: no dimension adds to it"
@@ -190,13 +191,13 @@ def _name_largest(series: Series) -> str:
 
 
 def _draw_rogue(overlay: Overlay) -> go.Figure:
-    dimensions = max(len(_contributions(series)) for series in overlay.series)
+    dimensions = max(len(_read_contributions(series)) for series in overlay.series)
     # The largest first, so that smaller ones at the same dimension stand in front.
-    back_to_front = sorted(overlay.series, key=lambda series: -max(_contributions(series)))
+    back_to_front = sorted(overlay.series, key=lambda series: -max(_read_contributions(series)))
     traces = []
     for series in back_to_front:
-        contributions = _contributions(series)
-        shares = ["" if share is None else f", {share:.1%} of the mean" for share in _shares(series)]
+        contributions = _read_contributions(series)
+        shares = ["" if share is None else f", {share:.1%} of the mean" for share in _divide_contributions(series)]
         # A line up from zero for each dimension stays at least a pixel wide however many there are.
         stems = go.Scatter(
             x=[x for i in range(len(contributions)) for x in (i, i, None)],
@@ -210,7 +211,7 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
         )
         traces.append(stems)
     if not overlay.several:
-        contributions = _contributions(overlay.series[0])
+        contributions = _read_contributions(overlay.series[0])
         blamed = [i for i in overlay.series[0].subject.blamed if i < dimensions]
         traces.append(
             go.Scatter(

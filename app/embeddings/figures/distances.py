@@ -97,14 +97,14 @@ def _draw_outlines(overlay: Overlay) -> go.Figure:
 def twonn(overlay: Overlay) -> Figure:
     max_points = MAX_POINTS // len(overlay.series)
     discard = overlay.series[0].detail(TWONN)["discard"]
-    stored = [len(series.detail(TWONN)["log_mu"]) for series in overlay.series]
+    stored_counts = [len(series.detail(TWONN)["log_mu"]) for series in overlay.series]
     drawn_note = overlay.describe(
         lambda series: (
             f"{count(min(max_points, len(series.detail(TWONN)['log_mu'])))} of "
             f"{count(len(series.detail(TWONN)['log_mu']))} points drawn"
         )
     )
-    drawn_note = f" {drawn_note}." if max(stored) > max_points else ""
+    drawn_note = f" {drawn_note}." if max(stored_counts) > max_points else ""
     return Figure(
         slug="twonn",
         title="TwoNN fit",

@@ -107,7 +107,7 @@ def _write_hover_text(row: HeatMapRow, measure: Measure) -> str:
 
 
 class LayerPoint(NamedTuple):
-    """A measure at a layer."""
+    """A measurement at a layer."""
 
     layer: int
     measurement: Measurement

@@ -1,4 +1,4 @@
-"""Subjects of a figure: an embedding or several, each with its color, and those that have nothing to draw."""
+"""The subjects of a figure: embeddings or other clouds, each with its color."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,16 +83,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Overlay:
-    """The subjects of one figure. ``several`` stays true if only one of several can be drawn."""
+    """The subjects of one figure. ``several`` is true even if only one of several can be drawn."""
 
     series: tuple[Series, ...]
     several: bool
 
-    def describe(self, describe: Callable[[Series], str]) -> str:
+    def describe(self, describe_series: Callable[[Series], str]) -> str:
         """Return the description of a single subject, or of each subject with its name."""
         if not self.several:
-            return describe(self.series[0])
-        return ", ".join(f"{describe(series)} ({series.short_name})" for series in self.series)
+            return describe_series(self.series[0])
+        return ", ".join(f"{describe_series(series)} ({series.short_name})" for series in self.series)
 
     def describe_rows(self, measure: str) -> str:
         """Return "n = 8,000 rows" for a measure, with a number for each subject if they differ."""
@@ -102,13 +102,13 @@ class Overlay:
         return f"n = {plural(sizes.pop(), 'row')}{' each' if self.several else ''}"
 
     def hover(self, series: Series, words: str) -> str:
-        """Return the template of a hover text. With several subjects, it starts with the name."""
+        """Return the template of a hover text, which starts with the name if there are several subjects."""
         return f"{series.label}<br>{words}<extra></extra>" if self.several else f"{words}<extra></extra>"
 
     def table(
         self, index: str, columns: Mapping[str, Callable[[Series], Sequence[Cell]]], *, start: int = 1
     ) -> FigureTable:
-        """Put subjects side by side, with as many rows as the longest list. Shorter lists leave gaps."""
+        """Put the columns of subjects side by side. Columns shorter than the longest one end with gaps."""
         heads = [f"{head}: {series.name}" if self.several else head for series in self.series for head in columns]
         lists = [read(series) for series in self.series for read in columns.values()]
         return FigureTable([index, *heads], [[i, *row] for i, row in enumerate(zip_longest(*lists), start)])

@@ -1,4 +1,4 @@
-"""The map of an embedding's rows as plotly draws it, its numbers as typed arrays."""
+"""The plot of an embedding's map, with numbers as typed arrays."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -67,8 +67,9 @@ def _draw_labels(
     groups: dict[str, list[int]] = {UNLABELLED: [], OTHER_LABELS: []}
     colors = {UNLABELLED: palette.QUIET, OTHER_LABELS: palette.QUIET}
     for code, name in enumerate(labels.names):
-        has_color = bool(name) and code < len(palette.SERIES)
-        group = f"{code} {name}" if has_color else OTHER_LABELS if name else UNLABELLED
+        group = OTHER_LABELS if name else UNLABELLED
+        if name and code < len(palette.SERIES):
+            group = f"{code} {name}"
         colors.setdefault(group, palette.SERIES[code % len(palette.SERIES)])
         groups.setdefault(group, []).append(code)
     traces = []
@@ -119,7 +120,8 @@ def _draw_numbers(
         traces.append(trace.update(showlegend=False))
         # Entries of the legend: plotly's bar of colors sets empty styles, which the policy of pages forbids.
         for stop, color in zip(stops, RAMP, strict=True):
-            end = " or less" if stop == low > numbers.min() else " or more" if stop == high < numbers.max() else ""
+            end = " or less" if stop == low > numbers.min() else ""
+            end = " or more" if stop == high < numbers.max() else end
             entry = {"x": [None], "y": [None], "mode": "markers", "hoverinfo": "skip", "marker": {"color": color}}
             traces.append(go.Scattergl(name=f"{format_value(stop)}{end}", **entry))
     return traces
@@ -130,7 +132,7 @@ def _draw_points(
 ) -> go.Scattergl:
     """Return the points as one trace. ``customdata`` are the positions of the rows in the file."""
     names: Sequence[str] = stored_map.names
-    lines = ["%{text}"] * bool(names) + ["row %{customdata:,}"] + [hover] * bool(hover)
+    lines = filter(None, ["%{text}" if names else "", "row %{customdata:,}", hover])
     size = next(size for largest, size in MARKER_SIZES if stored_map.header.points <= largest or largest == MAX_DRAWN)
     return go.Scattergl(
         x=stored_map.xy[points, 0],

@@ -1,4 +1,4 @@
-"""What the number of rows and zeta do to IsoScore: its forms by sample size, and the shrinkage-zeta curve."""
+"""IsoScore by number of rows and by zeta: the sample-size figure and the shrinkage-zeta curve."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from isoscope.core.formatting import count, number, plural, short
 SAMPLE_SIZE = "sample_size"
 ZETAS = [step / 100 for step in range(101)]
 ZETA_TICKS = [0, 0.2, 0.4, 0.6, 0.8, 1]
-# Smallest difference of IsoScore* between two names at the beginnings of their lines.
+# Minimum difference of IsoScore* at zeta = 0 between lines that are named there.
 MIN_NAME_GAP = 0.045
 
 
@@ -27,7 +27,7 @@ class SampleSizeLine(NamedTuple):
     colour: str
     dash: str
     scores: Mapping[str, Sequence[float | None]]
-    """Its "mean" and "sd" over draws of each number of rows, null where undefined."""
+    """"mean" and "sd" of the score over draws, by number of rows; None where undefined."""
 
 
 def sample_size(overlay: Overlay) -> Figure:
@@ -78,12 +78,12 @@ def _list_score_lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
             SampleSizeLine("isoscore_unbiased", f"{series.label}, bias-corrected", series.colour, "dot", unbiased),
         ]
     shrunk = [
-        SampleSizeLine(f"isoscore_star_zeta_{zeta:g}", short(zeta), palette.zeta_color(zeta), "solid", scores)
+        SampleSizeLine(f"isoscore_star_zeta_{zeta:g}", short(zeta), palette.ordered_color(zeta), "solid", scores)
         for zeta, scores in zip(data["zetas"], data["isoscore_star"], strict=True)
         if zeta > 0
     ]
     return [
-        SampleSizeLine("isoscore", "ζ = 0", palette.zeta_color(0), "solid", plain),
+        SampleSizeLine("isoscore", "ζ = 0", palette.ordered_color(0), "solid", plain),
         *shrunk,
         SampleSizeLine("isoscore_unbiased", "bias-corrected", palette.MARKED, "solid", unbiased),
     ]
@@ -222,7 +222,7 @@ def _draw_zeta_line(line: ZetaLine, colour: str, width: float, named_rows: Colle
         y=line.values or [],
         mode="lines+text",
         line={"color": colour, "width": width},
-        text=[f"{count(line.rows)} " if line.rows in named_rows else "", *[""] * 100],
+        text=[f"{count(line.rows)} " if line.rows in named_rows else "", *[""] * (len(ZETAS) - 1)],
         textposition="middle left",
         cliponaxis=False,
         hovertemplate=f"{count(line.rows)} rows<br>ζ = %{{x}}: %{{y:.3f}}<extra></extra>",

@@ -20,7 +20,7 @@ def spectrum(overlay: Overlay) -> Figure:
         title="Eigenvalue spectrum",
         caption=f"Variance along each principal component, {overlay.describe_rows('spectrum')}, both axes logarithmic. "
         "A flat line is isotropic.",
-        table=overlay.table("component", {"eigenvalue": _eigenvalues}),
+        table=overlay.table("component", {"eigenvalue": _read_eigenvalues}),
         draw=partial(_draw_spectrum, overlay),
     )
 
@@ -31,30 +31,30 @@ def cumulative(overlay: Overlay) -> Figure:
         title="Cumulative variance",
         caption=f"Share of the variance in the leading components, {overlay.describe_rows('spectrum')}. Dotted: an "
         f"isotropic cloud. Half of the variance lies in {overlay.describe(_describe_half_variance)}.",
-        table=overlay.table("components", {"share_of_variance": _shares}),
+        table=overlay.table("components", {"share_of_variance": _accumulate_shares}),
         draw=partial(_draw_cumulative, overlay),
     )
 
 
-def _eigenvalues(series: Series) -> list[float]:
+def _read_eigenvalues(series: Series) -> list[float]:
     eigenvalues: list[float] = series.detail("spectrum")["eigenvalues"]
     return eigenvalues
 
 
-def _shares(series: Series) -> list[float]:
-    eigenvalues = _eigenvalues(series)
+def _accumulate_shares(series: Series) -> list[float]:
+    eigenvalues = _read_eigenvalues(series)
     total = sum(eigenvalues)
     return [partial_sum / total for partial_sum in accumulate(eigenvalues)]
 
 
 def _describe_half_variance(series: Series) -> str:
-    shares = _shares(series)
+    shares = _accumulate_shares(series)
     half = next(i for i, share in enumerate(shares, 1) if share >= 0.5)
     return f"{plural(half, 'component')} of {count(len(shares))}"
 
 
 def _draw_spectrum(overlay: Overlay) -> go.Figure:
-    eigenvalues = [_eigenvalues(series) for series in overlay.series]
+    eigenvalues = [_read_eigenvalues(series) for series in overlay.series]
     lines = [
         go.Scatter(
             x=list(range(1, len(values) + 1)),
@@ -84,12 +84,12 @@ def _draw_cumulative(overlay: Overlay) -> go.Figure:
             hoverinfo="skip",
             showlegend=False,
         )
-        for d in sorted({len(_eigenvalues(series)) for series in overlay.series})
+        for d in sorted({len(_read_eigenvalues(series)) for series in overlay.series})
     ]
     lines = [
         go.Scatter(
-            x=list(range(len(_eigenvalues(series)) + 1)),
-            y=[0, *_shares(series)],
+            x=list(range(len(_read_eigenvalues(series)) + 1)),
+            y=[0, *_accumulate_shares(series)],
             mode="lines",
             line={"color": series.colour, "width": 2},
             name=series.label,
@@ -118,12 +118,14 @@ def anisotropy(overlay: Overlay) -> Figure:
         title="k-th anisotropy",
         caption="Share of the k-th strongest direction, with the mean (raw) and without it (centered), "
         f"{overlay.describe_rows(RAW)}.{styles} {undefined}".rstrip(),
-        table=overlay.table("k", {"raw": partial(_anisotropies, RAW), "centred": partial(_anisotropies, CENTRED)}),
+        table=overlay.table(
+            "k", {"raw": partial(_read_anisotropies, RAW), "centred": partial(_read_anisotropies, CENTRED)}
+        ),
         draw=partial(_draw_anisotropy, overlay),
     )
 
 
-def _anisotropies(slug: str, series: Series) -> list[float | None]:
+def _read_anisotropies(slug: str, series: Series) -> list[float | None]:
     return list(series.detail(slug).get("values", []))
 
 
@@ -134,7 +136,7 @@ def _draw_anisotropy(overlay: Overlay) -> go.Figure:
             (RAW, "raw", "lines+markers", "solid", palette.SECOND),
             (CENTRED, "centered", "lines", "dash", palette.MAIN),
         ):
-            shares = _anisotropies(slug, series)
+            shares = _read_anisotropies(slug, series)
             points: dict[str, Any] = {
                 "x": list(range(1, len(shares) + 1)),
                 "y": shares,

@@ -90,7 +90,7 @@ router = APIRouter(prefix="/encodings")
 
 @router.get("")
 def list_all(request: Request, context: ContextDep) -> Response:
-    return _list_page(request, context)
+    return _render_list(request, context)
 
 
 @router.post("")
@@ -108,7 +108,7 @@ def upload_texts(
         encoding = encodings.create_encoding(context, files, require_name(name, files[0].filename))
     except IsoscopeError as error:
         error.field = error.field or "file"
-        return _list_page(request, context, error, name)
+        return _render_list(request, context, error, name)
     return redirect_to(f"/encodings/{encoding.id}")
 
 
@@ -120,13 +120,13 @@ def create_from_dataset(
     try:
         encoding = encodings.create_encoding_of_dataset(context, dataset_id, split)
     except InvalidError as error:
-        return _list_page(request, context, error)
+        return _render_list(request, context, error)
     return redirect_to(f"/encodings/{encoding.id}")
 
 
 @router.get("/{encoding_id}")
 def show_encoding(request: Request, context: ContextDep, encoding_id: str, query: LayersDep) -> Response:
-    return _encoding_page(request, context, encoding_id, query, read_values(request.query_params))
+    return _render_encoding(request, context, encoding_id, query, read_values(request.query_params))
 
 
 @router.post("/{encoding_id}/launch")
@@ -136,7 +136,9 @@ def launch(request: Request, context: ContextDep, encoding_id: str, query: Layer
         encodings.launch_encoding(context, encoding_id, parse_config(values))
     except InvalidError as error:
         address = form_address(f"/encodings/{encoding_id}", field_pairs(values))
-        return redirect_to(address) if address else _encoding_page(request, context, encoding_id, query, values, error)
+        return (
+            redirect_to(address) if address else _render_encoding(request, context, encoding_id, query, values, error)
+        )
     return redirect_to(f"/encodings/{encoding_id}")
 
 
@@ -165,7 +167,7 @@ def show_figure(context: ContextDep, encoding_id: str, slug: str, kind: FileKind
     return figure_file(read_layers(context, encodings.get_encoding(context, encoding_id), query).figures, slug, kind)
 
 
-def _encoding_page(
+def _render_encoding(
     request: Request,
     context: Context,
     encoding_id: str,
@@ -201,7 +203,7 @@ def _encoding_page(
     return render(request, "embeddings/encoding.html", page, problem, status=None if request.method == "POST" else 200)
 
 
-def _list_page(request: Request, context: Context, problem: IsoscopeError | None = None, name: str = "") -> Response:
+def _render_list(request: Request, context: Context, problem: IsoscopeError | None = None, name: str = "") -> Response:
     page = {
         "encodings": encodings.list_encodings(context),
         "datasets": [dataset for dataset in list_datasets(context) if dataset.train_sha256 is not None],

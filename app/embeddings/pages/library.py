@@ -102,7 +102,7 @@ def list_all(
     with suppress(NotFoundError):
         trashed = get_embedding(context, moved) if moved else None
     trashed = trashed if trashed and trashed.trashed_at else None
-    return _list_page(request, context, _read_page(context, search, page), moved=trashed)
+    return _render_list(request, context, _read_page(context, search, page), moved=trashed)
 
 
 @router.post("")
@@ -120,7 +120,7 @@ def upload_embedding(
         embedding = create_embedding(context, vectors, chosen_file(annotations), name or None)
     except IsoscopeError as error:
         error.field = error.field or "file"
-        return _list_page(request, context, _read_page(context, library.EmbeddingSearch(), 1), error, name=name)
+        return _render_list(request, context, _read_page(context, library.EmbeddingSearch(), 1), error, name=name)
     return redirect_to(f"/embeddings/{embedding.id}")
 
 
@@ -131,7 +131,7 @@ def _read_page(context: Context, search: library.EmbeddingSearch, page: int) -> 
     return LibraryPage(search, embeddings, page, pages) if page <= pages else _read_page(context, search, pages)
 
 
-def _list_page(
+def _render_list(
     request: Request,
     context: Context,
     listing: LibraryPage,
@@ -184,7 +184,7 @@ def confirm_emptying(request: Request, context: ContextDep) -> Response:
     if not trash.total:
         raise NotFoundError("The trash is empty. There is nothing to delete.")
     name = plural(trash.total, "embedding")
-    return _confirmation_page(request, name, trash.frees_bytes, describe_lost_tasks(context, TRASHED))
+    return _render_confirmation(request, name, trash.frees_bytes, describe_lost_tasks(context, TRASHED))
 
 
 @trash_router.post("/trash/purge")
@@ -196,7 +196,7 @@ def purge_all(context: ContextDep) -> Response:
 @trash_router.get("/trash/{embedding_id}/purge")
 def confirm_purge(request: Request, context: ContextDep, embedding_id: str) -> Response:
     row = get_trashed(context, embedding_id)
-    return _confirmation_page(
+    return _render_confirmation(
         request, row.embedding.name, row.frees_bytes, describe_lost_tasks(context, Embedding.id == embedding_id)
     )
 
@@ -207,7 +207,7 @@ def purge(context: ContextDep, embedding_id: str) -> Response:
     return redirect_to("/trash")
 
 
-def _confirmation_page(request: Request, name: str, frees_bytes: int, tasks: str) -> Response:
+def _render_confirmation(request: Request, name: str, frees_bytes: int, tasks: str) -> Response:
     freed_note = "no bytes of the storage are freed, because others need the same files"
     if frees_bytes:
         freed_note = f"{size(frees_bytes)} of the storage are freed"

@@ -50,7 +50,7 @@ router = APIRouter(prefix="/embeddings")
 
 @router.get("/{embedding_id}")
 def show_embedding(request: Request, context: ContextDep, embedding_id: str, query: ReportDep) -> Response:
-    return _embedding_page(request, context, embedding_id, query)
+    return _render_embedding(request, context, embedding_id, query)
 
 
 def read_selection(
@@ -92,7 +92,7 @@ def choose_selection(
     try:
         select_embedding(context, embedding_id, selection)
     except InvalidError as error:
-        return _embedding_page(request, context, embedding_id, query, error, selection)
+        return _render_embedding(request, context, embedding_id, query, error, selection)
     return redirect_to(f"/embeddings/{embedding_id}")
 
 
@@ -114,11 +114,11 @@ def commit_selection(
         else:
             commit_embedding(context, embedding_id)
     except InvalidError as error:
-        return _embedding_page(request, context, embedding_id, query, error, selection)
+        return _render_embedding(request, context, embedding_id, query, error, selection)
     return redirect_to(f"/embeddings/{embedding_id}")
 
 
-def _embedding_page(
+def _render_embedding(
     request: Request,
     context: Context,
     embedding_id: str,

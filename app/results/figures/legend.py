@@ -121,7 +121,7 @@ class Colouring:
         if self.key == REGULARIZER:
             return palette.METHODS[setting.regularizer]
         if self.key == ZETA:
-            return palette.zeta_color(float(value))
+            return palette.ordered_color(float(value))
         index = self.table.grid_cells[self.key].index(value)
         return palette.SERIES[index] if index < len(palette.SERIES) else palette.QUIET
 

@@ -27,7 +27,7 @@ def contrast(first, second):
 @pytest.mark.parametrize("paper", PAPERS)
 def test_colors_contrast_with_light_and_dark_paper(paper):
     colours = [palette.MAIN, palette.SECOND, palette.MARKED, palette.QUIET, *palette.SERIES, *palette.METHODS.values()]
-    colours += [palette.zeta_color(step / 10) for step in range(11)]
+    colours += [palette.ordered_color(step / 10) for step in range(11)]
     colours += [palette.lambda_color(lam) for lam in LAMBDAS]
     assert [colour for colour in colours if contrast(colour, paper) < 3] == []
 
@@ -53,6 +53,6 @@ def test_lambdas_of_usual_grids_have_distinct_colors(grid):
 
 def test_opacity_keeps_channels_and_larger_zeta_is_darker():
     assert palette.with_opacity("#14938d", 0.25) == "rgba(20, 147, 141, 0.25)"
-    for colours in ([palette.zeta_color(step / 5) for step in range(6)], palette.SCALE):
+    for colours in ([palette.ordered_color(step / 5) for step in range(6)], palette.SCALE):
         brightness = [luminance(colour) for colour in colours]
         assert brightness == sorted(brightness, reverse=True)
