@@ -201,7 +201,7 @@ def _render_list(
         "results": results,
         "score_title": "" if results is None else METRICS[results.metric],
         "remedies": rank_remedies(results),
-        "asked": "kind" in values,
+        "has_values": "kind" in values,
         "tasks": tasks,
         "page": page,
         "pages": count_pages(service.count_tasks(context, embedding_id)),

@@ -1,4 +1,4 @@
-// The sliders of the lab: each moves the box of numbers beside it, and follows it. The box is what the form sends.
+// The sliders of the lab. Each changes the number box beside it and follows it. The form sends the box.
 
 const DIGITS = 2;
 

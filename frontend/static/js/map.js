@@ -1,11 +1,11 @@
-// The map of an embedding's rows: what a lasso selects goes into the form below it, a clicked row into the search.
+// The map of an embedding's rows. A lasso fills the form below the map; a click searches for its row.
 
 const NAMED_ROWS = 8;
 const RINGS = "rings";
 let drawn = null;
 
-// Ascending rows in few characters: 0-99 120 130-180.
-function runsOf(rows) {
+// Writes ascending rows as runs: 0-99 120 130-180.
+function formatRuns(rows) {
   const runs = [];
   for (let i = 0; i < rows.length; i++) {
     const first = rows[i];
@@ -15,7 +15,7 @@ function runsOf(rows) {
   return runs.join(" ");
 }
 
-function rowsOf(runs) {
+function parseRuns(runs) {
   const rows = new Set();
   for (const run of runs.split(" ").filter(Boolean)) {
     const [first, last = first] = run.split("-").map(Number);
@@ -29,33 +29,33 @@ const field = () => drawn.map.querySelector("[data-map-selection] [name=rows]");
 function select(points) {
   if (!field()) return;
   const sorted = points.filter(({ customdata }) => customdata !== undefined).sort((a, b) => a.customdata - b.customdata);
-  field().value = runsOf(sorted.map(({ customdata }) => customdata));
+  field().value = formatRuns(sorted.map(({ customdata }) => customdata));
   const named = sorted.slice(0, NAMED_ROWS).map(({ text, customdata }) => text ?? `row ${customdata}`);
   const more = sorted.length - named.length;
   const count = `${sorted.length.toLocaleString("en")} ${sorted.length === 1 ? "row" : "rows"} selected`;
-  const told = `${count}${named.length ? ": " : ""}${named.join(", ")}${more ? ` and ${more.toLocaleString("en")} more` : ""}.`;
+  const sentence = `${count}${named.length ? ": " : ""}${named.join(", ")}${more ? ` and ${more.toLocaleString("en")} more` : ""}.`;
   // The names of points are escaped for plotly.
-  const words = new DOMParser().parseFromString(told, "text/html").body.textContent;
+  const words = new DOMParser().parseFromString(sentence, "text/html").body.textContent;
   drawn.map.querySelector("[data-map-selected]").textContent = words;
 }
 
-// Indices of the points of each trace whose rows are among these.
-function pointsAt(rows) {
+// Returns the indices of the points of these rows, by trace.
+function findPoints(rows) {
   return drawn.plot.data.map(({ customdata }) => [...(customdata ?? [])].flatMap((row, i) => (rows.has(row) ? [i] : [])));
 }
 
-// Shows what the form says is selected, as it was written by hand or by the address of the page.
+// Selects the rows in the form, which were typed or came with the URL.
 function highlight() {
-  const rows = rowsOf(field()?.value ?? "");
-  return drawn.plotly.restyle(drawn.plot, { selectedpoints: rows.size ? pointsAt(rows) : null });
+  const rows = parseRuns(field()?.value ?? "");
+  return drawn.plotly.restyle(drawn.plot, { selectedpoints: rows.size ? findPoints(rows) : null });
 }
 
-// Rings the row that the page tells of, and its neighbors; without a row, those nearest to a text.
+// Rings the searched row and its neighbors; without a row, the rows nearest to a text.
 async function ring() {
   const { plot, plotly } = drawn;
   const marks = { ...document.querySelector("#near-text")?.dataset, ...document.querySelector("#map-row")?.dataset };
   const rows = new Set([marks.row, ...(marks.near ?? "").split(" ")].filter(Boolean).map(Number));
-  const [x, y] = ["x", "y"].map((axis) => pointsAt(rows).flatMap((points, i) => points.map((at) => plot.data[i][axis][at])));
+  const [x, y] = ["x", "y"].map((axis) => findPoints(rows).flatMap((points, i) => points.map((point) => plot.data[i][axis][point])));
   const former = plot.data.findIndex(({ name }) => name === RINGS);
   if (former >= 0) await plotly.deleteTraces(plot, former);
   if (!x.length) return;
@@ -91,5 +91,5 @@ document.addEventListener("click", ({ target }) => {
   const { mapMode: dragmode } = button.dataset;
   drawn.plotly.relayout(drawn.plot, dragmode ? { dragmode } : { "xaxis.autorange": true, "yaxis.autorange": true });
   if (!dragmode) return;
-  for (const one of drawn.map.querySelectorAll("[data-map-mode]")) one.setAttribute("aria-pressed", one === button);
+  for (const mode of drawn.map.querySelectorAll("[data-map-mode]")) mode.setAttribute("aria-pressed", mode === button);
 });
