@@ -143,7 +143,7 @@ def plot(traces: list[Any], **layout: Any) -> go.Figure:
     return go.Figure(traces, go.Layout(template=TEMPLATE, **layout))
 
 
-def plain(text: str, max_length: int) -> str:
+def escape_text(text: str, max_length: int) -> str:
     """Escape and truncate a user's text for plotly, so that it contains no markup and no template."""
     shortened = text if len(text) <= max_length else f"{text[: max_length - 1]}…"
     return escape(shortened).replace("%{", "%&#123;")

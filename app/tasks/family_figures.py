@@ -10,7 +10,7 @@ from app.context import Context
 from app.db.task import JudgedVariant
 from app.embeddings.family import FamilyMember, read_family
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plain, plot
+from app.figures.figure import Cell, Figure, FigureTable, escape_text, linear_axis, plot
 from app.figures.labels import LabeledPoint, place_labels, shorten_names
 from app.tasks.figures import task_figures
 from app.tasks.service import get_results, get_task
@@ -147,7 +147,7 @@ def _draw_members(
         text, text_position = layer_texts.get(member.task_id, ("", "top right"))
         yield _draw_member(
             member,
-            plain(name, MAX_NAME_CHARACTERS),
+            escape_text(name, MAX_NAME_CHARACTERS),
             colors[member.task_id],
             text,
             text_position,
@@ -168,7 +168,9 @@ def _draw_member(
     hover_texts = []
     for style, variant in variants:
         report = variant.report
-        variant_text = style.name if style is AS_IT_IS else f"{style.name}: {plain(variant.name, MAX_NAME_CHARACTERS)}"
+        variant_text = (
+            style.name if style is AS_IT_IS else f"{style.name}: {escape_text(variant.name, MAX_NAME_CHARACTERS)}"
+        )
         scores = f"{report.value:.3f} [{report.low:.3f}, {report.high:.3f}], IsoScore {number(variant.isoscore)}"
         hover_texts.append(f"{name}<br>{variant_text}<br>{scores}")
     return go.Scatter(

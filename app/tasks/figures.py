@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.db.task import JudgedVariant, TaskResults
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, linear_axis, log_axis, plain, plot, undefined_figure
+from app.figures.figure import Cell, Figure, FigureTable, escape_text, linear_axis, log_axis, plot, undefined_figure
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import METRICS
 
@@ -171,7 +171,7 @@ def _mark_points(
 ) -> go.Scatter:
     drawn = [variants[index] for index in indices]
     texts = [
-        f"{plain(variant.name, MAX_NAME_CHARACTERS)}<br>"
+        f"{escape_text(variant.name, MAX_NAME_CHARACTERS)}<br>"
         f"{variant.report.value:.3f} [{variant.report.low:.3f}, {variant.report.high:.3f}]<br>"
         f"{count(variant.bytes)} bytes, IsoScore {number(variant.isoscore)}"
         for variant in drawn

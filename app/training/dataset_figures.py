@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.db.models import Dataset
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, plain, plot
+from app.figures.figure import Cell, Figure, FigureTable, escape_text, plot
 from app.training.columns import TaskProposal, propose_task
 from isoscope.core.formatting import count, number, plural
 from isoscope.core.task import TaskKind
@@ -58,7 +58,7 @@ def find_trivial_score(dataset: Dataset, proposal: TaskProposal | None) -> Trivi
     if not n:
         return None
     most_frequent = max(range(len(label.values)), key=label.train_counts.__getitem__)
-    class_name = plain(label.values[most_frequent], MAX_CLASS_CHARACTERS)
+    class_name = escape_text(label.values[most_frequent], MAX_CLASS_CHARACTERS)
     predictor = f"predicts {class_name}, the most frequent class of the train rows"
     n_correct = label.validation_counts[most_frequent]
     return TrivialScore("accuracy", n_correct / n, predictor, is_single_class=n_correct == n)
@@ -84,7 +84,7 @@ def _class_balance_figure(label: Column) -> Figure:
 
 
 def _draw_classes(values: Sequence[str], shares: dict[str, list[float]]) -> go.Figure:
-    names = [plain(value, MAX_CLASS_CHARACTERS) for value in values]
+    names = [escape_text(value, MAX_CLASS_CHARACTERS) for value in values]
     bars = [
         go.Bar(x=names, y=shares[split], name=split, marker={"color": SPLIT_COLORS[split]},
                hovertemplate="%{x}: %{y:.1%} of the " + split + " rows<extra></extra>")
@@ -107,7 +107,7 @@ def _text_length_figure(slug: str, column: Column) -> Figure:
     mean, longest = number(lengths.mean), count(lengths.longest)
     return Figure(
         slug=slug,
-        title=f"Text length: {plain(column.name, MAX_CLASS_CHARACTERS)}",
+        title=f"Text length: {escape_text(column.name, MAX_CLASS_CHARACTERS)}",
         caption=f"{plural(lengths.n, 'train row')}: {mean} characters on average, {longest} at most. "
         "An English token has about four characters.",
         table=FigureTable(["from (characters)", "to", "train rows"], rows),

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from app.embeddings.alignments import AlignedSteps, MovedRows
 from app.embeddings.comparison import ComparedMeasure, EmbeddingComparison
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, clipped_axis, linear_axis, pick_evenly, plain, plot
+from app.figures.figure import Cell, Figure, FigureTable, clipped_axis, escape_text, linear_axis, pick_evenly, plot
 from isoscope.core.formatting import number, plural, starred
 from isotropy.catalog import ALIGNMENTS
 
@@ -165,7 +165,7 @@ def _draw_lines(
             error_y={"type": "data", "symmetric": False, "array": high, "arrayminus": low, "color": line.colour,
                      "thickness": 0.9, "width": 0},
             hovertext=[
-                f"{plain(name, LONGEST_NAME)}<br>{line.name}: {number(point.value)}"
+                f"{escape_text(name, LONGEST_NAME)}<br>{line.name}: {number(point.value)}"
                 + (f" [{number(point.low)}, {number(point.high)}]" if point.low is not None else "")
                 for name, point in zip(comparison.names, line.points, strict=True)
             ],

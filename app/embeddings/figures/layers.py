@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.db.models import Measurement, Pooling
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, clipped_axis, plain, plot
+from app.figures.figure import Cell, Figure, FigureTable, clipped_axis, escape_text, plot
 from isoscope.core.formatting import count, number, starred, with_se
 from isotropy.catalog import Measure
 
@@ -102,7 +102,7 @@ def _write_hover_text(row: HeatMapRow, measure: Measure) -> str:
     if measurement is None:
         return f"{head}<br>not measured"
     if measurement.value is None:
-        return f"{head}<br>undefined: {plain(measurement.reason or '', 120)}"
+        return f"{head}<br>undefined: {escape_text(measurement.reason or '', 120)}"
     return f"{head}<br>{with_se(measurement.value, measurement.se)}, n = {count(measurement.n)}"
 
 

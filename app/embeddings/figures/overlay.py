@@ -6,7 +6,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from app.db.models import Embedding, Measurement
-from app.figures.figure import Cell, ColumnarRows, FigureTable, plain
+from app.figures.figure import Cell, ColumnarRows, FigureTable, escape_text
 from isoscope.core.formatting import count, plural
 
 
@@ -48,7 +48,7 @@ class Series:
 
     @property
     def label(self) -> str:
-        return plain(self.short_name, LONGEST_NAME)
+        return escape_text(self.short_name, LONGEST_NAME)
 
     def can_draw(self, slug: str) -> bool:
         """Return whether a measure or a figure's data can be drawn."""

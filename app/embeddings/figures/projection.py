@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, pick_evenly, plain, plot, undefined_figure
+from app.figures.figure import Cell, Figure, FigureTable, escape_text, pick_evenly, plot, undefined_figure
 from isoscope.core.formatting import count
 
 PROJECTION = "projection"
@@ -141,7 +141,7 @@ def _draw_single(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
             )
         )
     for group in points:
-        entry = f"{plain(group.name, LONGEST_LABEL)} ({count(len(group.indices))})"
+        entry = f"{escape_text(group.name, LONGEST_LABEL)} ({count(len(group.indices))})"
         traces.append(_draw_markers(trace_type, series, group, entry, max_points))
     x_axis, y_axis = (
         {"title": {"text": f"Component {component} ({share:.1%} of variance)"}, "constrain": "domain"}
@@ -169,7 +169,7 @@ def _draw_panels(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
             )
             legend_names.add(group.name)
             traces.append(
-                _draw_markers(trace_type, series, group, plain(group.name, LONGEST_LABEL), max_points).update(
+                _draw_markers(trace_type, series, group, escape_text(group.name, LONGEST_LABEL), max_points).update(
                     xaxis=f"x{suffix}", yaxis=f"y{suffix}", showlegend=in_legend
                 )
             )
@@ -207,9 +207,9 @@ def _list_point_arguments(series: Series, group: PointGroup, axes: str) -> dict[
     values = ", ".join(f"%{{{axis}:.3g}}" for axis in axes)
     return {axis: [data[axis][i] for i in group.indices] for axis in axes} | {
         "mode": "markers",
-        "text": [plain(names[i], LONGEST_NAME) for i in group.indices] if names else None,
+        "text": [escape_text(names[i], LONGEST_NAME) for i in group.indices] if names else None,
         "hovertemplate": ("%{text}<br>" if names else "")
-        + f"{plain(group.name, LONGEST_LABEL)}<br>{values}<extra></extra>",
+        + f"{escape_text(group.name, LONGEST_LABEL)}<br>{values}<extra></extra>",
     }
 
 
@@ -241,7 +241,7 @@ def _draw_space(overlay: Overlay) -> go.Figure:
         go.Scatter3d(
             **_list_point_arguments(series, group, "xyz"),
             marker={"color": group.colour, "size": 2 if is_large else 3},
-            name=f"{plain(group.name, LONGEST_LABEL)} ({count(len(group.indices))})",
+            name=f"{escape_text(group.name, LONGEST_LABEL)} ({count(len(group.indices))})",
         )
         for group in _group_points(series, MAX_POINTS_IN_SPACE, _assign_label_colors(overlay))
     ]

@@ -11,7 +11,7 @@ from app.db.point_map import MAP, MapColumn, MapLabels
 from app.embeddings.figures.projection import LEGEND, LONGEST_LABEL, LONGEST_NAME, OTHER_LABELS, UNLABELLED
 from app.embeddings.point_map import MAX_DRAWN, StoredMap
 from app.figures import palette
-from app.figures.figure import plain, plot
+from app.figures.figure import escape_text, plot
 from isoscope.core.formatting import count, number
 
 SEED = 0
@@ -54,7 +54,7 @@ def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
         dragmode="pan",
         uirevision="map",
         showlegend=values is not None,
-        legend=LEGEND | ({} if labels else {"title": {"text": plain(title, LONGEST_LABEL), "side": "top"}}),
+        legend=LEGEND | ({} if labels else {"title": {"text": escape_text(title, LONGEST_LABEL), "side": "top"}}),
         xaxis=first,
         yaxis=second | {"scaleanchor": "x"},
     )
@@ -75,7 +75,9 @@ def _draw_labels(
     traces = []
     for group, members in groups.items():
         if members:
-            name = plain(group if group in (UNLABELLED, OTHER_LABELS) else labels.names[members[0]], LONGEST_LABEL)
+            name = escape_text(
+                group if group in (UNLABELLED, OTHER_LABELS) else labels.names[members[0]], LONGEST_LABEL
+            )
             trace = _draw_points(stored_map, points[np.isin(codes, members)], name, {"color": colors[group]}, name)
             traces.append(trace.update(name=f"{name} ({count(sum(labels.counts[code] for code in members))})"))
     return traces
@@ -92,7 +94,7 @@ def _draw_numbers(
     format_value = number if column is None else column.format_value
     has_number = ~np.isnan(values)
     traces = []
-    name = plain(title, LONGEST_NAME)
+    name = escape_text(title, LONGEST_NAME)
     if not has_number.all():
         traces.append(
             _draw_points(
@@ -139,7 +141,7 @@ def _draw_points(
         y=stored_map.xy[points, 1],
         mode="markers",
         customdata=stored_map.positions[points].astype(np.uint32),
-        text=[plain(names[point], LONGEST_NAME) for point in points.tolist()] if names else None,
+        text=[escape_text(names[point], LONGEST_NAME) for point in points.tolist()] if names else None,
         hovertemplate=f"{'<br>'.join(lines)}<extra></extra>",
         name=name,
         marker={"size": size, **marker},

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.figure import Figure, FigureTable, plain, plot
+from app.figures.figure import Figure, FigureTable, escape_text, plot
 from app.results.captions import describe_means, describe_pruned, describe_unscored, estimate_cells, explain_empty
 from app.results.conclusion.comparisons import DECIDED, Comparison
 from app.results.conclusion.verdict_words import format_interval, format_signed
@@ -128,9 +128,9 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
         name = REGULARIZER_NAMES[bar.setting.regularizer]
         setting_label = table.label(bar.setting).removeprefix(name).removeprefix(", ")
         if bar.n_settings > 1:
-            ticks.append(f"{bar.method}<br>{plain(setting_label, MAX_NAME_LENGTH)}")
+            ticks.append(f"{bar.method}<br>{escape_text(setting_label, MAX_NAME_LENGTH)}")
         else:
-            ticks.append(name if bar.setting.is_baseline else plain(f"{name}, {setting_label}", MAX_NAME_LENGTH))
+            ticks.append(name if bar.setting.is_baseline else escape_text(f"{name}, {setting_label}", MAX_NAME_LENGTH))
     return plot(
         [
             *(go.Bar(
@@ -207,7 +207,7 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
     traces = []
     for index, comparison in enumerate(comparisons):
         low, high = comparison.contrast.low, comparison.contrast.high
-        label = plain(comparison.label, MAX_NAME_LENGTH)
+        label = escape_text(comparison.label, MAX_NAME_LENGTH)
         bounds = "no interval" if low is None or high is None else format_interval(low, high)
         rows = f" × {plural(comparison.n_rows, 'row')}" if comparison.n_rows is not None else ""
         bar: dict[str, object] = {"visible": False}
@@ -231,7 +231,7 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
                 hoverinfo="text",
             )
         )
-    labels = [plain(comparison.label, MAX_NAME_LENGTH) for comparison in comparisons]
+    labels = [escape_text(comparison.label, MAX_NAME_LENGTH) for comparison in comparisons]
     return plot(
         traces,
         shapes=[{"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1, "line": QUIET_LINE,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
-from app.figures.figure import Cell, plain
+from app.figures.figure import Cell, escape_text
 from app.figures.labels import field_in_sentence, shorten_names
 from app.results.run_table import Family, RunTable, Setting, cell_text
 from isoscope.core.formatting import short
@@ -60,7 +60,7 @@ def entry(table: RunTable, setting: Setting, drawn: Sequence[Setting]) -> dict[s
 def hover_label(table: RunTable, setting: Setting) -> str:
     """Wrap the label of a setting into lines for a hover text."""
     lines = wrap(table.label(setting), HOVER_WIDTH, max_lines=HOVER_LINES, placeholder="…")
-    return "<br>".join(plain(line, HOVER_WIDTH) for line in lines)
+    return "<br>".join(escape_text(line, HOVER_WIDTH) for line in lines)
 
 
 def legend_names(
@@ -75,7 +75,7 @@ def legend_names(
         if len({label(item, remaining_fields) for item in entries}) == len(entries):
             fields = remaining_fields
     names = shorten_names([label(item, fields) for item in entries], MAX_NAME_LENGTH)
-    return [plain(name, MAX_NAME_LENGTH) for name in names]
+    return [escape_text(name, MAX_NAME_LENGTH) for name in names]
 
 
 def colour_choices(table: RunTable) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.db.config import TrainingOptions
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
-from app.figures.figure import Cell, ColumnarRows, Figure, FigureTable, plain, plot
+from app.figures.figure import Cell, ColumnarRows, Figure, FigureTable, escape_text, plot
 from app.figures.labels import field_in_sentence
 from app.results.captions import explain_empty
 from app.results.labels import METRIC_RANGES
@@ -43,7 +43,7 @@ class ParallelAxis(NamedTuple):
         return [] if self.continuous or len(distinct) > MAX_TICKS else [*numbers]
 
     def dimension(self) -> dict[str, Any]:
-        attributes = {"name": self.field, "label": plain(self.title, MAX_NAME_LENGTH), "multiselect": False}
+        attributes = {"name": self.field, "label": escape_text(self.title, MAX_NAME_LENGTH), "multiselect": False}
         steps = self.steps
         if not steps:
             return attributes | {"values": self.values, "tickformat": ".3~g"}
@@ -53,7 +53,7 @@ class ParallelAxis(NamedTuple):
         return attributes | {
             "values": [steps.index(value) for value in self.values],
             "tickvals": list(range(len(steps))),
-            "ticktext": [plain(names.get(str(step)) or cell_text(step), MAX_NAME_LENGTH) for step in steps],
+            "ticktext": [escape_text(names.get(str(step)) or cell_text(step), MAX_NAME_LENGTH) for step in steps],
             "range": [-0.15, len(steps) - 0.85],
         }
 

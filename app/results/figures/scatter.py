@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Figure, pick_evenly, plain, plot
+from app.figures.figure import Figure, escape_text, pick_evenly, plot
 from app.figures.labels import LabeledPoint, heading, place_labels
 from app.results.captions import explain_empty
 from app.results.figures import legend
@@ -160,7 +160,7 @@ def _group_by_panel(plan: ScatterPlan, points: Sequence[ScatterPoint]) -> dict[s
     values = [None if key == REGULARIZER and point.setting.is_baseline else point.values[key] for point in points]
     panels = sorted({*values} - {None}, key=partial(sort_key, key))[:MAX_PANELS]
     return {
-        plain(panel_title(key, panel), MAX_TITLE_LENGTH): [
+        escape_text(panel_title(key, panel), MAX_TITLE_LENGTH): [
             point for point, value in zip(points, values, strict=True) if value in (None, panel)
         ]
         for panel in panels
@@ -403,7 +403,7 @@ def _legend_traces(colouring: Colouring, marks: Sequence[Mark], *, lambda_is_vis
     else:
         colours = [*{colouring.label(mark.setting): colouring.colour(mark.setting) for mark in marks}.items()]
         visible = colours[:MAX_ENTRIES] if colouring.key in table.fields else pick_evenly(colours, MAX_ENTRIES)
-        entries = [(plain(label, legend.MAX_NAME_LENGTH), colour, "circle") for label, colour in visible]
+        entries = [(escape_text(label, legend.MAX_NAME_LENGTH), colour, "circle") for label, colour in visible]
     return [
         go.Scatter(x=[None], y=[None], mode="markers", name=name, showlegend=True,
                    marker={"color": colour, "symbol": symbol, "size": 9})

@@ -6,7 +6,7 @@ from functools import partial
 from math import log10
 from typing import Any
 
-from app.figures.figure import Cell, log_axis, pick_evenly, plain
+from app.figures.figure import Cell, escape_text, log_axis, pick_evenly
 from app.results.figures.scatter_points import Quantity, ScatterPlan, ScatterPoint
 from app.results.run_table import LAM, cell_text, sort_key
 from app.results.statistics.estimate import Estimate
@@ -69,7 +69,7 @@ class ScatterAxis:
         if not self.steps:
             return axis
         ticks = pick_evenly([*self.steps.items()], MAX_TICKS)
-        texts = [plain(cell_text(value), MAX_TICK_LENGTH) for value, _ in ticks]
+        texts = [escape_text(cell_text(value), MAX_TICK_LENGTH) for value, _ in ticks]
         return axis | {"tickvals": [step for _, step in ticks], "ticktext": texts}
 
     def drawn_extent(self, estimate: Estimate) -> tuple[float, float]:

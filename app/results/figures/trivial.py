@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from app.db.learning import no_learning_note, trivial_predictor, trivial_score
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.figure import Cell, plain
+from app.figures.figure import Cell, escape_text
 from app.results.run_table import RunTable, Setting
 from isoscope.core.formatting import number, plural
 
@@ -67,7 +67,7 @@ class TrivialPredictor(NamedTuple):
         learned_nothing = self.runs_that_learned_nothing.get(setting, ())
         if not learned_nothing:
             return ""
-        reason = plain(learned_nothing[0][1], MAX_REASON_LENGTH)
+        reason = escape_text(learned_nothing[0][1], MAX_REASON_LENGTH)
         return f"<br>learned nothing: {plural(len(learned_nothing), 'seed')}<br>{reason}"
 
     def widen(self, limits: list[float]) -> list[float]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.figures.figure import ColumnarRows, Figure, FigureTable, pick_evenly, plain, plot
+from app.figures.figure import ColumnarRows, Figure, FigureTable, escape_text, pick_evenly, plot
 
 
 def test_csv_escapes_formulas_and_columnar_rows_read_as_rows():
@@ -42,7 +42,7 @@ def test_figure_version_depends_on_caption_and_cells(cells):
 
 
 def test_user_text_is_escaped_and_cut_and_thinning_keeps_ends():
-    assert plain("a & <i>b</i> %{y}", 40) == "a &amp; &lt;i&gt;b&lt;/i&gt; %&#123;y}"
-    assert plain("0123456789", 5) == "0123…"
+    assert escape_text("a & <i>b</i> %{y}", 40) == "a &amp; &lt;i&gt;b&lt;/i&gt; %&#123;y}"
+    assert escape_text("0123456789", 5) == "0123…"
     assert pick_evenly(range(5), 5) == [0, 1, 2, 3, 4]
     assert pick_evenly(range(101), 5) == [0, 25, 50, 75, 100]
