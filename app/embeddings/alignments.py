@@ -17,7 +17,6 @@ from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
 from app.embeddings.comparison import Against, Pairing, find_pairing, list_bases, list_rows_left_out
 from app.embeddings.service import retry_failed
-from app.figures.figure import FigureTable
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 
@@ -261,7 +260,3 @@ def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) 
         residual or [None] * len(neighbors_kept),
     )
     return MovedRows(aligned[0], list(map(MovedRow, *columns)), moved["references"], moved["reason"] or "")
-
-
-def tabulate_moved_rows(rows: Sequence[MovedRow]) -> FigureTable:
-    return FigureTable(list(MovedRow._fields), [list(row) for row in rows])

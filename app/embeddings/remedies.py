@@ -42,11 +42,8 @@ def rank_remedies(results: TaskResults | None) -> list[Remedy]:
 def describe_trial(results: TaskResults | None, method: str) -> str:
     """Describe how a method at its best settings scored, in float32 with all dimensions; empty if it was not judged."""
     variants = [] if results is None else results.variants
-    tried = [
-        variant
-        for variant in variants
-        if (variant.method, variant.dimensions, variant.storage) == (method, "all", "float32")
-    ]
+    settings = (method, "all", "float32")
+    tried = [variant for variant in variants if (variant.method, variant.dimensions, variant.storage) == settings]
     if results is None or not tried:
         return ""
     report = max(tried, key=lambda variant: variant.choose.value).report

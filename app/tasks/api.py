@@ -17,7 +17,7 @@ from app.embeddings.family import FamilyMember, describe_best, list_scored_embed
 from app.embeddings.service import get_embedding
 from app.tasks import others, service
 from app.tasks.maps import create_mapped_embedding, get_map
-from app.tasks.others import MAX_OTHERS, EmbeddingChoice, PossibleTask, SkippedLayer
+from app.tasks.others import MAX_OTHERS, EmbeddingChoice, LeftOutLayer, PossibleTask
 from app.tasks.qrels import create_task_of_split
 from app.tasks.service import TaskSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
@@ -73,22 +73,6 @@ class MemberOut(Row):
     as_it_is: Annotated[JudgedVariant | None, Field(description="Null until it is judged, like the next two.")]
     chosen: JudgedVariant | None
     report: Annotated[int | None, Field(description="Number of units that the scores are on.")]
-
-
-class LeftOutLayer(Row):
-    """A layer that the task cannot judge."""
-
-    embedding_id: str
-    name: str
-    reason: str
-
-
-class PossibleTaskOut(Row):
-    """A task of another embedding of the same rows, whose ground truth can judge this one too."""
-
-    task_id: str
-    name: Annotated[str, Field(description="The file or column of the ground truth.")]
-    embedding: Annotated[str, Field(description="Name of the embedding that it has judged.")]
 
 
 class RankRelationOut(Row):
@@ -197,8 +181,8 @@ def create_task(
     return service.create_task(context, embedding_id, config, queries_id, truth, launch=launch)
 
 
-@embedding_router.get("/possible", response_model=list[PossibleTaskOut])
-def list_possible_tasks(context: ContextDep, embedding_id: str) -> Sequence[PossibleTask]:
+@embedding_router.get("/possible")
+def list_possible_tasks(context: ContextDep, embedding_id: str) -> list[PossibleTask]:
     """Ground truth of other embeddings of the same rows: `POST /tasks/{task_id}/others` judges this one by it."""
     return others.list_possible_tasks(context, get_embedding(context, embedding_id))
 
@@ -234,13 +218,13 @@ def judge_others(context: ContextDep, task_id: str, request: OthersIn) -> Family
     return _show_family(service.get_task(context, task_id), judged.members, judged.left_out)
 
 
-def _show_family(task: TaskRun, members: Sequence[FamilyMember], left_out: Sequence[SkippedLayer] = ()) -> FamilyOut:
+def _show_family(task: TaskRun, members: Sequence[FamilyMember], left_out: Sequence[LeftOutLayer] = ()) -> FamilyOut:
     relation = relation_of(list_scored_embeddings(members))
     return FamilyOut(
         members=[MemberOut.model_validate(member) for member in members],
         relation=None if relation is None else RankRelationOut.model_validate(relation),
         conclusion=describe_best(members, task.config.judged_by),
-        left_out=[LeftOutLayer.model_validate(layer) for layer in left_out],
+        left_out=list(left_out),
     )
 
 

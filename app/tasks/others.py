@@ -1,8 +1,9 @@
 """The same task on other embeddings with the same rows, each with its queries."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from pydantic import Field
 from sqlalchemy import case, func, select
 from sqlalchemy.orm import defer, lazyload
 
@@ -12,6 +13,7 @@ from app.embeddings.family import WITH_TRUTH, FamilyMember, read_family
 from app.embeddings.service import get_embedding
 from app.storage import Stored
 from app.tasks.service import LAUNCHABLE, check_columns, check_vectors, get_task, launch_task
+from app.web.dependencies import Row
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isotropy.catalog import TruthKind
 
@@ -41,8 +43,8 @@ class EmbeddingChoice(NamedTuple):
     queries_id: str | None = None
 
 
-class SkippedLayer(NamedTuple):
-    """A layer that the task cannot judge, and why."""
+class LeftOutLayer(Row):
+    """A layer that the task cannot judge."""
 
     embedding_id: str
     name: str
@@ -53,7 +55,7 @@ class JudgedOthers(NamedTuple):
     """The family with the newly queued tasks, and the layers that could not be judged."""
 
     members: list[FamilyMember]
-    left_out: list[SkippedLayer]
+    left_out: list[LeftOutLayer]
 
 
 def list_others(context: Context, task: TaskRun) -> list[SameRowsEmbedding]:
@@ -86,12 +88,12 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
             "Compression has no ground truth: vectors as they are always score 1. Choose a task of another kind."
         )
     task_rows = _TaskRows.read(context, task, get_embedding(context, task.embedding_id))
-    left_out: list[SkippedLayer] = []
+    left_out: list[LeftOutLayer] = []
     if choices is None:
         layers = [
             layer for layer in map(task_rows.describe, _list_candidates(context, task_rows.corpus)) if layer.is_layer
         ]
-        left_out = [SkippedLayer(layer.embedding_id, layer.name, layer.reason) for layer in layers if layer.reason]
+        left_out = [LeftOutLayer.model_validate(layer) for layer in layers if layer.reason]
         candidates = [EmbeddingChoice(layer.embedding_id, layer.queries_id) for layer in layers if not layer.reason]
         if not layers:
             raise InvalidError(f"{task_rows.corpus.name} has no other layers. Name the embeddings to judge.", "others")
@@ -110,13 +112,12 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
     return JudgedOthers(read_family(context, task.family_key), left_out)
 
 
-class PossibleTask(NamedTuple):
-    """A task of another embedding of the same rows, whose ground truth can judge this embedding too."""
+class PossibleTask(Row):
+    """A task of another embedding of the same rows, whose ground truth can judge this one too."""
 
     task_id: str
-    name: str
-    """The file or column of the ground truth."""
-    embedding: str
+    name: Annotated[str, Field(description="The file or column of the ground truth.")]
+    embedding: Annotated[str, Field(description="Name of the embedding that it has judged.")]
 
 
 def list_possible_tasks(context: Context, embedding: Embedding) -> list[PossibleTask]:
@@ -131,7 +132,7 @@ def list_possible_tasks(context: Context, embedding: Embedding) -> list[Possible
     with context.sessions() as session:
         rows = session.execute(newest.limit(PAGE_ROWS).options(*load_options)).all()
     return [
-        PossibleTask(task.id, task.filename or task.config.labels or "", corpus.name)
+        PossibleTask(task_id=task.id, name=task.filename or task.config.labels or "", embedding=corpus.name)
         for task, corpus in rows
         if _TaskRows.read(context, task, corpus).describe(embedding).reason is None
     ]

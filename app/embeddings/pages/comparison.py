@@ -13,6 +13,7 @@ from app.core.names import natural_sort_key
 from app.db.models import Embedding, Encoding, ResultStatus
 from app.embeddings.alignments import (
     MovedBy,
+    MovedRow,
     MovedRows,
     arrange_steps,
     find_alignments,
@@ -21,7 +22,6 @@ from app.embeddings.alignments import (
     pair_steps,
     pair_with_bases,
     request_alignments,
-    tabulate_moved_rows,
 )
 from app.embeddings.choice import ChoiceDep, ComparisonChoice, comparison_figures, overlaid_figures
 from app.embeddings.comparison import (
@@ -41,6 +41,7 @@ from app.embeddings.library import list_newest_measured
 from app.embeddings.readings import group_items
 from app.embeddings.selections import format_rows
 from app.embeddings.service import list_stored_figures
+from app.figures.figure import FigureTable
 from app.figures.palette import SERIES
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, csv_file, figure_file, find_figure, redirect_to, render, render_figure
@@ -180,7 +181,9 @@ def show_rows_figure(context: ContextDep, slug: str, kind: FileKind, choice: Cho
 
 @router.get("/rows.csv")
 def show_rows_table(context: ContextDep, choice: ChoiceDep, by: MovedBy = MovedBy.NEIGHBORS) -> Response:
-    return csv_file(tabulate_moved_rows(_find_moved(context, choice)[0].rows_by_movement(by)), "moved-rows")
+    moved, _ = _find_moved(context, choice)
+    rows = [list(row) for row in moved.rows_by_movement(by)]
+    return csv_file(FigureTable(list(MovedRow._fields), rows), "moved-rows")
 
 
 def _find_moved(context: Context, choice: ComparisonChoice) -> tuple[MovedRows, list[str]]:
