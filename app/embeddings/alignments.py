@@ -236,10 +236,7 @@ class MovedRows(NamedTuple):
 
 
 def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) -> MovedRows:
-    """Return how far each row moves, no rows before the alignment is computed.
-
-    Raise InvalidError if the embeddings have no rows in common.
-    """
+    """Return how far each row moves, empty before that is computed. Raise InvalidError without common rows."""
     pairs = [(first, counterpart)]
     alignments = _load_alignments(context, pairs, with_rows=True)
     aligned = _read_aligned(pairs, alignments)

@@ -142,10 +142,7 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
 
 
 def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | None = None) -> list[Embedding]:
-    """Return the layers of an encoding outside the trash, ordered by layer and pooling.
-
-    ``measures`` are the slugs of the measurements to load, None for all.
-    """
+    """Return the layers of an encoding by layer and pooling, not the trashed ones. Load ``measures``, or all."""
     measurements = Embedding.measurements
     loaded = measurements if measures is None else measurements.and_(Measurement.measure.in_(measures))
     layers = (

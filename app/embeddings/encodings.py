@@ -116,8 +116,7 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
     ):
 
         def store_file(filename: str) -> Stored:
-            # Only the last part of the name, which comes from the sandbox, so that it stays in the folder.
-            with Path(folder, Path(filename).name).open("rb") as stream:
+            with Path(folder, Path(filename).name).open("rb") as stream:  # stays in the folder, whatever the name
                 return store(stream, settings.max_upload_bytes)
 
         uploads = [store(file.stream, settings.max_dataset_bytes) for file in files]

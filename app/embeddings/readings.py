@@ -99,8 +99,7 @@ class Reading(NamedTuple):
         columns: dict[str, list[Cell]] = {heading: keys, "value": [item.value for item in items]}
         for name in ("se", "unbiased", "n", "reason"):
             cells = [getattr(item, name) for item in items]
-            is_filled = heading == "label" if name == "n" else any(cell not in (None, "") for cell in cells)
-            if is_filled:
+            if (name == "n" and heading == "label") or (name != "n" and any(cell not in (None, "") for cell in cells)):
                 columns[name] = cells
         return FigureTable(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
 

@@ -16,9 +16,9 @@ from app.embeddings.figures.dimensions import ACTIVATION, mark_dimensions
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import (
     DATA_BY_FIGURE,
-    FIGURES,
     FIGURES_BY_MEASURE,
     HEAVY_FIGURES,
+    LARGE_FIGURES,
     PARTS_BY_FIGURE,
     draw_figures,
 )
@@ -36,7 +36,6 @@ from app.web.responses import Tab, chosen_tab
 from isoscope.core.effects import effect_sentence
 from isotropy.catalog import FINDINGS, METHODS, MethodEntry
 
-LARGE_FIGURES = frozenset(record.slug for record in FIGURES if record.large)
 # The figure data that a tab reads. The projection is a megabyte: it is loaded from its own page.
 TAB_DATA = {"overview": (MAP,), "map": (MAP,), "details": (SAMPLE_SIZE,)}
 TABS = (
@@ -220,8 +219,7 @@ def list_report_findings(
 ) -> list[ReportFinding]:
     """Return the findings in their stored order, the most severe first.
 
-    ``selections``: id of the selection that leaves out the rows or dimensions of a finding, by its slug. ``anchors``:
-    anchors of the figures that the report has.
+    ``selections``: ids of selections by the finding that they leave out. ``anchors``: those of the report's figures.
     """
     findings = []
     for finding in map(EmbeddingFinding.model_validate, embedding.findings):
@@ -292,8 +290,7 @@ def describe_fit(context: Context, embedding: Embedding) -> FittedNote | None:
     provenance = embedding.provenance or {}
     if "fit_rows" not in provenance:
         return None
-    by_task = "which" in provenance  # the variant of a task
-    url = ""
+    url, by_task = "", "which" in provenance  # the variant of a task
     if embedding.source_id is not None and by_task:
         url = f"/tasks/{embedding.made_by_id}"
     elif embedding.source_id is not None and provenance["method"] in METHODS:

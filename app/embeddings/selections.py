@@ -19,6 +19,7 @@ from app.db.point_map import MAX_MAPPED
 from app.embeddings.service import get_embedding, get_figure_data, require_measured
 from app.storage import Stored
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.core.formatting import plural
 from isoscope.files.selection import MAX_BITS, MAX_EXCLUDED_ROWS, MAX_LISTED, Selection
 from isotropy.catalog import FINDINGS
 
@@ -37,12 +38,12 @@ class LeftOut(NamedTuple):
 
     def default_name(self, source: str) -> str:
         if self.selected_count is not None:
-            return f"{_count_items(self.selected_count, 'row', 'rows')} of {source}"
+            return f"{plural(self.selected_count, 'row')} of {source}"
         nouns = FINDINGS[self.finding].removed_nouns if self.finding in FINDINGS else None
         if nouns is not None:
-            return f"{source} without {_count_items(len(self.rows) or len(self.dimensions), *nouns)}"
-        counts = [(len(self.rows), "row", "rows"), (len(self.dimensions), "dimension", "dimensions")]
-        items = " and ".join(_count_items(count, *nouns) for count, *nouns in counts if count)
+            return f"{source} without {plural(len(self.rows) or len(self.dimensions), *nouns)}"
+        counts = {"row": len(self.rows), "dimension": len(self.dimensions)}
+        items = " and ".join(plural(count, noun) for noun, count in counts.items() if count)
         return f"{source} without {items}"
 
 
@@ -191,10 +192,6 @@ def _extend_selection(source: Embedding, source_selection: Selection, left_out: 
 
 def _max_left_out(n: int) -> int:
     return MAX_EXCLUDED_ROWS if n <= MAX_BITS else MAX_LISTED
-
-
-def _count_items(count: int, singular: str, plural: str) -> str:
-    return f"{count:,} {singular if count == 1 else plural}"
 
 
 def parse_rows(text: str) -> list[int]:

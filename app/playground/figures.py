@@ -180,12 +180,7 @@ def _draw_space(points: Points, centred: Points, shift: float) -> go.Figure:
         textposition="top center",
         hoverinfo="skip",
     )  # fmt: skip
-    traces = [
-        axis_lines,
-        _draw_3d(centred, palette.QUIET),
-        _draw_3d(points, palette.MAIN),
-        mean_line,
-    ]
+    traces = [axis_lines, _draw_3d(centred, palette.QUIET), _draw_3d(points, palette.MAIN), mean_line]
     return plot(traces, scene=scene, uirevision=UI_REVISION, margin={"l": 0, "r": 0, "t": 0, "b": 0})
 
 

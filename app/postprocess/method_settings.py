@@ -33,7 +33,7 @@ def count_trial_rows(embedding: Embedding) -> tuple[int, int]:
     return rows, min(max(round(rows / 2), 1), max(rows - 1, 1))
 
 
-def complete_settings(embedding: Embedding, method: str, values: Mapping[str, Any]) -> MethodSettings:
+def check_settings(embedding: Embedding, method: str, values: Mapping[str, Any]) -> MethodSettings:
     """Check a method and its parameters against the rows, and add defaults. Raises InvalidError."""
     if method not in METHODS:
         raise InvalidError(f"Expected a method among {', '.join(METHODS)}, got {method[:80]!r}.", "method")

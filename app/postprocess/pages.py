@@ -17,7 +17,7 @@ from app.embeddings.report import TABS
 from app.embeddings.service import get_embedding, require_ready
 from app.postprocess.method_settings import (
     MethodSettings,
-    complete_settings,
+    check_settings,
     compute_mean_variance,
     count_trial_rows,
     list_dials,
@@ -61,7 +61,7 @@ class TrialRequest(NamedTuple):
         return cls(method, parameters, texts.get("name", ""))
 
     def to_settings(self, embedding: Embedding) -> MethodSettings:
-        return complete_settings(embedding, self.method.slug, parse_parameters(self.method, self.texts))
+        return check_settings(embedding, self.method.slug, parse_parameters(self.method, self.texts))
 
 
 @router.get("")

@@ -14,7 +14,7 @@ from app.db.job_kinds import Job
 from app.db.models import Embedding, PostProcessing, ResultStatus
 from app.db.models.embeddings import MAKING_IDS
 from app.embeddings.service import add_mapped_embedding, get_embedding, require_measured, retry_failed
-from app.postprocess.method_settings import MethodSettings, complete_settings
+from app.postprocess.method_settings import MethodSettings, check_settings
 from isoscope.core.errors import ConflictError, NotFoundError
 
 MAX_TRIALS = 200
@@ -65,7 +65,7 @@ def request_postprocessing(
     """Queue a trial, or repeat a failed one. ``replaced_id`` is a waiting trial to drop."""
     embedding = get_embedding(context, embedding_id)
     require_measured(embedding, "post-processing")
-    settings = complete_settings(embedding, method, values)
+    settings = check_settings(embedding, method, values)
     trial = find_postprocessing(context, embedding, settings)
     if replaced_id is not None and (trial is None or trial.id != replaced_id):
         drop_waiting = delete(PostProcessing).where(

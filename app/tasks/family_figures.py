@@ -145,7 +145,7 @@ def _draw_members(
     for member, name in zip(members, names, strict=True):
         is_joined = member.task_id in shares
         text, text_position = layer_texts.get(member.task_id, ("", "top right"))
-        yield _draw_member(
+        yield _scatter(
             member,
             escape_text(name, MAX_NAME_CHARACTERS),
             colors[member.task_id],
@@ -159,20 +159,16 @@ def _draw_members(
             yield go.Scatter(x=[None], y=[None], mode="markers", name=style.layers_title, marker=marker)
 
 
-def _draw_member(
-    member: FamilyMember, name: str, color: str, text: str, position: str, *, in_legend: bool
-) -> go.Scatter:
+def _scatter(member: FamilyMember, name: str, color: str, text: str, position: str, *, in_legend: bool) -> go.Scatter:
     """Return the points of an embedding, first as it is, with their intervals."""
     variants = [(style, variant) for style, variant in _list_variants(member) if variant.isoscore is not None]
     reports = [variant.report for _, variant in variants]
     hover_texts = []
     for style, variant in variants:
         report = variant.report
-        variant_text = (
-            style.name if style is AS_IT_IS else f"{style.name}: {escape_text(variant.name, MAX_NAME_CHARACTERS)}"
-        )
+        title = style.name if style is AS_IT_IS else f"{style.name}: {escape_text(variant.name, MAX_NAME_CHARACTERS)}"
         scores = f"{report.value:.3f} [{report.low:.3f}, {report.high:.3f}], IsoScore {number(variant.isoscore)}"
-        hover_texts.append(f"{name}<br>{variant_text}<br>{scores}")
+        hover_texts.append(f"{name}<br>{title}<br>{scores}")
     return go.Scatter(
         x=[variant.isoscore for _, variant in variants],
         y=[report.value for report in reports],

@@ -78,8 +78,7 @@ def name_roles(results: TaskResults) -> dict[int, str]:
 def _find_score_range(results: TaskResults) -> tuple[float, float] | None:
     """Return the ends of the score axis if some variants lie far below the others, else None.
 
-    Far below: by 1.5 interquartile ranges below the lower quartile (Tukey 1977), and below the intervals of the
-    baseline, the chosen and the smallest variant.
+    Far below: 1.5 interquartile ranges below the lower quartile (Tukey 1977), and below the named variants' intervals.
     """
     scores = sorted(variant.report.value for variant in results.variants)
     low, _, high = quantiles(scores, n=4, method="inclusive") if len(scores) > 1 else (scores[0],) * 3
@@ -144,9 +143,7 @@ def _draw(
     roles_by_index = {results.baseline: AS_IT_IS, results.chosen: CHOSEN, results.smallest: SMALLEST}
     role_titles = name_roles(results)
     unmarked = [index for index in indices if index not in roles_by_index]
-    traces = [
-        _mark_points(variants, unmarked, get_x, VariantRole("Others", palette.QUIET, "circle"), SMALL_MARKER_SIZE)
-    ]
+    traces = [_scatter(variants, unmarked, get_x, VariantRole("Others", palette.QUIET, "circle"), SMALL_MARKER_SIZE)]
     if front:
         x, y = (
             [get_value(variants[index]) for index in front]
@@ -158,7 +155,7 @@ def _draw(
         )
     for index, role in roles_by_index.items():
         if index in indices:
-            traces.append(_mark_points(variants, [index], get_x, role._replace(title=role_titles[index]), MARKER_SIZE))
+            traces.append(_scatter(variants, [index], get_x, role._replace(title=role_titles[index]), MARKER_SIZE))
     x_values = [get_x(variants[index]) for index in indices]
     scores = linear_axis(METRICS[results.metric], [variants[index].report.value for index in indices], SCORE_BOUNDS)
     if (ends := _find_score_range(results)) is not None:
@@ -166,7 +163,7 @@ def _draw(
     return plot(traces, showlegend=True, xaxis=make_axis(x_values), yaxis=scores)
 
 
-def _mark_points(
+def _scatter(
     variants: Sequence[JudgedVariant], indices: Sequence[int], get_x: GetX, role: VariantRole, size: int
 ) -> go.Scatter:
     drawn = [variants[index] for index in indices]

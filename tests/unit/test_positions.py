@@ -3,13 +3,7 @@ import torch
 
 from app.core.names import describe_method
 from app.db.models import Embedding, Measurement
-from app.postprocess.method_settings import (
-    DRAWN_ROWS,
-    complete_settings,
-    count_trial_rows,
-    list_dials,
-    parse_parameters,
-)
+from app.postprocess.method_settings import DRAWN_ROWS, check_settings, count_trial_rows, list_dials, parse_parameters
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import METHODS
 from isotropy.cloud import PAIR_ROWS
@@ -33,7 +27,7 @@ def test_trial_draws_rows_of_report_and_defaults_fit_few_rows():
     assert DRAWN_ROWS == PAIR_ROWS
     assert count_trial_rows(embedding(50_000)) == (20_000, 10_000)
     assert count_trial_rows(embedding(100, left_out=20)) == (80, 40)
-    assert complete_settings(embedding(6, 2), "cluster_based", {}).parameters == {"clusters": 3, "D": 1, "seed": 0}
+    assert check_settings(embedding(6, 2), "cluster_based", {}).parameters == {"clusters": 3, "D": 1, "seed": 0}
 
 
 @pytest.mark.parametrize("d", [2, 63, 64, 99, 100, 768])
@@ -41,17 +35,17 @@ def test_trial_draws_rows_of_report_and_defaults_fit_few_rows():
 def test_default_d_matches_method(method, d):
     x = torch.randn(40, d, generator=torch.Generator().manual_seed(0))
     parameters = {"clusters": 1} if method == "cluster_based" else {}
-    D = complete_settings(embedding(80, d), method, parameters).parameters["D"]
+    D = check_settings(embedding(80, d), method, parameters).parameters["D"]
     usual, same = fit(method, x, **parameters).state(), fit(method, x, D=D, **parameters).state()
     assert torch.equal(usual["directions"], same["directions"])
     assert usual["directions"].shape == same["directions"].shape
 
 
 def test_numbers_are_normalized_to_parameter_type():
-    spec = complete_settings(embedding(), "soft_zca", {"eps": 1})
-    assert (spec, type(spec.parameters["eps"])) == (complete_settings(embedding(), "soft_zca", {"eps": 1.0}), float)
-    two = complete_settings(embedding(), "all_but_the_top", {"D": 3.0})
-    assert (two, type(two.parameters["D"])) == (complete_settings(embedding(), "all_but_the_top", {}), int)
+    spec = check_settings(embedding(), "soft_zca", {"eps": 1})
+    assert (spec, type(spec.parameters["eps"])) == (check_settings(embedding(), "soft_zca", {"eps": 1.0}), float)
+    two = check_settings(embedding(), "all_but_the_top", {"D": 3.0})
+    assert (two, type(two.parameters["D"])) == (check_settings(embedding(), "all_but_the_top", {}), int)
     method = METHODS["cluster_based"]
     assert parse_parameters(method, {"D": " 3", "clusters": "", "eps": "x"}) == {"D": 3}
     assert parse_parameters(METHODS["soft_zca"], {"eps": "1e-3"}) == {"eps": 0.001}
@@ -81,14 +75,14 @@ def test_numbers_are_normalized_to_parameter_type():
 )
 def test_invalid_parameter_is_refused_at_its_field(method, parameters, field, sentence):
     with pytest.raises(InvalidError, match=sentence.replace("(", r"\(")) as refused:
-        complete_settings(embedding(), method, parameters)
+        check_settings(embedding(), method, parameters)
     assert refused.value.field == field
 
 
 def test_method_description_names_changed_parameters():
     assert describe_method("soft_zca", {"eps": 0.1}) == "Soft ZCA whitening, eps 0.1"
     assert describe_method("centring", {}) == "Centering"
-    parameters = complete_settings(embedding(), "flow", {"rate": 0.01}).parameters
+    parameters = check_settings(embedding(), "flow", {"rate": 0.01}).parameters
     assert describe_method("flow", parameters) == "Gaussian calibration by a flow, steps 500, rate 0.01"
     assert describe_method("former", {"depth": 2, "seed": None}) == "former, depth 2"
     assert describe_method("soft_zca", {"eps": 0.1, "depth": 2}) == "Soft ZCA whitening, eps 0.1, depth 2"

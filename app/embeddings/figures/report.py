@@ -62,9 +62,8 @@ FIGURES = (
 )
 
 HEAVY_FIGURES = tuple(record for record in FIGURES if record.heavy)
-# The measure or the data that each figure shows.
+LARGE_FIGURES = frozenset(record.slug for record in FIGURES if record.large)
 DATA_BY_FIGURE = {record.slug: record.needs for record in FIGURES}
-# The figure that shows all of a measure.
 FIGURES_BY_MEASURE = {record.needs: record.slug for record in reversed(FIGURES)}
 PARTS_BY_FIGURE = {record.slug: record.part for record in FIGURES}
 

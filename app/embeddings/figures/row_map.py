@@ -75,9 +75,8 @@ def _draw_labels(
     traces = []
     for group, members in groups.items():
         if members:
-            name = escape_text(
-                group if group in (UNLABELLED, OTHER_LABELS) else labels.names[members[0]], LONGEST_LABEL
-            )
+            title = group if group in (UNLABELLED, OTHER_LABELS) else labels.names[members[0]]
+            name = escape_text(title, LONGEST_LABEL)
             trace = _draw_points(stored_map, points[np.isin(codes, members)], name, {"color": colors[group]}, name)
             traces.append(trace.update(name=f"{name} ({count(sum(labels.counts[code] for code in members))})"))
     return traces

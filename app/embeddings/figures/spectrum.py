@@ -118,14 +118,12 @@ def anisotropy(overlay: Overlay) -> Figure:
         title="k-th anisotropy",
         caption="Share of the k-th strongest direction, with the mean (raw) and without it (centered), "
         f"{overlay.describe_rows(RAW)}.{styles} {undefined}".rstrip(),
-        table=overlay.table(
-            "k", {"raw": partial(_read_anisotropies, RAW), "centred": partial(_read_anisotropies, CENTRED)}
-        ),
+        table=overlay.table("k", {"raw": partial(_read_shares, RAW), "centred": partial(_read_shares, CENTRED)}),
         draw=partial(_draw_anisotropy, overlay),
     )
 
 
-def _read_anisotropies(slug: str, series: Series) -> list[float | None]:
+def _read_shares(slug: str, series: Series) -> list[float | None]:
     return list(series.detail(slug).get("values", []))
 
 
@@ -136,7 +134,7 @@ def _draw_anisotropy(overlay: Overlay) -> go.Figure:
             (RAW, "raw", "lines+markers", "solid", palette.SECOND),
             (CENTRED, "centered", "lines", "dash", palette.MAIN),
         ):
-            shares = _read_anisotropies(slug, series)
+            shares = _read_shares(slug, series)
             points: dict[str, Any] = {
                 "x": list(range(1, len(shares) + 1)),
                 "y": shares,

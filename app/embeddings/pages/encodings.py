@@ -126,7 +126,7 @@ def create_from_dataset(
 
 @router.get("/{encoding_id}")
 def show_encoding(request: Request, context: ContextDep, encoding_id: str, query: LayersDep) -> Response:
-    return _render_encoding(request, context, encoding_id, query, read_values(request.query_params))
+    return _render_page(request, context, encoding_id, query, read_values(request.query_params))
 
 
 @router.post("/{encoding_id}/launch")
@@ -136,9 +136,7 @@ def launch(request: Request, context: ContextDep, encoding_id: str, query: Layer
         encodings.launch_encoding(context, encoding_id, parse_config(values))
     except InvalidError as error:
         address = form_address(f"/encodings/{encoding_id}", field_pairs(values))
-        return (
-            redirect_to(address) if address else _render_encoding(request, context, encoding_id, query, values, error)
-        )
+        return redirect_to(address) if address else _render_page(request, context, encoding_id, query, values, error)
     return redirect_to(f"/encodings/{encoding_id}")
 
 
@@ -167,7 +165,7 @@ def show_figure(context: ContextDep, encoding_id: str, slug: str, kind: FileKind
     return figure_file(read_layers(context, encodings.get_encoding(context, encoding_id), query).figures, slug, kind)
 
 
-def _render_encoding(
+def _render_page(
     request: Request,
     context: Context,
     encoding_id: str,
