@@ -54,7 +54,7 @@ def test_report_figure_is_added_by_its_record(client, context, monkeypatch):
 
     record = report.ReportFigure("hubness", "luck", "Luck", draw, part="Luck")
     monkeypatch.setattr(report, "FIGURES", (*report.FIGURES, record))
-    monkeypatch.setitem(report.PART_OF, "luck", record.part)
+    monkeypatch.setitem(report.PARTS_BY_FIGURE, "luck", record.part)
     ids = [add_embedding(context, name, {"hubness": 0.5}) for name in ("a", "b")]
     with context.sessions.begin() as session:
         session.execute(update(Measurement).values(detail={"parts": {"greatest": 3.0}}))

@@ -47,7 +47,7 @@ LAYER = "sst2 · all-MiniLM-L6-v2 · layer {}, mean"
     ids=["short", "shared start", "shared end", "both", "prefix of others", "single", "equal once cut"],
 )  # fmt: skip
 def test_short_names_drop_shared_parts(names, room, short):
-    assert labels.short_names(names, room) == short
+    assert labels.shorten_names(names, room) == short
 
 
 UNIT = [0.0, 1.0]
@@ -77,7 +77,7 @@ def test_labels_do_not_overlap_labels_or_points(positions):
     points = [labels.LabeledPoint(x, y, 0, 0, "λ = −1") for x, y in positions]
     corners = labels.place_labels(points, UNIT, UNIT)
     pixels = [labels.LabeledPoint(x * labels.WIDTH, y * labels.HEIGHT, 0, 0, "λ = −1") for x, y in positions]
-    boxes = [labels._corner_box(point, *where.split()) for point, where in zip(pixels, corners, strict=True) if where]
+    boxes = [labels._make_corner_box(point, *where.split()) for point, where in zip(pixels, corners, strict=True) if where]
     assert not any(first.overlaps(second) for first, second in combinations(boxes, 2))
     marks = [
         labels.LabelBox(p.x - labels.POINT, p.y - labels.POINT, p.x + labels.POINT, p.y + labels.POINT) for p in pixels
