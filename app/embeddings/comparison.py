@@ -169,7 +169,7 @@ def _subtract_estimate(estimate: _Estimate, baseline: _Estimate, n: int | None, 
         se = hypot(*(a - b for a, b in zip(estimate.parts, baseline.parts, strict=True)))
     else:
         se = hypot(*estimate.parts, *baseline.parts)
-    # Independent blocks have more degrees of freedom than the smaller number of them: the interval is conservative.
+    # Independent blocks have at least these degrees of freedom together, so the interval is conservative.
     half_width = t_quantile(0.05, block_degrees(min(len(estimate.parts), len(baseline.parts)))) * se
     return Difference(value, se, value - half_width, value + half_width, paired, n)
 

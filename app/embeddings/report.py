@@ -290,7 +290,8 @@ def describe_fit(context: Context, embedding: Embedding) -> FittedNote | None:
     provenance = embedding.provenance or {}
     if "fit_rows" not in provenance:
         return None
-    url, by_task = "", "which" in provenance  # the variant of a task
+    by_task = "which" in provenance  # the variant of a task
+    url = ""
     if embedding.source_id is not None and by_task:
         url = f"/tasks/{embedding.made_by_id}"
     elif embedding.source_id is not None and provenance["method"] in METHODS:

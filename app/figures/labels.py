@@ -99,7 +99,7 @@ def place_labels(
     names: list[LabelBox] = []
     corners_used: list[str | None] = []
     for point in scaled_points:
-        corners = {f"{high} {side}": _make_corner_box(point, high, side) for high, side in CORNERS}
+        corners = {f"{high} {side}": _place_box(point, high, side) for high, side in CORNERS}
         inside = {position: box for position, box in corners.items() if box.is_within(frame)}
         free = {position: box for position, box in inside.items() if not any(map(box.overlaps, [*marks, *names]))}
         crossed = {position: sum(map(box.overlaps, bars)) for position, box in free.items()}
@@ -110,7 +110,7 @@ def place_labels(
     return corners_used
 
 
-def _make_corner_box(point: LabeledPoint, high: str, side: str) -> LabelBox:
+def _place_box(point: LabeledPoint, high: str, side: str) -> LabelBox:
     length = LETTER * len(point.name)
     x0 = point.x + POINT if side == "right" else point.x - POINT - length
     bottom = point.y + POINT if high == "top" else point.y - POINT - LINE

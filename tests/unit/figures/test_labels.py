@@ -77,7 +77,7 @@ def test_labels_do_not_overlap_labels_or_points(positions):
     points = [labels.LabeledPoint(x, y, 0, 0, "λ = −1") for x, y in positions]
     corners = labels.place_labels(points, UNIT, UNIT)
     pixels = [labels.LabeledPoint(x * labels.WIDTH, y * labels.HEIGHT, 0, 0, "λ = −1") for x, y in positions]
-    boxes = [labels._make_corner_box(point, *where.split()) for point, where in zip(pixels, corners, strict=True) if where]
+    boxes = [labels._place_box(point, *where.split()) for point, where in zip(pixels, corners, strict=True) if where]
     assert not any(first.overlaps(second) for first, second in combinations(boxes, 2))
     marks = [
         labels.LabelBox(p.x - labels.POINT, p.y - labels.POINT, p.x + labels.POINT, p.y + labels.POINT) for p in pixels
