@@ -24,13 +24,11 @@ from isotropy.catalog import Similarity
 MAX_QUERY_CHARACTERS = 60
 """Names on a map are cut to this length."""
 MAX_ALTERNATIVES = 8
-"""Rows offered if none has the requested name."""
 MAX_DRAWN = 200_000
 """Points that a browser draws, pans and selects without a pause."""
 MAX_DETAILS = 3
 """Columns that are shown beside a row."""
 BLOCK_ROWS = 8192
-"""Rows that a search for neighbors reads at a time."""
 NEIGHBORS = 10
 
 

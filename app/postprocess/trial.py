@@ -28,7 +28,6 @@ class TrialComparison(NamedTuple):
 
 
 def list_comparisons(trial: PostProcessing) -> list[TrialComparison]:
-    """Return the measures of a trial, those of labels first."""
     before, after, in_sample = (_read_measurements(trial, part) for part in ("before", "after", "in_sample"))
     comparisons = [
         TrialComparison(measure, before[measure.slug], after[measure.slug], in_sample.get(measure.slug))

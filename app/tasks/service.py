@@ -216,8 +216,7 @@ def check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | No
         required_columns.append(("query_ids", queries, config.query_ids))
     if config.kind is not TruthKind.PAIRS:
         required_columns.append(("groups", queries or corpus, config.groups))
-    named_columns = [column for column in required_columns if column[2] is not None]
-    check_all(*(partial(_require_column, *column) for column in named_columns))
+    check_all(*(partial(_require_column, *column) for column in required_columns if column[2] is not None))
 
 
 def _require_column(field: str, embedding: Embedding, column: str | None) -> None:
