@@ -144,8 +144,8 @@ def add_few_rows(context: Context) -> tuple[dict[str, str], str]:
         "<run>": run_id,
     }
     summary = (
-        f"{EMBEDDINGS} embeddings of {in_words(SHAPE)}, a large one of {in_words(LARGE)}, {len(LAMBDAS) * SEEDS} runs of "
-        f"{STEPS} logged steps"
+        f"{EMBEDDINGS} embeddings of {in_words(SHAPE)}, a large one of {in_words(LARGE)}, "
+        f"{len(LAMBDAS) * SEEDS} runs of {STEPS} logged steps"
     )
     return insert_ids(PATHS_WITH_FEW_RUNS, ids), summary
 

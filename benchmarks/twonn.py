@@ -30,7 +30,7 @@ def draw_tied(generator: torch.Generator) -> Tensor:
 
 
 def dimension_by_isoscope(x: Tensor) -> float | None:
-    """Return the dimension by exact neighbors of distinct rows and regression, as in a report; None if distances tie."""
+    """Return the dimension by exact neighbors of distinct rows, as in a report; None if distances tie."""
     return twonn(nearest_neighbours(x[distinct_rows(x)], 2)).dimension.value
 
 

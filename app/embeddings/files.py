@@ -11,7 +11,7 @@ from app.storage.storage import BLOCK_BYTES, Download
 from isoscope.core.errors import ConflictError, NotFoundError
 from isoscope.files.arrays import StoredArray
 from isoscope.files.npy import read_npy
-from isoscope.files.safetensors import TYPES
+from isoscope.files.safetensors import TYPE_NAMES
 
 TENSOR = "embeddings"
 NPY = "npy"
@@ -60,7 +60,7 @@ def get_npy(context: Context, embedding_id: str) -> Download:
 def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
     file = get_npy(context, embedding_id)
     (array,) = read_npy(file.path)
-    types = {name: code for code, name in TYPES.items()}
+    types = {name: code for code, name in TYPE_NAMES.items()}
     if array.type_name not in types or array.fortran or array.dtype.newbyteorder("<") != array.dtype:
         raise ConflictError(
             "Expected numbers that lie row after row with their lowest byte first, as safetensors has them, got "

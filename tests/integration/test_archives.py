@@ -256,9 +256,7 @@ def test_sandbox_returns_archive_unchanged(client, context, experiment, tmp_path
     assert run_in_sandbox(check_archive, path, memory_bytes=2**31, seconds=60) == check_archive(path)
 
 
-def test_imported_search_is_over_and_keeps_its_runs(
-    client, context, experiment, other_client
-):
+def test_imported_search_is_over_and_keeps_its_runs(client, context, experiment, other_client):
     evaluated = {"metrics": {}, "selection": {"split": "held_out", "history": [[4, 0.5], [8, None]]}}
     search = Search(trials=7, lam_high=2.0)
     with context.sessions.begin() as session:

@@ -111,9 +111,7 @@ def test_sweep_rejects_numbers_out_of_bounds_and_plans(run_cli, files, isoscope)
     assert isoscope.experiments() == []
 
 
-def test_upload_waits_and_prints_table_of_score_command(
-    run_cli, files, work, isoscope, monkeypatch
-):
+def test_upload_waits_and_prints_table_of_score_command(run_cli, files, work, isoscope, monkeypatch):
     code, out, _ = run_cli("upload", files / "x.npy", "--name", "Cloud", "--draft", "--json")
     draft = json.loads(out)
     assert (code, draft["name"], draft["status"]) == (0, "Cloud", "inspecting")

@@ -41,7 +41,7 @@ from app.db.point_map import (
 from isoscope.files.contents import MAX_DISTINCT
 from isoscope.files.matrix import Matrix
 from isoscope.files.selection import excluded_columns
-from isoscope.nearest import directions
+from isoscope.nearest import scale_to_unit_length
 from isotropy.catalog import Similarity
 from isotropy.cloud import NEIGHBOURS, Cloud
 from isotropy.neighbours import first_equal_rows
@@ -109,7 +109,7 @@ def _yield_directions(matrix: Matrix, rows: NDArray[np.int64]) -> Iterator[NDArr
     """Yield the directions of rows at ascending positions; zeros for rows without one."""
     for vectors, positions, _ in finite_chunks(matrix):
         is_selected = torch.from_numpy(np.isin(positions, rows, assume_unique=True))
-        yield np.nan_to_num(directions(vectors[is_selected].numpy())).astype(VECTOR_DTYPE)
+        yield np.nan_to_num(scale_to_unit_length(vectors[is_selected].numpy())).astype(VECTOR_DTYPE)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,9 @@ def test_settings_are_compared_over_shared_seeds():
     contrasts = layout(values)
     present = np.array([True] * 11 + [False])
     without_last_score = Layout(contrasts.scores[present], contrasts.settings[present], contrasts.seeds[present])
-    pair = without_last_score.compare(np.array([without_last_score.pair_weights(1, 0), without_last_score.pair_weights(2, 0)]))
+    pair = without_last_score.compare(
+        np.array([without_last_score.pair_weights(1, 0), without_last_score.pair_weights(2, 0)])
+    )
     assert pair[0].estimate == pytest.approx((values[1] - values[0]).mean())
     assert pair[1].estimate == pytest.approx((values[2] - values[0])[:3].mean())
 
