@@ -18,6 +18,8 @@ from isoscope.core.task import TaskKind
 MAX_ROWS = 1_000_000
 # UTF-8 bytes of all answers of one split.
 MAX_TEXT_BYTES = 64 * 2**20
+# Every whole number up to it is exact as a float, as which JSON may hold it.
+MAX_CLASS = 2**53
 # Ids per query, within the limits of both databases.
 RUNS_AT_ONCE = 500
 # Relative tolerance of equal predicted numbers, because rounding depends on the batch.
@@ -34,6 +36,16 @@ WORD_BYTES = 8
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 Texts = tuple[str, ...]
+
+
+def read_column(values: Sequence[Any], task: TaskKind) -> Integers | Numbers:
+    """Return finite numbers from outside as a column [n]; classes as int64. Raises ValueError."""
+    _require(not any(isinstance(value, str) for value in values), "expected numbers, got text")
+    if task is not TaskKind.CLASSIFICATION:
+        return np.array(values, dtype=FLOAT)
+    _require(not any(value % 1 for value in values), "expected classes as whole numbers, got fractions")
+    _require(max(map(abs, values), default=0) <= MAX_CLASS, f"expected classes up to {MAX_CLASS:,}, got a larger one")
+    return np.array(values, dtype=INT)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,5 @@
 """Predictions that a user's script logs by row."""
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +8,7 @@ from pydantic import Field, model_validator
 
 from app.context import Context
 from app.db.models import Run, Split
-from app.db.predictions import Predictions, read_predictions, write_predictions
+from app.db.predictions import Predictions, read_column, read_predictions, write_predictions
 from app.db.types import Count, Number
 from app.results.logged_runs import lock_streaming_run
 from isoscope.core.errors import InvalidError, TooLargeError
@@ -71,8 +70,8 @@ def _predictions_from_request(request: LoggedPredictions, task: TaskKind) -> Pre
         if task is not TaskKind.SPAN:
             if request.exact_match is not None or request.f1 is not None:
                 raise ValueError("expected exact_match and f1 only with answers")
-            reference = None if request.reference is None else _to_array(request.reference, task, order)
-            return Predictions(rows, reference, _to_array(request.predicted, task, order))
+            reference = None if request.reference is None else read_column(request.reference, task)[order]
+            return Predictions(rows, reference, read_column(request.predicted, task)[order])
         if request.reference is not None:
             raise ValueError("expected answers without a reference column")
         texts = [text for text in request.predicted if isinstance(text, str)]
@@ -81,20 +80,10 @@ def _predictions_from_request(request: LoggedPredictions, task: TaskKind) -> Pre
         if max(map(len, texts)) > MAX_ANSWER_CHARACTERS:
             raise ValueError(f"expected answers of at most {count(MAX_ANSWER_CHARACTERS)} characters, got a longer one")
         columns = (request.exact_match, request.f1)
-        scores = (None if column is None else _to_array(column, TaskKind.REGRESSION, order) for column in columns)
+        scores = (None if column is None else read_column(column, task)[order] for column in columns)
         return Predictions(rows, None, tuple(texts[index] for index in order.tolist()), *scores)
     except ValueError as error:
         raise InvalidError(f"{capitalized(str(error))}, for a run of {task}.", "predicted") from None
-
-
-def _to_array(values: Sequence[Any], task: TaskKind, order: NDArray[np.int64]) -> NDArray[Any]:
-    if any(isinstance(value, str) for value in values):
-        raise ValueError("expected numbers, got text")
-    if task is TaskKind.CLASSIFICATION:
-        if any(int(value) != value for value in values):
-            raise ValueError("expected classes as whole numbers, got fractions")
-        return np.array([int(value) for value in values], dtype=np.int64)[order]
-    return np.array(values, dtype=np.float64)[order]
 
 
 def _merge_predictions(stored: Predictions | None, new: Predictions) -> Predictions:

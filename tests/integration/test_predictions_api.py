@@ -107,6 +107,7 @@ def test_invalid_predictions_are_refused(client, begin, context):
         ({"rows": [-1], "reference": [0], "predicted": [1]}, "at least 0"),
         ({"rows": [], "reference": [], "predicted": []}, "rows"),
         ({"rows": [0], "reference": [0], "predicted": [1e300]}, "predicted"),
+        ({"rows": [0], "reference": [0], "predicted": [1e20]}, "xpected classes up to"),
         ({"rows": list(range(10_001)), "reference": [0] * 10_001, "predicted": [0] * 10_001}, "rows"),
     ]  # fmt: skip
     for columns, keyword in cases:
@@ -214,6 +215,7 @@ REFUSED = [
     ([make_line(), make_line(split="validation", rows=[0])], "ascending"), ([make_line(split="test")], "split"),
     ([make_line(rows=[0, 1])], "one length"), ([make_line(predicted=["a"])], "numbers, got text"),
     ([make_line(predicted=[0.5])], "fractions"), ([make_line(reference=None)], "reference"),
+    ([make_line(predicted=[1e20])], "classes up to"),
     ([make_line(predicted=[])], "one length"), ([make_line(rows=[-1])], "at least 0"), ([make_line(data="x")], "data"),
     ([make_line(predicted=[None])], "predicted"),
     ([make_line(rows=list(range(5001)), reference=[0] * 5001, predicted=[0] * 5001)], "5000"),

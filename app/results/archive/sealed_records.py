@@ -1,6 +1,6 @@
 """Sealed scores, openings and predictions of runs in an archive."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from app.db.models import ChoiceKind, Split
-from app.db.predictions import MAX_ROWS, MAX_TEXT_BYTES, Predictions
+from app.db.predictions import MAX_ROWS, MAX_TEXT_BYTES, Predictions, read_column
 from app.db.run_results import Reason
 from app.db.types import Count, Number
 from app.results.archive.records import PREDICTIONS_AT_ONCE, Id, Moment, Name, PredictionsRecord, Record, Sha256
@@ -82,20 +82,12 @@ def join_predictions(records: Iterable[PredictionsRecord], task: TaskKind, split
             texts.extend(map(str, record.predicted))
         for name, column in columns.items():
             if (values := getattr(record, name)) is not None and (name != "predicted" or task is not TaskKind.SPAN):
-                column.append(_to_array(values, integers=task is TaskKind.CLASSIFICATION))
+                column.append(read_column(values, task))
     reference, predicted, exact_match, f1 = (np.concatenate(arrays) if arrays else None for arrays in columns.values())
     predictions = tuple(texts) if task is TaskKind.SPAN else predicted
     if predictions is None:
         raise ValueError("expected predictions")
     return Predictions(np.concatenate(rows), reference, predictions, exact_match, f1)
-
-
-def _to_array(values: Sequence[Any], *, integers: bool) -> NDArray[Any]:
-    if any(isinstance(value, str) for value in values):
-        raise ValueError("expected numbers, got text")
-    if integers and any(value % 1 for value in values):
-        raise ValueError("expected classes as whole numbers, got fractions")
-    return np.array(values, dtype=np.int64 if integers else np.float64)
 
 
 def _slice_to_list(column: NDArray[Any] | None, selected: slice) -> list[Any] | None:
