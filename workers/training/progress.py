@@ -39,7 +39,15 @@ class Progress:
             if step == 0:  # the work of earlier attempts is lost
                 session.execute(update(Run).where(Run.id == self.run_id).values(worked_seconds=self._worked_seconds))
             session.execute(self._update_attempt.values(first_step=step))
+            self._count_steps_up_to_checkpoint(session, step)
             session.execute(delete(Step).where(Step.run_id == self.run_id, Step.step > step))
+
+    def _count_steps_up_to_checkpoint(self, session: Session, step: int) -> None:
+        """Count the steps between the last logged row and the checkpoint for the attempt that wrote it."""
+        has_trained = (Attempt.run_id == self.run_id) & Attempt.ended_at.is_not(None) & Attempt.first_step.is_not(None)
+        number = select(func.max(Attempt.number)).where(has_trained).scalar_subquery()
+        wrote_checkpoint = has_trained & (Attempt.number == number) & (Attempt.last_step < step)
+        session.execute(update(Attempt).where(wrote_checkpoint).values(last_step=step))
 
     def skip_elapsed_time(self) -> None:
         """Exclude the time since the last write: another process has counted it."""

@@ -38,7 +38,7 @@ class Attempt(Base):
     detail: Mapped[str | None] = mapped_column(Text)
     # The step of the checkpoint that it resumed from, 0 without one; null if it never trained.
     first_step: Mapped[int | None]
-    # The last logged step.
+    # The last step that was logged or saved in a checkpoint.
     last_step: Mapped[int | None]
 
 

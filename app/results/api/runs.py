@@ -78,7 +78,7 @@ class AttemptOut(Row):
     outcome: AttemptOutcome | None
     detail: str | None = Field(description="The signal, exit code or error it ended with.")
     first_step: int | None = Field(description="Step it resumed from, 0 from the start; null if it never trained.")
-    last_step: int | None = Field(description="Last step it logged.")
+    last_step: int | None = Field(description="Its last step that was logged or saved.")
 
 
 class RunOut(RunSummary):

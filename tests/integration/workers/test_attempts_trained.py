@@ -47,6 +47,18 @@ def test_attempt_records_its_first_and_last_step(frequent_settings, make_run, at
     assert all(row.seconds > 0 for row in timeline(run_id))
 
 
+def test_attempt_counts_unlogged_steps_of_its_checkpoint(
+    frequent_settings, make_run, attempt, timeline, killed_after, monkeypatch
+):
+    monkeypatch.setattr("workers.training.metrics.ROWS_PER_RUN", 2)
+    run_id = make_run(**CONFIG | {"probe_every": 10})
+    for step in (2, 7):
+        with killed_after(step):
+            attempt(run_id, frequent_settings)
+    attempt(run_id, frequent_settings)
+    assert [(row.first_step, row.last_step) for row in timeline(run_id)] == [(0, 2), (2, 7), (7, 10)]
+
+
 def test_log_covers_all_attempts(settings, make_run, get_run, attempt, sessions, monkeypatch):
     run_id = make_run(**CONFIG)
     with monkeypatch.context() as patch:
