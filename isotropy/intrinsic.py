@@ -40,7 +40,7 @@ def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
 
     The int(N (1 - discard)) smallest ratios of second to first neighbor distance are fitted with F = i / N, as in
     scikit-dimension 0.5. The standard error is that of the model, to first order. Raises ValueError for fewer than two
-    neighbors or ``discard`` outside [0, 1].
+    neighbors or ``discard`` outside (0, 1).
     """
     if not 0 < discard < 1:
         raise ValueError(f"Expected a fraction to discard between 0 and 1, got {discard}: 0.1 is the usual one.")

@@ -58,7 +58,7 @@ class Encodings(Connection):
         return self.post("encodings", encoding, "launch", json=dict(config))
 
     def wait_for_encoding(self, encoding: Reference) -> Row:
-        """Return an encoding once its layers are measured; raise RefusedError where it failed."""
+        """Return an encoding once its layers are measured; raise InvalidError if it failed."""
         while (row := self.encoding(encoding))["status"] in BUSY_STATUSES:
             time.sleep(POLL_SECONDS)
         if row["status"] == "failed":

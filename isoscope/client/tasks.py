@@ -52,7 +52,7 @@ class Tasks(Connection):
         return self.get("tasks", task)
 
     def wait_for_task(self, task: Reference) -> Row:
-        """Return a task once it has ended; raise RefusedError where it failed."""
+        """Return a task once it has ended; raise InvalidError if it failed."""
         while (row := self.task(task))["status"] in BUSY_STATUSES:
             time.sleep(POLL_SECONDS)
         if row["status"] == "failed":
