@@ -17,7 +17,7 @@ from app.embeddings.family import FamilyMember, describe_best, list_scored_embed
 from app.embeddings.service import get_embedding
 from app.tasks import others, service
 from app.tasks.maps import create_mapped_embedding, get_map
-from app.tasks.others import MAX_OTHERS, EmbeddingChoice, LeftOutLayer, PossibleTask
+from app.tasks.others import MAX_OTHERS, EmbeddingChoice, LeftOutLayer, PossibleTaskOut
 from app.tasks.qrels import create_task_of_split
 from app.tasks.service import TaskSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
@@ -182,7 +182,7 @@ def create_task(
 
 
 @embedding_router.get("/possible")
-def list_possible_tasks(context: ContextDep, embedding_id: str) -> list[PossibleTask]:
+def list_possible_tasks(context: ContextDep, embedding_id: str) -> list[PossibleTaskOut]:
     """Ground truth of other embeddings of the same rows: `POST /tasks/{task_id}/others` judges this one by it."""
     return others.list_possible_tasks(context, get_embedding(context, embedding_id))
 

@@ -112,7 +112,7 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
     return JudgedOthers(read_family(context, task.family_key), left_out)
 
 
-class PossibleTask(Row):
+class PossibleTaskOut(Row):
     """A task of another embedding of the same rows, whose ground truth can judge this one too."""
 
     task_id: str
@@ -120,7 +120,7 @@ class PossibleTask(Row):
     embedding: Annotated[str, Field(description="Name of the embedding that it has judged.")]
 
 
-def list_possible_tasks(context: Context, embedding: Embedding) -> list[PossibleTask]:
+def list_possible_tasks(context: Context, embedding: Embedding) -> list[PossibleTaskOut]:
     """Return tasks of other embeddings of the same rows that have not judged this one, the newest first."""
     key = func.coalesce(TaskRun.family_id, TaskRun.id)
     tasks = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
@@ -132,7 +132,7 @@ def list_possible_tasks(context: Context, embedding: Embedding) -> list[Possible
     with context.sessions() as session:
         rows = session.execute(newest.limit(PAGE_ROWS).options(*load_options)).all()
     return [
-        PossibleTask(task_id=task.id, name=task.filename or task.config.labels or "", embedding=corpus.name)
+        PossibleTaskOut(task_id=task.id, name=task.filename or task.config.labels or "", embedding=corpus.name)
         for task, corpus in rows
         if _TaskRows.read(context, task, corpus).describe(embedding).reason is None
     ]
