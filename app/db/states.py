@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class EmbeddingStatus(StrEnum):
-    """States of an embedding, in order: a worker makes it unless it is uploaded, inspects it, then measures it."""
+    """States of an embedding: a worker makes it unless it is uploaded, inspects it, and measures it when committed."""
 
     MAKING = "making"
     INSPECTING = "inspecting"
