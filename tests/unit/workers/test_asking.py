@@ -58,7 +58,7 @@ def test_logarithmic_axis_is_uniform_in_decades():
     search = Search(lam_low=0.01, lam_high=1, least_size=0.01)
     low, high = search.axis
     assert search.lambda_at((low + high) / 2) == pytest.approx(0.1)
-    with pytest.raises(ValidationError, match="expected lambdas at both ends"):
+    with pytest.raises(ValidationError, match="expected `lam_low` and `lam_high` to be at least"):
         Search(lam_low=-1, lam_high=1, least_size=2)
 
 
