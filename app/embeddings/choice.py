@@ -10,7 +10,7 @@ from fastapi import Depends, Query
 from app.context import Context
 from app.db.models import Embedding
 from app.embeddings.alignments import arrange_steps, find_alignments, pair_steps
-from app.embeddings.comparison import EmbeddingComparison, get_compared, make_names_distinct
+from app.embeddings.comparison import EmbeddingComparison, get_embeddings_to_compare, make_names_distinct
 from app.embeddings.figures.comparison import similarity_figures, step_figures
 from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import draw_figures
@@ -42,7 +42,7 @@ class ComparisonChoice(NamedTuple):
 
 def comparison_figures(context: Context, choice: ComparisonChoice, slug: str) -> list[Figure]:
     """Return the figures of a comparison, those over steps if it is ordered. Of figure data, read only ``slug``."""
-    comparison = EmbeddingComparison(get_compared(context, choice.ids))
+    comparison = EmbeddingComparison(get_embeddings_to_compare(context, choice.ids))
     figures = overlaid_figures(context, comparison.embeddings, slug) if comparison.fits_side_by_side else []
     if comparison.is_ordered:
         measure = comparison.get_measure(choice.measure)

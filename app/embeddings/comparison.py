@@ -363,14 +363,14 @@ def suggest_order(embeddings: Sequence[Embedding]) -> list[Embedding]:
     return sorted(embeddings, key=lambda embedding: (embedding.id not in sources, embedding.created_at, embedding.id))
 
 
-def get_compared(context: Context, ids: Sequence[str], maximum: int = MAX_COMPARED) -> list[Embedding]:
+def get_embeddings_to_compare(context: Context, ids: Sequence[str], maximum: int = MAX_COMPARED) -> list[Embedding]:
     if not MIN_COMPARED <= len(ids) <= maximum:
         expected = f"{MIN_COMPARED} to {maximum}" if maximum > MIN_COMPARED else f"{MIN_COMPARED}"
         raise InvalidError(f"Expected {expected} embeddings to compare, got {len(ids)}.", "id")
-    return get_measured(context, ids)
+    return get_measured_embeddings(context, ids)
 
 
-def get_measured(context: Context, ids: Sequence[str]) -> list[Embedding]:
+def get_measured_embeddings(context: Context, ids: Sequence[str]) -> list[Embedding]:
     """Return embeddings with measurements in this order. Raise if too many, missing, repeated or unmeasured."""
     if len(ids) > MAX_COMPARED:
         raise InvalidError(f"Expected at most {MAX_COMPARED} embeddings, got {len(ids)}. Leave some out.", "id")

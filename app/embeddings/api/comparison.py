@@ -9,7 +9,13 @@ from app.db.models import ResultStatus, RowsBy
 from app.db.types import RowId
 from app.embeddings import alignments
 from app.embeddings.api.measures import MeasurementValue, MeasureSlug
-from app.embeddings.comparison import MAX_COMPARED, MIN_COMPARED, Against, EmbeddingComparison, get_compared
+from app.embeddings.comparison import (
+    MAX_COMPARED,
+    MIN_COMPARED,
+    Against,
+    EmbeddingComparison,
+    get_embeddings_to_compare,
+)
 from app.embeddings.service import EmbeddingSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
 from isotropy.catalog import ALIGNMENTS
@@ -65,7 +71,7 @@ def show_comparison(
     to: AgainstQuery = Against.FIRST,
 ) -> ComparisonOut:
     """Every measure of several embeddings, and differences to another, paired where both hold the same rows."""
-    comparison = EmbeddingComparison(get_compared(context, id))
+    comparison = EmbeddingComparison(get_embeddings_to_compare(context, id))
     measures = [
         {
             "measure": compared.measure.slug,
@@ -123,13 +129,13 @@ def show_alignments(
     to: AgainstQuery = Against.FIRST,
 ) -> list[alignments.AlignedPair]:
     """The similarity of embeddings of the same rows, as far as requested. Pairs without common rows are left out."""
-    return alignments.find_alignments(context, alignments.pair_with_bases(get_compared(context, id), to))
+    return alignments.find_alignments(context, alignments.pair_with_bases(get_embeddings_to_compare(context, id), to))
 
 
 @router.post("/alignments", status_code=202, response_model=list[AlignmentOut])
 def post_alignments(context: ContextDep, request: AlignmentRequest) -> list[alignments.AlignedPair]:
     """Have embeddings compared row by row: CKA, shared neighbors, Procrustes residual, and which rows moved."""
-    pairs = alignments.pair_with_bases(get_compared(context, request.id), request.to)
+    pairs = alignments.pair_with_bases(get_embeddings_to_compare(context, request.id), request.to)
     return alignments.request_alignments(context, pairs)
 
 
@@ -170,7 +176,7 @@ def show_moved_rows(
     offset: Offset = 0,
 ) -> MovedRowsOut:
     """The rows that moved most between two embeddings, once their alignment was requested."""
-    first, counterpart = get_compared(context, id, MIN_COMPARED)
+    first, counterpart = get_embeddings_to_compare(context, id, MIN_COMPARED)
     moved = alignments.find_moved_rows(context, first, counterpart)
     rows = moved.rows_by_movement(by)[offset : offset + limit]
     return MovedRowsOut.model_validate(

@@ -29,8 +29,8 @@ from app.embeddings.comparison import (
     MIN_COMPARED,
     Against,
     EmbeddingComparison,
-    get_compared,
-    get_measured,
+    get_embeddings_to_compare,
+    get_measured_embeddings,
     make_names_distinct,
     suggest_order,
 )
@@ -61,7 +61,7 @@ def show_comparison(
     chosen_in: Annotated[Literal["library", ""], Query(alias="from")] = "",
 ) -> Response:
     """Show the comparison, or what to do with one embedding; suggest an order for a choice of the library."""
-    embeddings = get_measured(context, choice.ids)
+    embeddings = get_measured_embeddings(context, choice.ids)
     if chosen_in:
         return redirect_to(choice.url(ids=[embedding.id for embedding in suggest_order(embeddings)]))
     comparison = EmbeddingComparison(embeddings)
@@ -139,7 +139,7 @@ def _list_order_urls(choice: ComparisonChoice, embeddings: list[Embedding]) -> d
 
 @router.post("/alignments")
 def align(context: ContextDep, choice: ChoiceDep) -> Response:
-    comparison = EmbeddingComparison(get_compared(context, choice.ids))
+    comparison = EmbeddingComparison(get_embeddings_to_compare(context, choice.ids))
     embeddings = comparison.embeddings
     request_alignments(
         context, pair_steps(embeddings) if comparison.is_ordered else pair_with_bases(embeddings, Against.FIRST)
@@ -170,7 +170,9 @@ def show_moved_rows(
 
 @router.post("/rows")
 def request_moved_rows(context: ContextDep, choice: ChoiceDep) -> Response:
-    request_alignments(context, pair_with_bases(get_compared(context, choice.ids, MIN_COMPARED), Against.FIRST))
+    request_alignments(
+        context, pair_with_bases(get_embeddings_to_compare(context, choice.ids, MIN_COMPARED), Against.FIRST)
+    )
     return redirect_to(choice.url("/compare/rows"))
 
 
@@ -187,7 +189,7 @@ def show_rows_table(context: ContextDep, choice: ChoiceDep, by: MovedBy = MovedB
 
 
 def _find_moved(context: Context, choice: ComparisonChoice) -> tuple[MovedRows, list[str]]:
-    first, counterpart = get_compared(context, choice.ids, MIN_COMPARED)
+    first, counterpart = get_embeddings_to_compare(context, choice.ids, MIN_COMPARED)
     return find_moved_rows(context, first, counterpart), make_names_distinct([first, counterpart])
 
 
@@ -206,7 +208,7 @@ def show_figure(context: ContextDep, slug: str, kind: FileKind, choice: ChoiceDe
 
 @router.get("/measurements.csv")
 def show_measurements(context: ContextDep, choice: ChoiceDep) -> Response:
-    return csv_file(EmbeddingComparison(get_compared(context, choice.ids)).table, "comparison")
+    return csv_file(EmbeddingComparison(get_embeddings_to_compare(context, choice.ids)).table, "comparison")
 
 
 def _offer_embeddings(context: Context, choice: ComparisonChoice) -> dict[str, list[Embedding]]:

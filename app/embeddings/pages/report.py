@@ -168,7 +168,7 @@ report_router = APIRouter(prefix="/embeddings/{embedding_id}")
 
 @report_router.get("/report.html")
 def show_report_file(request: Request, context: ContextDep, embedding_id: str, query: ReportDep) -> Response:
-    embedding = _get_measured(context, embedding_id)
+    embedding = _get_measured_embedding(context, embedding_id)
     report = build_report(context, embedding, query, standalone=True)
     figures: list[Figure] = [
         *filter(None, [report["shrinkage"].figure]),
@@ -213,10 +213,10 @@ def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKin
 
 @report_router.get("/measurements.csv")
 def show_measurements(context: ContextDep, embedding_id: str) -> Response:
-    return csv_file(tabulate_readings(_get_measured(context, embedding_id)), "measurements")
+    return csv_file(tabulate_readings(_get_measured_embedding(context, embedding_id)), "measurements")
 
 
-def _get_measured(context: Context, embedding_id: str) -> Embedding:
+def _get_measured_embedding(context: Context, embedding_id: str) -> Embedding:
     embedding = get_embedding(context, embedding_id)
     if embedding.status is not EmbeddingStatus.READY:
         state = f"There are no measurements of {embedding.name}, whose state is {embedding.status}"
