@@ -83,18 +83,19 @@ class LayerRanking(NamedTuple):
 
 
 def rank_layers(context: Context, embedding_ids: Sequence[str]) -> LayerRanking | None:
-    """Rank layers by the task with ground truth that judges most of them; None if it judges fewer than two."""
-    key = func.coalesce(TaskRun.family_id, TaskRun.id)
-    keys = select(key).where(
+    """Rank layers by the task with ground truth that judges or will judge most of them; None for fewer than two."""
+    family_id = func.coalesce(TaskRun.family_id, TaskRun.id)
+    query = select(family_id).where(
         TaskRun.embedding_id.in_(embedding_ids),
         TaskRun.status.in_((TaskStatus.FINISHED, *UNFINISHED_TASK)),
         WITH_TRUTH,
     )
-    size = func.count(TaskRun.embedding_id.distinct())
-    family_key = context.scalar(keys.group_by(key).order_by(size.desc(), func.max(TaskRun.created_at).desc()).limit(1))
-    if family_key is None:
+    n_layers = func.count(TaskRun.embedding_id.distinct())
+    largest_first = query.group_by(family_id).order_by(n_layers.desc(), func.max(TaskRun.created_at).desc())
+    largest_id = context.scalar(largest_first.limit(1))
+    if largest_id is None:
         return None
-    layers = [member for member in read_family(context, family_key) if member.embedding_id in embedding_ids]
+    layers = [member for member in read_family(context, largest_id) if member.embedding_id in embedding_ids]
     config = context.scalar(select(TaskRun.config).where(TaskRun.id == layers[0].task_id))
     judged = [layer._replace(name=f"Layer {layer.layer}") for layer in layers if layer.chosen is not None]
     waiting = sum(layer.status in UNFINISHED_TASK for layer in layers)
