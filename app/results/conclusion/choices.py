@@ -9,7 +9,7 @@ from statistics import fmean
 from app.db.models import ChoiceKind, Opening, RunStatus, SealedScore
 from app.db.run_rows import AnyRun
 from app.results.run_table import RunTable, Setting
-from app.results.statistics.estimate import Estimate, by_seed, estimate
+from app.results.statistics.estimate import Estimate, average_by_seed, estimate
 from isoscope.core.errors import InvalidError
 
 MAX_LISTED = 20
@@ -34,7 +34,7 @@ class Choice:
     @property
     def validation_score(self) -> float | None:
         """Return the mean performance on validation rows, counting each seed once."""
-        scored = by_seed((run.seed, run.performance) for run in self.runs if run.performance is not None)
+        scored = average_by_seed((run.seed, run.performance) for run in self.runs if run.performance is not None)
         return fmean(scored.values()) if scored else None
 
 
@@ -146,7 +146,7 @@ class _Reader:
         baseline = None if setting.is_baseline else self.sweep.find_baseline(setting, self.sweep.settings)
         baseline_values = self._by_seed(self.sweep.by_setting(self.sweep.runs)[baseline]) if baseline else {}
         differences = [values[seed] - baseline_values[seed] for seed in values if seed in baseline_values]
-        validation_scores = by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
+        validation_scores = average_by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
         return OpenedResult(
             label=label,
             test=estimate([*values.values()]) if values else None,
@@ -161,7 +161,7 @@ class _Reader:
         seed_scores = (
             (run.seed, self.scores[run.id].metrics.get(self.metric)) for run in runs if run.id in self.scores
         )
-        return by_seed((seed, value) for seed, value in seed_scores if value is not None and isfinite(value))
+        return average_by_seed((seed, value) for seed, value in seed_scores if value is not None and isfinite(value))
 
     def _find_reason(self, runs: Sequence[AnyRun]) -> str:
         reasons = (self.scores[run.id].reasons.get(self.metric) for run in runs if run.id in self.scores)

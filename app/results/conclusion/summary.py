@@ -16,7 +16,7 @@ from app.results.conclusion.proposal import SeedProposal, propose_seeds
 from app.results.conclusion.relations import list_counted_runs
 from app.results.conclusion.verdict_words import format_signed
 from app.results.run_table import RunTable, Setting
-from app.results.statistics.estimate import by_seed, estimate
+from app.results.statistics.estimate import average_by_seed, estimate
 from isoscope.core.formatting import MISSING, capitalized, count, number, plural, with_error
 
 BASELINE = "baseline"
@@ -100,7 +100,7 @@ class Summary:
         return self.conclusion.evidence
 
     @cached_property
-    def _best(self) -> Setting | None:
+    def _best_setting(self) -> Setting | None:
         return self._evidence.best.setting if self._evidence.best else None
 
     def _label(self, setting: Setting) -> str:
@@ -120,9 +120,9 @@ class Summary:
         if evidence.baseline_collapsed:
             learned = words.describe_learned(evidence)
             return Card(question, "The baseline collapsed", f"Nothing is compared with it. {learned}")
-        if self._best is not None:
-            comparison = self._comparison_by_setting[self._best]
-            performance = number(self._performance_by_setting[self._best])
+        if self._best_setting is not None:
+            comparison = self._comparison_by_setting[self._best_setting]
+            performance = number(self._performance_by_setting[self._best_setting])
             evidence_text = f"{self.metric_title} {performance}, {_format_difference(comparison)} from the baseline."
             undecided = f" Undecided settings: {proposal.sentence}" if proposal else ""
             return Card(question, comparison.label, evidence_text + undecided, proposal)
@@ -212,7 +212,7 @@ class Summary:
             "" if comparison is None else _format_difference(comparison),
             verdict,
             collapsed or (comparison is not None and comparison.verdict in DECIDED),
-            setting == self._best,
+            setting == self._best_setting,
         )
 
 
@@ -249,7 +249,7 @@ def _format_smallest_p(comparisons: Sequence[Comparison]) -> str:
 
 def _average(runs: Sequence[AnyRun], quantity: str) -> float | None:
     """Average a column of runs over seeds, counting each seed once."""
-    values = by_seed((run.seed, getattr(run, quantity)) for run in runs if getattr(run, quantity) is not None)
+    values = average_by_seed((run.seed, getattr(run, quantity)) for run in runs if getattr(run, quantity) is not None)
     return estimate(list(values.values())).mean if values else None
 
 

@@ -18,7 +18,7 @@ from app.results.figures.scatter import QUIET_LINE, error_bar
 from app.results.figures.trivial import TrivialPredictor
 from app.results.labels import METRIC_RANGES
 from app.results.run_table import RunTable, Setting
-from app.results.statistics.estimate import Estimate, by_seed, estimate
+from app.results.statistics.estimate import Estimate, average_by_seed, estimate
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import Regularizer
 
@@ -96,7 +96,7 @@ def _best_bars(table: RunTable) -> Iterator[MethodBar]:
     }
     means = {
         setting: estimate(
-            [*by_seed((run.seed, run.performance) for run in runs if run.performance is not None).values()]
+            [*average_by_seed((run.seed, run.performance) for run in runs if run.performance is not None).values()]
         )
         for setting, runs in runs_by_setting.items()
     }

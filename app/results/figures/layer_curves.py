@@ -15,7 +15,7 @@ from app.results.captions import describe_means, describe_source, describe_texts
 from app.results.figures import legend, sweep_curves
 from app.results.labels import ANISOTROPY_MEASURES, bounds_of, caution_of, slug_of, title_of, uses_text_vectors
 from app.results.run_table import RunTable, Setting
-from app.results.statistics.estimate import LAST_PART, Estimate, Row, by_position, by_seed, estimate, tail_mean
+from app.results.statistics.estimate import LAST_PART, Estimate, Row, average_by_seed, by_position, estimate, tail_mean
 from isoscope.core.formatting import number
 from isotropy.catalog import MEASURES
 
@@ -46,7 +46,7 @@ def measure_during_training(
         slug="watched",
         title=f"{title_of(measure)} during training",
         caption=f"The last layer, {describe_source(table.runs, launched)}. "
-        f"{describe_means(sweep_curves.group_sizes(means))} Range: {MEASURES[slug_of(measure)].range}.{sample}"
+        f"{describe_means(sweep_curves.count_seeds(means))} Range: {MEASURES[slug_of(measure)].range}.{sample}"
         if means
         else "",
         table=sweep_curves.mean_table(table, measure, means),
@@ -83,7 +83,9 @@ def late_anisotropy(table: RunTable, measurements_by_run: Mapping[str, LayerMeas
             for share in ANISOTROPY_MEASURES
         ]
         if any(seeds_by_share):
-            means[setting] = [estimate([*by_seed(seeds).values()]) if seeds else None for seeds in seeds_by_share]
+            means[setting] = [
+                estimate([*average_by_seed(seeds).values()]) if seeds else None for seeds in seeds_by_share
+            ]
     sizes = [mean.n for shares in means.values() for mean in shares if mean]
     intervals = max(sizes, default=0) > 1
     return Figure(

@@ -48,7 +48,7 @@ from app.results.run_table import (
     setting_of,
 )
 from app.results.search.conditions import ALIASES
-from app.results.statistics.estimate import ErrorBar, Estimate, by_seed, estimate
+from app.results.statistics.estimate import ErrorBar, Estimate, average_by_seed, estimate
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import count, plural, short
 from isoscope.core.task import METRICS
@@ -255,8 +255,10 @@ class ScatterPlan:
         means: dict[str, Estimate | None] = {}
         for quantity in self.measured:
             readings = self.run_table.readings(quantity.key)
-            seeds = by_seed((run.seed, value) for run in runs if (value := readings[run].value) is not None)
-            means[quantity.key] = estimate([*seeds.values()], self.style.error) if seeds else None
+            seed_means = average_by_seed(
+                (run.seed, value) for run in runs if (value := readings[run].value) is not None
+            )
+            means[quantity.key] = estimate([*seed_means.values()], self.style.error) if seed_means else None
         return means
 
     @cached_property

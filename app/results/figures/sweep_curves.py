@@ -16,7 +16,7 @@ from app.results.captions import describe_means, describe_source, estimate_cells
 from app.results.figures import legend
 from app.results.labels import describe_penalty
 from app.results.run_table import RunTable, Setting
-from app.results.statistics.estimate import Estimate, by_seed, estimate
+from app.results.statistics.estimate import Estimate, average_by_seed, estimate
 from isoscope.core.task import TaskKind
 
 # Pairs of a step and the value logged at it.
@@ -111,16 +111,17 @@ def mean_curve(curves: Iterable[tuple[int, Curve]]) -> list[tuple[int, Estimate]
     for seed, curve in curves:
         for step, value in curve:
             values_by_step.setdefault(step, []).append((seed, value))
-    return [(step, estimate([*by_seed(values).values()])) for step, values in sorted(values_by_step.items())]
+    return [(step, estimate([*average_by_seed(values).values()])) for step, values in sorted(values_by_step.items())]
 
 
-def group_sizes(means: Means) -> list[int]:
+def count_seeds(means: Means) -> list[int]:
+    """Return the number of seeds behind each mean."""
     return [mean.n for points in means.values() for _, mean in points]
 
 
 def can_draw_bands(means: Means) -> bool:
     """Return whether to draw intervals as bands: some exist, and few enough to be distinguishable."""
-    return len(means) <= MAX_BANDS and max(group_sizes(means), default=0) > 1
+    return len(means) <= MAX_BANDS and max(count_seeds(means), default=0) > 1
 
 
 def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatter]:
@@ -175,11 +176,11 @@ def mean_table(table: RunTable, column: str, means: Means) -> FigureTable:
 def _caption(
     runs: Sequence[AnyRun], quantity: LoggedQuantity, means: Means, style: CurveStyle, is_log: bool, sample: str
 ) -> str:
-    sizes = group_sizes(means)
-    crowded = max(sizes) > 1 and not (style.seeds or can_draw_bands(means))
+    seed_counts = count_seeds(means)
+    crowded = max(seed_counts) > 1 and not (style.seeds or can_draw_bands(means))
     sentences = (
         f"{quantity.axis} {describe_source(runs, quantity.description)}.",
-        describe_means(sizes),
+        describe_means(seed_counts),
         "The intervals are in the table: this many bands would overlap." if crowded else "",
         "Thin lines are single runs." if style.seeds else "",
         f"Smoothed: each value is the mean of the {style.window} logged values around it."

@@ -76,14 +76,17 @@ def _deviation(values: Sequence[float]) -> float:
     return hypot(*(deviation - mean for deviation in shifted)) / sqrt(len(shifted) - 1)
 
 
-def by_seed(measured: Iterable[tuple[int, float]]) -> dict[int, float]:
-    """Average values by seed, so that each seed counts once. Seeds are in ascending order."""
-    in_order = sorted(measured, key=itemgetter(0))
-    value_by_seed = dict(in_order)  # most seeds have one run
-    if len(value_by_seed) == len(in_order):
+def average_by_seed(seed_values: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """Return the mean value of each seed, so that each counts once. ``seed_values`` are (seed, value) pairs.
+
+    Seeds are in ascending order.
+    """
+    sorted_values = sorted(seed_values, key=itemgetter(0))
+    value_by_seed = dict(sorted_values)
+    if len(value_by_seed) == len(sorted_values):  # the usual case: one run per seed
         return value_by_seed
     values_by_seed: dict[int, list[float]] = {}
-    for seed, value in in_order:
+    for seed, value in sorted_values:
         values_by_seed.setdefault(seed, []).append(value)
     return {seed: fmean(values) for seed, values in values_by_seed.items()}
 
@@ -97,7 +100,7 @@ def by_position(rows: Iterable[Row]) -> list[list[float]]:
     row_list = list(rows)
     return [
         [
-            *by_seed(
+            *average_by_seed(
                 (seed, value) for (seed, _), value in zip(row_list, values, strict=True) if value is not None
             ).values()
         ]

@@ -14,7 +14,7 @@ from app.results.captions import estimate_cells, join_first
 from app.results.conclusion.comparisons import Verdict
 from app.results.labels import METRIC_RANGES
 from app.results.run_table import RunTable, cell_text, sort_key
-from app.results.statistics.estimate import ErrorBar, Estimate, by_seed, estimate
+from app.results.statistics.estimate import ErrorBar, Estimate, average_by_seed, estimate
 from isoscope.core.formatting import plural, short
 
 ISOTROPY_TITLE = "IsoScore★"
@@ -96,7 +96,7 @@ def summarize_groups(
     rows, repeated = [], dict[str, None]()
     for labels in sorted(values_by_group, key=lambda labels: [*map(sort_key, fields, labels)]):
         texts = [cell_text(cell) for cell in labels]
-        seed_means_by_column = [by_seed(values_by_group[labels].get(column, [])).values() for column in columns]
+        seed_means_by_column = [average_by_seed(values_by_group[labels].get(column, [])).values() for column in columns]
         means = [estimate([*seed_means]) if seed_means else None for seed_means in seed_means_by_column]
         shared_verdicts = {}
         for column in columns:

@@ -2,7 +2,7 @@ import pytest
 from scipy import stats
 
 from app.core.evidence import BLOCK_KURTOSIS, block_degrees
-from app.results.statistics.estimate import ErrorBar, by_seed, estimate, tail_mean
+from app.results.statistics.estimate import ErrorBar, average_by_seed, estimate, tail_mean
 
 
 def test_block_degrees_match_variance_of_error():
@@ -30,7 +30,7 @@ def test_interval_does_not_overflow(factor):
 
 
 def test_seed_counts_once_and_tail_mean_skips_missing_values():
-    assert list(by_seed([(2, 0.5), (1, 0.25), (1, 0.75), (2, 0.5)]).items()) == [(1, 0.5), (2, 0.5)]
+    assert list(average_by_seed([(2, 0.5), (1, 0.25), (1, 0.75), (2, 0.5)]).items()) == [(1, 0.5), (2, 0.5)]
     assert tail_mean([(0, 9.0), (69, 9.0), (70, 1.0), (90, None), (100, 2.0)], 100) == 1.5
     assert tail_mean([(0, 9.0), (60, 1.0)], 100) is None
     assert tail_mean([], 100) is None
