@@ -55,13 +55,13 @@ class RunFacts:
     """Why the run is considered to have learned nothing, as a sentence."""
     diverged: str | None = None
     """How its training diverged, as a sentence."""
-    repeats_one_answer: str | None = None
-    """Which prediction it gives to 99% of the rows or more, as a sentence."""
+    collapse_reason: str | None = None
+    """That it gives 99% of the rows or more the same prediction, as a sentence."""
 
     @property
     def collapsed(self) -> str | None:
         """Return why the run is of no use, as a sentence."""
-        return self.diverged or self.repeats_one_answer
+        return self.diverged or self.collapse_reason
 
 
 NO_FACTS = RunFacts()

@@ -120,8 +120,8 @@ def describe_left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
     return sentences
 
 
-ONE_ANSWER = 0.99
-"""Fraction of rows with the same prediction from which a run collapsed."""
+COLLAPSE_SHARE = 0.99
+"""A run has collapsed if at least this fraction of its rows gets the same prediction."""
 MAX_CACHED_BYTES = 128 * 2**20
 """Maximum size of cached row values: 500 runs of 60,000 rows each, or 3,000 of 10,000."""
 MAX_CACHED_CONCLUSIONS = 64
@@ -184,11 +184,12 @@ def _facts_from_predictions(run: AnyRun, predictions: Predictions | None) -> Run
     if predictions is None:
         return NO_FACTS
     share = predictions.largest_share if len(predictions) > 1 else 0.0
-    repeated = f"{share:.0%} of the validation rows get the same prediction." if share >= ONE_ANSWER else None
+    is_collapsed = share >= COLLAPSE_SHARE
+    collapse_reason = f"{share:.0%} of the validation rows get the same prediction." if is_collapsed else None
     row_values = compute_row_values(run, predictions, _digest_rows(predictions))
     if isinstance(row_values, str):
-        return RunFacts(no_rows_reason=row_values, repeats_one_answer=repeated)
-    return RunFacts(row_values, "", repeats_one_answer=repeated)
+        return RunFacts(no_rows_reason=row_values, collapse_reason=collapse_reason)
+    return RunFacts(row_values, no_rows_reason="", collapse_reason=collapse_reason)
 
 
 def _digest_rows(predictions: Predictions) -> bytes:

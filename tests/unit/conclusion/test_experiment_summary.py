@@ -77,7 +77,7 @@ def test_card_proposes_seeds_with_detectable_difference():
 
 def test_cards_name_collapsed_settings_first():
     runs, facts = answered({0.0: 0.0, 1.0: 0.0, 2.0: -0.2})
-    flat = {row_run.id: replace(facts[row_run.id], repeats_one_answer="100% get the same prediction.")
+    flat = {row_run.id: replace(facts[row_run.id], collapse_reason="100% get the same prediction.")
             for row_run in runs if row_run.lam == 2}  # fmt: skip
     result = summary(*runs, facts=facts | flat)
     assert result.cards[1].answer == "Yes: λ = 2 collapsed"
@@ -87,7 +87,7 @@ def test_cards_name_collapsed_settings_first():
 
 def test_first_card_reports_collapsed_baseline():
     runs, facts = answered({0.0: -0.2, 1.0: 0.0})
-    flat = {row_run.id: replace(facts[row_run.id], repeats_one_answer="100% get the same prediction.")
+    flat = {row_run.id: replace(facts[row_run.id], collapse_reason="100% get the same prediction.")
             for row_run in runs if row_run.lam == 0}  # fmt: skip
     card = summary(*runs, facts=facts | flat).cards[0]
     assert (card.answer, card.evidence) == ("The baseline collapsed", "Nothing is compared with it. Learned: λ = 1.")
@@ -159,7 +159,7 @@ def test_cards_agree_if_every_setting_is_worse():
 
 def collapse(runs, facts, **options):
     collapsed_runs = [row for row in runs if all(getattr(row.config, name) == value for name, value in options.items())]
-    return facts | {row.id: RunFacts(repeats_one_answer="100% get the same prediction.") for row in collapsed_runs}
+    return facts | {row.id: RunFacts(collapse_reason="100% get the same prediction.") for row in collapsed_runs}
 
 
 def test_collapsed_settings_do_not_beat_baseline():

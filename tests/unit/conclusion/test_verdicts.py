@@ -157,7 +157,7 @@ def test_interval_end_near_zero_is_not_rounded_to_zero():
 
 def collapsed(lam, seeds=3, failed=3, score=0.5, **reasons):
     """Return a setting of which some seeds collapsed."""
-    reasons = reasons or {"repeats_one_answer": "100% of the validation rows get the same prediction."}
+    reasons = reasons or {"collapse_reason": "100% of the validation rows get the same prediction."}
     runs = [run(lam, seed, score + 0.001 * seed, 0.01) for seed in range(seeds)]
     return runs, {row.id: RunFacts(**reasons) for row in runs[:failed]}
 
