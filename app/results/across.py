@@ -24,7 +24,7 @@ from app.results.run_table import (
 )
 from app.results.search.conditions import ALIASES
 from app.results.search.listing import find_matching_runs
-from app.results.sweep_figures import FIGURES, SCATTERS, FigureRequest, SweepQuery, list_available_figures
+from app.results.sweep_figures import FIGURES, SCATTERS, FigureRequest, SweepQuery, list_available_slugs
 from app.results.tables.printed import MAX_DECIMALS, PrintStyle
 from app.results.tables.summary import SummaryTable, TableColumns, summarize_groups
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -140,7 +140,7 @@ def list_figures_across(table: RunTable) -> list[str]:
     if not table.runs:
         return []
     has_classes = any(run.config.task is TaskKind.CLASSIFICATION for run in table.runs)
-    return list_available_figures({"classes": has_classes, "search": False})
+    return list_available_slugs({"classes": has_classes, "search": False})
 
 
 def list_evaluation_titles(table: RunTable) -> dict[str, str]:

@@ -268,11 +268,11 @@ def read_all_figures(context: Context, experiment: Experiment, query: SweepQuery
 
 def list_figure_slugs(experiment: Experiment) -> list[str]:
     is_classification = experiment.config.task is TaskKind.CLASSIFICATION
-    return list_available_figures({"classes": is_classification, "search": experiment.study is not None})
+    return list_available_slugs({"classes": is_classification, "search": experiment.study is not None})
 
 
-def list_available_figures(conditions: Mapping[str, bool]) -> list[str]:
-    """Return the slugs of the figures whose needs are met. ``conditions`` are by value of ``needs``."""
+def list_available_slugs(conditions: Mapping[str, bool]) -> list[str]:
+    """Return the slugs of the figures whose needs are met. ``conditions`` says of each ``needs`` whether it is met."""
     return [slug for slug, figure in FIGURES.items() if conditions.get(figure.needs, True)]
 
 

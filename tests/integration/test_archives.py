@@ -19,7 +19,7 @@ from app.results.archive.reading import check_archive
 from app.results.exchange import export_experiment
 from app.results.logged_config import ScriptRun
 from app.results.logged_runs import begin_run
-from app.results.sweep_figures import list_available_figures
+from app.results.sweep_figures import list_available_slugs
 from app.sandbox import run_in_sandbox
 from docs.experiment_schema import schema
 from tests import factories
@@ -28,7 +28,7 @@ from tests.factories import OPTIONS
 from workers.reconciler import advance_searches
 
 pytestmark = pytest.mark.usefixtures("sandbox_disabled")
-SWEEP_FIGURES = list_available_figures({"search": False})
+SWEEP_FIGURES = list_available_slugs({"search": False})
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 RELEASED = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "experiments" / "mpnet_rte.zip"

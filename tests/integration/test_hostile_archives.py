@@ -16,12 +16,12 @@ from app.main import create_app
 from app.results.archive import container as limits
 from app.results.archive import reading
 from app.results.archive.reading import check_archive, open_archive
-from app.results.sweep_figures import list_available_figures
+from app.results.sweep_figures import list_available_slugs
 from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError
 from tests.archives import add_experiment, export, pack, send, unpack
 from workers.imports import job, tables
 
-SWEEP_FIGURES = list_available_figures({"search": False})
+SWEEP_FIGURES = list_available_slugs({"search": False})
 ADVICE = "Export the experiment again where it was made."
 CHOOSE = "Choose a file that an experiment's Export wrote."
 

@@ -7,14 +7,14 @@ from app.db.models import RunStatus, Step
 from app.db.types import utcnow
 from app.results.labels import SENTENCE_MEASURES, TRAINING_MEASURES
 from app.results.pages.experiments import TABS
-from app.results.sweep_figures import list_available_figures
+from app.results.sweep_figures import list_available_slugs
 from isotropy.catalog import Regularizer
 from tests.factories import add_with_activations, experiment_row, run_row
 from tests.queries import queries_of
 from tests.tabs import every_tab
 
 LAYERS = 2
-SWEEP_FIGURES = list_available_figures({"search": False})
+SWEEP_FIGURES = list_available_slugs({"search": False})
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 FIGURE_QUERIES = 5
 """The experiment, its runs, the data of the figure, and the start of a transaction."""
