@@ -58,7 +58,7 @@ class LatestDecision(NamedTuple):
 def show_home(request: Request, context: ContextDep) -> Response:
     runs, workers = queue_status.list_runs_in_progress(context), queue_status.list_workers(context)
     experiments = [
-        (experiment, queue_status.time_running_runs(runs.get(experiment.id, ())))
+        (experiment, queue_status.list_running_with_time_left(runs.get(experiment.id, ())))
         for experiment in queue_status.list_unfinished_experiments(context, runs)[:NEWEST]
     ]
     encodings = queue_status.list_unfinished_encodings(context)

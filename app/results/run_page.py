@@ -216,8 +216,8 @@ def list_measures_by_layer(results: RunResults | None) -> list[MeasureByLayer]:
 def list_protocols(results: RunResults | None) -> list[IsoScoreProtocol]:
     if results is None or (reference := results.reference) is None:
         return []
-    tokens = results.by_layer.get("isoscore_star")
-    values, reasons = (tokens.values, tokens.reasons) if tokens else ([], [])
+    star_by_layer = results.by_layer.get("isoscore_star")
+    values, reasons = (star_by_layer.values, star_by_layer.reasons) if star_by_layer else ([], [])
     return [
         IsoScoreProtocol("all tokens", results.zeta or 0.0, results.tokens, values, _layers_by_reason(reasons)),
         IsoScoreProtocol(

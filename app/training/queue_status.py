@@ -237,7 +237,9 @@ def _select_runs(condition: ColumnElement[bool]) -> Select[Run]:
     return select(Run).join(Run.experiment).where(condition).options(QUEUE_COLUMNS, with_experiment)
 
 
-def time_running_runs(runs: Sequence[TimedRun], now: datetime | None = None) -> list[tuple[TimedRun, float | None]]:
+def list_running_with_time_left(
+    runs: Sequence[TimedRun], now: datetime | None = None
+) -> list[tuple[TimedRun, float | None]]:
     """Return the running runs, each with the estimated seconds until it ends; None if unknown.
 
     Estimated from a run's steps once a tenth of them are done, before that from the mean duration of finished runs.
@@ -258,16 +260,17 @@ def time_running_runs(runs: Sequence[TimedRun], now: datetime | None = None) -> 
 def estimate_seconds_left(runs: Sequence[TimedRun], workers: int, now: datetime | None = None) -> float | None:
     """Estimate the seconds until all runs end if they are next in the queue; None if unknown."""
     now = now or utcnow()
-    timed = [(run, remaining) for run, remaining in time_running_runs(runs, now) if remaining is not None]
+    timed = [(run, remaining) for run, remaining in list_running_with_time_left(runs, now) if remaining is not None]
     n_waiting = sum(run.status is RunStatus.QUEUED for run in runs)
     usual_duration = _mean_duration(runs)
     if usual_duration is None and timed:
         usual_duration = max(remaining + _elapsed(run, run.started_at or now, now) for run, remaining in timed)
     if usual_duration is None or not workers or not (timed or n_waiting):
         return None
-    times = [remaining for _, remaining in timed]
+    remaining_seconds = [remaining for _, remaining in timed]
     n_parallel = min(workers, len(timed) + n_waiting)
-    return max((n_waiting * usual_duration + sum(times)) / n_parallel, max(times, default=0.0))
+    seconds_of_work = n_waiting * usual_duration + sum(remaining_seconds)
+    return max(seconds_of_work / n_parallel, max(remaining_seconds, default=0.0))
 
 
 def _mean_duration(runs: Sequence[TimedRun]) -> float | None:

@@ -172,7 +172,7 @@ def _figure_values(context: Context, selection: RunSelection, on: str, sweep_que
         "colouring": Colouring(sweep, sweep_query.style.colour),
         "conclusion": conclude_across(context, selection, on),
         "metric_range": METRIC_RANGES[metric],
-        "watched": {measure: title_of(measure) for measure in TRAINING_MEASURES},
+        "measure_titles": {measure: title_of(measure) for measure in TRAINING_MEASURES},
         "windows": WINDOWS,
     }
 

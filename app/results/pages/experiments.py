@@ -43,7 +43,7 @@ from app.results.sweep_figures import (
     read_figure,
 )
 from app.training.experiments import delete_experiment, describe_experiment, get_experiment, get_experiment_without_runs
-from app.training.queue_status import estimate_seconds_left, list_workers, time_running_runs
+from app.training.queue_status import estimate_seconds_left, list_running_with_time_left, list_workers
 from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.activity import current_user_name, find_launcher
 from app.web.dependencies import ContextDep
@@ -218,12 +218,12 @@ def show_experiment(
         "tab": tab,
         "settings": compare_settings(RunTable(experiment.runs)) if tab == "export" else None,
         "head": field_heading,
-        "watched": {measure: title_of(measure) for measure in TRAINING_MEASURES},
+        "measure_titles": {measure: title_of(measure) for measure in TRAINING_MEASURES},
         "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),
         "ended": experiment.ended,
         "workers": workers,
-        "running": time_running_runs(experiment.runs) if tab == "training" else [],
+        "running": list_running_with_time_left(experiment.runs) if tab == "training" else [],
         "left": estimate_seconds_left(experiment.runs, sum(worker.alive for worker in workers)),
     }
     return render(request, "results/experiment.html", page_values)

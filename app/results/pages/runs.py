@@ -62,7 +62,7 @@ def _run_page(
     run_id: str,
     tab: str = "",
     measure: str = "",
-    typed: str | None = None,
+    typed_tags: str | None = None,
     problem: InvalidError | None = None,
 ) -> Response:
     run = get_run(context, run_id)
@@ -75,7 +75,7 @@ def _run_page(
         LOG: bool(run.log or run.timeline),
         SETTINGS: True,
     }
-    tabs = [page_tab for page_tab, is_filled in has_content.items() if is_filled]
+    tabs = [page_tab for page_tab, is_shown in has_content.items() if is_shown]
     tab = chosen_tab(tabs, tab, LOG.slug if run.status is RunStatus.FAILED and LOG in tabs else "")
     page_values = {
         "run": run,
@@ -88,7 +88,7 @@ def _run_page(
         "figures": run_page.draw_tab_figures(context, run, measure, tab),
         "measure": measure,
         "uses_text_vectors": uses_text_vectors(measure),
-        "watched": {slug: title_of(slug) for slug in TRAINING_MEASURES},
+        "measure_titles": {slug: title_of(slug) for slug in TRAINING_MEASURES},
         "by_layer": run_page.list_measures_by_layer(run.results),
         "trivial": trivial_score(run),
         "predicted": n_predicted,
@@ -98,9 +98,9 @@ def _run_page(
         "advice": find_advice(run),
         "labels": LABELS,
         "outcomes": OUTCOME_TEXTS,
-        "lost": has_lost_worker(run, list_workers(context)),
+        "has_lost_worker": has_lost_worker(run, list_workers(context)),
         "known_tags": collect_tags(context),
-        "typed": typed,
+        "typed_tags": typed_tags,
     }
     return render(request, "results/run.html", page_values, problem)
 
@@ -141,7 +141,7 @@ def change_tags(request: Request, context: ContextDep, run_id: str, tags: Annota
     try:
         tag_run(context, run_id, tags.split(","))
     except InvalidError as error:
-        return _run_page(request, context, run_id, typed=tags, problem=error)
+        return _run_page(request, context, run_id, typed_tags=tags, problem=error)
     return redirect_to(f"/runs/{run_id}")
 
 
