@@ -143,13 +143,16 @@ def sweep_controls(values: FormValues, *, has_gpu: bool) -> tuple[dict[str, Cont
 
 
 def parse_sweep(values: FormValues) -> SweepRequest:
+    """Return the request of a form. Raise InvalidError with all errors, each at its field."""
     settings: dict[str, Any] = {
         name: to_json_value(FIELDS[name], values[name]) for name in TEXT_FIELDS if name in values
     }
     settings |= {name: values[name] for name in LIST_FIELDS if name in values}
     settings |= {name: bool(values.get(name)) for name in FLAG_FIELDS}
     settings["fixed_regularizers"] = {
-        item: with_ascii_minus(values[name]) for name, item in EXTRA_PENALTY_FIELDS.items() if values.get(name)
+        regularizer: with_ascii_minus(values[name])
+        for name, regularizer in EXTRA_PENALTY_FIELDS.items()
+        if values.get(name)
     }
     if settings.get("max_steps"):
         settings["epochs"] = None
@@ -160,17 +163,17 @@ def parse_sweep(values: FormValues) -> SweepRequest:
     try:
         request = SweepRequest.model_validate(settings)
     except ValidationError as error:
-        row_fields: dict[str, str] = {}
+        grid_fields: dict[str, str] = {}
         for number, (name, _) in enumerate(rows, start=1):
-            row_fields.setdefault(name, f"grid-{number}")
+            grid_fields.setdefault(name, f"grid-{number}")
         for sentence, location in list_messages(error.errors(), form=True):
             match [str(part) for part in location]:
-                case ["grid", name, *_] if name in row_fields:
-                    field = row_fields[name]
+                case ["grid", name, *_] if name in grid_fields:
+                    field = grid_fields[name]
                 case ["fixed_regularizers", name, *_]:
                     field = f"fixed_{name}"
-                case [field, *_]:
-                    pass
+                case [name, *_]:
+                    field = name
             errors.append(FieldError(field, sentence))
     if errors:
         raise combine_errors(errors)
