@@ -126,6 +126,7 @@ def option_applies(field: str, regularizers: Iterable[Regularizer], points: Toke
     affected = [REGULARIZERS[regularizer] for regularizer in regularizers if regularizer in readers]
     if OPTIONS[field].needs_tokens:
         return any(
-            penalty.sees is not None and (points or penalty.sees[1]) is TokenPooling.TOKENS for penalty in affected
+            penalty.default_states is not None and (points or penalty.default_states[1]) is TokenPooling.TOKENS
+            for penalty in affected
         )
     return bool(affected)

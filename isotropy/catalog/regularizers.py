@@ -52,7 +52,7 @@ class RegularizerEntry:
     measures: tuple[str, ...]  # Slugs of the measures that it moves
     colour: str  # In every figure; with a contrast of at least 3 : 1 to white and to the dark theme
     # Default hidden states, as in its paper; None for the input embedding matrix.
-    sees: tuple[Layers, TokenPooling] | None
+    default_states: tuple[Layers, TokenPooling] | None
     # How it receives hidden states of several layers. One by one: the penalty is the mean over layers.
     layers: Literal["as one cloud", "as a list", "one by one"] = "one by one"
     tokens: bool = True  # Whether it may see tokens, which depend on each other within a text
@@ -82,7 +82,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             source=RUDMAN_2024,
             measures=("isoscore_star",),
             colour="#14938d",
-            sees=(Layers.ALL, TokenPooling.TOKENS),
+            default_states=(Layers.ALL, TokenPooling.TOKENS),
             layers="as one cloud",
             make="isotropy.regularizers.istar:IStar",
             options={
@@ -106,7 +106,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             source="See the measure. Neither paper uses it as a regularizer.",
             measures=("isoscore_unbiased",),
             colour="#2f6fb3",
-            sees=(Layers.ALL, TokenPooling.MEAN),
+            default_states=(Layers.ALL, TokenPooling.MEAN),
             layers="as a list",
             tokens=False,
             make="isotropy.regularizers.unbiased_istar:UnbiasedIStar",
@@ -123,7 +123,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             source=f"{GAO_2019} Of a batch’s tokens as in {RUDMAN_2024}",
             measures=("mean_cosine",),
             colour="#c26a00",
-            sees=(Layers.LAST, TokenPooling.TOKENS),
+            default_states=(Layers.LAST, TokenPooling.TOKENS),
             make="isotropy.regularizers.cosreg:CosReg",
         ),
         RegularizerEntry(
@@ -138,7 +138,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             source=f"{KUDRIASHOV_2025} Which bars: {ATIENZA_2019}",
             measures=("persistent_entropy", "barcode"),
             colour="#8059bb",
-            sees=(Layers.LAST, TokenPooling.SENTENCE),
+            default_states=(Layers.LAST, TokenPooling.SENTENCE),
             classes=True,
             make="isotropy.regularizers.persistent_entropy:PersistentEntropy",
             options={"entropy_bars": "bars", "entropy_by_label": "", "entropy_cluster_weight": "cluster_weight"},
@@ -156,7 +156,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             source=SPECTRUM_CONTROL,
             measures=("spectrum",),
             colour="#5d7f1f",
-            sees=None,
+            default_states=None,
             make="isotropy.regularizers.spectrum_control:SpectrumControl",
         ),
     )

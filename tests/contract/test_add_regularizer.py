@@ -32,7 +32,7 @@ RECORD = """        RegularizerEntry(
             source="Nobody (2026).",
             measures=("mean_cosine",),
             colour="#123456",
-            sees=(Layers.LAST, TokenPooling.MEAN),
+            default_states=(Layers.LAST, TokenPooling.MEAN),
             make="isotropy.regularizers.norm:Norm",
             options={"zeta": "bend"},
         ),
@@ -135,6 +135,6 @@ def test_entries_name_existing_classes_arguments_and_options():
         assert penalty.slug is slug
         parameters = inspect.signature(resolve_name(penalty.make)).parameters
         assert {"lam", *filter(None, penalty.options.values())} <= set(parameters)
-        assert ("across_processes" in parameters) == (penalty.sees is not None)
+        assert ("across_processes" in parameters) == (penalty.default_states is not None)
         assert set(penalty.options) <= set(OPTIONS)
         assert set(penalty.measures) <= set(MEASURES)

@@ -78,8 +78,8 @@ class Penalties(nn.Module):
         for name, lam in config.weights.items():
             entry = REGULARIZERS[name]
             settings = {argument: getattr(config, option) for option, argument in entry.options.items() if argument}
-            if entry.sees is not None:
-                layers, points = entry.sees
+            if entry.default_states is not None:
+                layers, points = entry.default_states
                 self.selectors[name] = make_selector(config.layers or layers, config.points or points, config, model)
                 settings["across_processes"] = config.processes > 1
             self.regularizers[name] = resolve_name(entry.make)(lam, **settings)

@@ -58,7 +58,7 @@ def describe_smaller_batch(before: RunConfig, after: RunConfig, step: int) -> st
         f"Memory ran out with {rows} rows a batch. From step {step + 1} on a batch has {fewer}, and "
         f"{after.accumulation} batches make a step instead of {before.accumulation}: as many rows a step as before."
     )
-    if any(REGULARIZERS[regularizer].sees for regularizer in after.weights):
+    if any(REGULARIZERS[regularizer].default_states for regularizer in after.weights):
         sentence += (
             f" From then on each penalty is computed on {fewer} rows instead of {rows}, which changes its value."
         )

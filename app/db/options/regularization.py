@@ -14,7 +14,7 @@ from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
 from isotropy.catalog.sources import ATIENZA_2019, KUDRIASHOV_2025, RUDMAN_2024
 
 # Regularizers that read hidden states.
-STATE_READERS = frozenset(name for name, penalty in REGULARIZERS.items() if penalty.sees is not None)
+STATE_READERS = frozenset(name for name, penalty in REGULARIZERS.items() if penalty.default_states is not None)
 TOKEN_READERS = frozenset(name for name in STATE_READERS if REGULARIZERS[name].tokens)
 REGULARIZER_NAMES: Mapping[Regularizer, str] = {
     Regularizer.NONE: "none",
