@@ -79,7 +79,7 @@ def watch_parent() -> None:
 
 
 def die_with_parent() -> None:
-    """End this process when its parent ends for any reason."""
+    """End this multiprocessing child when its parent ends for any reason."""
 
     def watch() -> None:
         if (parent := parent_process()) is not None:

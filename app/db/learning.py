@@ -125,7 +125,7 @@ def describe_constant(predictions: Predictions, names: Sequence[str]) -> str | N
 
 
 def trivial_score(run: AnyRun) -> float | None:
-    """Return the trivial predictor's score by a run's metric: 0 for a correlation; None if unknown."""
+    """Return the trivial predictor's score by a run's metric; None if unknown. An undefined correlation counts as 0."""
     if run.learning is None or run.learning.trivial is None:
         return None
     metric = run.config.metric

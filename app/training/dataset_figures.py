@@ -101,6 +101,7 @@ def _draw_classes(values: Sequence[str], shares: dict[str, list[float]]) -> go.F
 
 def _text_length_figure(slug: str, column: Column) -> Figure:
     lengths = column.lengths or TextLengths(n=0, mean=0, longest=0, counts=[])
+    # Counts end at the last bin with a text, so there are fewer than edges.
     bins = zip(pairwise([*LENGTH_EDGES, lengths.longest + 1]), lengths.counts, strict=False)
     all_rows: list[list[Cell]] = [[low, high - 1, n] for (low, high), n in bins]
     rows = list(dropwhile(lambda row: not row[-1], all_rows))

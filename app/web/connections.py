@@ -103,6 +103,7 @@ class DashboardServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        # asyncio accepts as many connections at once as its backlog, so lengthen only the kernel's queue.
         for listener in [listener for server in self.servers for listener in server.sockets]:
             with listener.dup() as duplicate:
                 duplicate.listen(BACKLOG)

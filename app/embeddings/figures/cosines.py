@@ -36,10 +36,10 @@ def cosines(overlay: Overlay) -> Figure:
         )
 
     def describe_pairs(series: Series) -> str:
-        sampled, rows = series.detail(HISTOGRAM)["rows"], series.n("mean_cosine")
-        pairs = f"all pairs of {count(rows)} rows"
-        if sampled != rows:
-            pairs = f"pairs of {count(sampled)} rows of {count(rows)}"
+        n_sampled, n_rows = series.detail(HISTOGRAM)["rows"], series.n("mean_cosine")
+        pairs = f"all pairs of {count(n_rows)} rows"
+        if n_sampled != n_rows:
+            pairs = f"pairs among {count(n_sampled)} of {count(n_rows)} rows"
         return f"{pairs}, mean {number(series.value('mean_cosine'))}" if overlay.several else pairs
 
     has_cosines = any(any(series.detail(HISTOGRAM)["counts"]) for series in overlay.series)

@@ -173,7 +173,7 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
     return SettingsOut(
         runs=len(selection.table.runs),
         total=selection.total,
-        sides=[ComparedColumnOut.model_validate(side) for side in comparison.columns],
+        sides=[ComparedColumnOut.model_validate(column) for column in comparison.columns],
         left_out=comparison.n_left_out,
         differing=[DifferingOut(field=field, values=values) for field, values in comparison.differing.items()],
         equal=[EqualOut(field=field, value=value) for field, value in comparison.equal.items()],

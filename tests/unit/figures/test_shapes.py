@@ -38,7 +38,7 @@ def test_anisotropy_without_centered_values_states_reason():
 
 
 def test_caption_discloses_sample_of_cosines():
-    assert "pairs of 2,000 rows of 8,000" in cosines([0, 3, 1], 2000, 0.25, 8000).caption
+    assert "pairs among 2,000 of 8,000 rows" in cosines([0, 3, 1], 2000, 0.25, 8000).caption
     assert "all pairs of 2,000 rows" in cosines([0, 3, 1], 2000, 0.25, 2000).caption
     assert "Fewer than two rows" in cosines([0, 0, 0], 1, None, 1).empty
 
