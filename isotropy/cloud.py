@@ -114,7 +114,7 @@ class Cloud:
             scores_left_out | scores_across_blocks(block_products, block)
             for block, scores_left_out in enumerate(left_out)
         )
-        return scores | self.blocks.with_errors(totals, group_scores, self.dealing.groups)
+        return scores | self.blocks.with_errors(totals, group_scores, self.dealing.n_groups)
 
     def without_rows(self, rows: NDArray[np.int64]) -> Cloud:
         """Return the cloud without the rows at some positions; ``cosine_blocks`` and ``points`` keep all rows.
@@ -147,7 +147,7 @@ class Cloud:
         """Scores from the eigenvalues, by slug, with standard errors. The k-th entry of a list is named "slug k"."""
         scores = spectrum_scores(self.eigenvalues, self.energies, self.n)
         left_out = scores_without_blocks(self._covariance, self._second_moment, self.blocks.parts, self.moments)
-        with_errors = self.blocks.with_errors(scores, left_out, self.dealing.groups)
+        with_errors = self.blocks.with_errors(scores, left_out, self.dealing.n_groups)
         return with_errors | {"spectrum": with_errors["spectrum"].times(self.unit, self.unit)}
 
     @cached_property

@@ -95,7 +95,7 @@ def _spectrum(cloud: Cloud) -> MeasureResult:
 
 
 def _mean_cosine(cloud: Cloud) -> MeasureResult:
-    scores = cloud.cosine_blocks.scores(lambda part: {"mean": part.mean_cosine()}, cloud.dealing.groups)
+    scores = cloud.cosine_blocks.scores(lambda part: {"mean": part.mean_cosine()}, cloud.dealing.n_groups)
     return MeasureResult(scores["mean"], cloud.cosines.n, {"zero_rows": cloud.cosines.zero_rows})
 
 

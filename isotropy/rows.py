@@ -256,18 +256,18 @@ class Dealing:
     """Groups of rows that are independent of each other, and their assignment to jackknife blocks."""
 
     grouping: Grouping  # Each row by itself, exact duplicates together, or named groups
-    groups: int  # Number of groups among the measured rows
+    n_groups: int  # Number of groups among the measured rows
     # [rows] the number of each row's group, by first appearance; None if every row is its own group.
     group_numbers: NDArray[np.int64] | None = None
 
     def blocks_of(self, positions: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
         """Return the block [m] of each row, given by its position in the file."""
         numbers = positions if self.group_numbers is None else self.group_numbers[positions]
-        return Slices(self.groups, blocks).blocks_of(numbers)
+        return Slices(self.n_groups, blocks).blocks_of(numbers)
 
     def key(self) -> str:
         """Return a digest that two dealings share only if they assign rows alike."""
-        digest = sha256(f"{self.groups}".encode())
+        digest = sha256(f"{self.n_groups}".encode())
         if self.group_numbers is not None:
             digest.update(self.group_numbers.tobytes())
         return digest.hexdigest()[:16]

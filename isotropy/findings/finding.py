@@ -203,7 +203,7 @@ class ExaminedCloud:
 
     @property
     def n_independent_rows(self) -> int:
-        return max(min(self.cloud.dealing.groups, self.cloud.n), 0)
+        return max(min(self.cloud.dealing.n_groups, self.cloud.n), 0)
 
     @property
     def has_spread(self) -> bool:

@@ -191,7 +191,7 @@ def _add_task(session: Session, embedding_id: str) -> TaskRun | None:
 
 def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
     dealing = cloud.dealing
-    description: dict[str, Any] = {"by": dealing.grouping, "groups": dealing.groups, "blocks": dealing.key()}
+    description: dict[str, Any] = {"by": dealing.grouping, "groups": dealing.n_groups, "blocks": dealing.key()}
     if matrix.selection.names is None:
         return description
     ordered_hash, unordered_sum = sha256(), 0

@@ -24,7 +24,7 @@ def test_rows_of_group_share_a_block():
     groups = [f"document {row % 37}" for row in range(1000)]
     dealing = deal_groups(groups, 1000)
     blocks = dealing.blocks_of(np.arange(1000), 10)
-    assert dealing.groups == 37
+    assert dealing.n_groups == 37
     assert len(set(zip(blocks.tolist(), groups, strict=True))) == 37
     assert len(set(blocks.tolist())) == 10
     assert deal_groups(["a", "", "a", "", "b"], 5).group_numbers.tolist() == [0, 1, 0, 2, 3]
@@ -40,7 +40,7 @@ def test_duplicates_are_found_across_chunks():
     duplicates.update(x[:2], np.array([0, 1]))
     duplicates.update(x[2:], np.array([2, 4, 5]))  # row 3 is left out
     dealing = duplicates.dealing()
-    assert (dealing.grouping, dealing.groups) == ("duplicates", 3)
+    assert (dealing.grouping, dealing.n_groups) == ("duplicates", 3)
     assert dealing.group_numbers.tolist() == [0, 1, 0, -1, 2, 1]
     duplicates = Duplicates(30)
     duplicates.update(ROWS, np.arange(30))
@@ -53,12 +53,12 @@ def test_copies_do_not_change_score_or_error_much(copies):
     assert abs(repeated.value - once.value) < once.se / 2
     assert 0.6 < repeated.se / once.se < 1.7
     # Counted as independent, they would seem far more certain and less isotropic.
-    assert cloud_of(copies(ROWS)).dealing.groups == 30
+    assert cloud_of(copies(ROWS)).dealing.n_groups == 30
 
 
 def test_given_groups_override_duplicates():
     cloud = cloud_of(np.repeat(ROWS, 2, axis=0), row_groups=[str(row // 6) for row in range(60)])
-    assert (cloud.dealing.grouping, cloud.dealing.groups) == ("groups", 10)
+    assert (cloud.dealing.grouping, cloud.dealing.n_groups) == ("groups", 10)
     scores = cloud.moment_scores | cloud.spectrum_scores
     assert all(score.se is None for score in scores.values())  # too few groups
     assert scores["isoscore_unbiased"].value is not None
