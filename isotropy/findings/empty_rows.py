@@ -61,12 +61,16 @@ def zero_rows(examined: ExaminedCloud) -> Defect | None:
 
 
 class _Tails(NamedTuple):
-    """The tail of each row that is filled with one value, such as 0: the value that rows most often end in twice."""
+    """How far each row ends in the fill.
+
+    The fill is one value, such as 0: of the rows that end in two equal values, the most frequent end. Rows that do not
+    end in it are whole.
+    """
 
     positions: NDArray[np.int64]
-    lengths: Tensor  # int64 [n], 0 to d
-    repeats: Tensor  # int64 [n], dimensions anywhere with this value
-    fill_shares: Tensor  # float64 [d], the share of whole rows, which end in another value, that have it there
+    lengths: Tensor  # int64 [n], 0 to d, the dimensions at the end that hold the fill
+    repeats: Tensor  # int64 [n], the dimensions anywhere that hold the fill
+    fill_shares: Tensor  # float64 [d], the share of whole rows that hold the fill in each dimension
 
 
 def truncated_rows(examined: ExaminedCloud) -> Defect | None:
@@ -74,14 +78,14 @@ def truncated_rows(examined: ExaminedCloud) -> Defect | None:
     cloud = examined.cloud
     if not examined.has_spread or cloud.d < 4 or (tails := _read_tails(examined)) is None:
         return None
-    # Log probability of an end of this length under two models: dimensions have the value independently, as often as
-    # in whole rows; or the row's own repeats are in random dimensions. The larger is used.
+    # Log probability of a tail this long under two models, of which the larger is used. Either each dimension holds the
+    # fill independently, as often as in whole rows; or the row's own repeats are in random dimensions.
     start = torch.zeros(1, dtype=torch.float64)
-    by_dimension = torch.cat([start, tails.fill_shares.flip(0).log().cumsum(0)])
-    factorials = torch.cat([start, torch.arange(1, cloud.d + 1, dtype=torch.float64).log().cumsum(0)])
-    by_row = factorials[tails.repeats] - factorials[tails.repeats - tails.lengths]
-    by_row += factorials[cloud.d - tails.lengths] - factorials[cloud.d]
-    log_chances = torch.maximum(by_dimension[tails.lengths], by_row)
+    log_chances_by_length = torch.cat([start, tails.fill_shares.flip(0).log().cumsum(0)])
+    log_factorials = torch.cat([start, torch.arange(1, cloud.d + 1, dtype=torch.float64).log().cumsum(0)])
+    log_chances_by_row = log_factorials[tails.repeats] - log_factorials[tails.repeats - tails.lengths]
+    log_chances_by_row += log_factorials[cloud.d - tails.lengths] - log_factorials[cloud.d]
+    log_chances = torch.maximum(log_chances_by_length[tails.lengths], log_chances_by_row)
     is_cut = log_chances + np.log(cloud.n) <= np.log(CHANCE)
     count = int(is_cut.sum())
     if count == 0:
@@ -90,9 +94,9 @@ def truncated_rows(examined: ExaminedCloud) -> Defect | None:
     remaining = examined.without_rows(positions)
     if not remaining.has_spread:
         return None
-    lengths = cloud.d - tails.lengths[is_cut]
-    longest = int(lengths.max())
-    prefix = f"first {longest:,}" if int(lengths.min()) == longest else f"first {int(lengths.min()):,} to {longest:,}"
+    prefix_lengths = cloud.d - tails.lengths[is_cut]
+    shortest, longest = int(prefix_lengths.min()), int(prefix_lengths.max())
+    prefix = f"first {longest:,}" if shortest == longest else f"first {shortest:,} to {longest:,}"
     share = percent(count / cloud.n)
     return Defect(
         slug="truncated_rows",
@@ -110,7 +114,7 @@ def truncated_rows(examined: ExaminedCloud) -> Defect | None:
 
 
 def _read_tails(examined: ExaminedCloud) -> _Tails | None:
-    """Return the filled ends of all rows; None if no row ends in one value twice, or too few rows are whole."""
+    """Return the tails of all rows; None if no row's last two values are equal, or too few rows are whole."""
     repeated = [rows[rows[:, -1] == rows[:, -2], -1] for rows, _ in examined.all_rows()]
     last_values = torch.cat(repeated)
     if len(last_values) == 0:
