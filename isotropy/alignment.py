@@ -29,7 +29,7 @@ ROUNDING = 1e-9  # Maximum distance from 0 or 1 that counts as rounding
 
 
 def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Score]:
-    """Return CKA, neighbor overlap and Procrustes residual of points x [n, d] and y [n, any] of the same rows, by slug.
+    """Return CKA, neighbor overlap and Procrustes residual of points x [n, d] and y [n, e] of the same rows, by slug.
 
     Both are finite and have at most about ``ROWS`` rows. ``blocks`` [n] gives the block of each row; dependent rows
     share one. Raises ValueError if the numbers of rows differ.
@@ -78,7 +78,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
 
 
 def cka(x: Tensor, y: Tensor) -> Score:
-    """Return debiased linear CKA of points [n, d] and [n, any] of the same rows: 0 if unrelated, 1 if equal.
+    """Return debiased linear CKA of points [n, d] and [n, e] of the same rows: 0 if unrelated, 1 if equal.
 
     HSIC is estimated without bias (Song et al. 2012), so the value can fall below 0 by chance.
     """
@@ -139,7 +139,7 @@ class RowDrift(NamedTuple):
 
 
 def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
-    """Return how far each row moves between finite points x [n, d] and y [n, any] of the same rows.
+    """Return how far each row moves between finite points x [n, d] and y [n, e] of the same rows.
 
     Neighbors are searched among the first ``references`` rows. The squared residuals average 2 (1 - s), where 1 - s^2
     is the Procrustes residual. Raises ValueError for different numbers of rows or too few references for 10 neighbors.

@@ -74,7 +74,7 @@ def find_nearest(
 def mean_overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity = "cosine") -> tuple[float, float]:
     """Return the mean share, and its standard error, of the 10 nearest by cosine that the first ``queries`` rows keep.
 
-    ``before`` is [n, d], ``after`` [n, any]; ``similarity`` is that after the change.
+    ``before`` is [n, d], ``after`` [n, e]; ``similarity`` is that after the change.
     """
     shares = kept_neighbor_shares(before, after, torch.arange(min(queries, len(before))), similarity)
     return float(shares.mean()), float(shares.std(correction=0) / max(len(shares), 1) ** 0.5)
@@ -89,7 +89,7 @@ def kept_neighbor_shares(
 ) -> Tensor:
     """Return the share of the 10 nearest by cosine that each query keeps, float64 [q].
 
-    ``before`` is [n, d], ``after`` [n, any], ``queries`` [q] are positions; neighbors are among the first
+    ``before`` is [n, d], ``after`` [n, e], ``queries`` [q] are positions; neighbors are among the first
     ``references`` rows. Copies up to rounding are interchangeable.
     """
     positions = torch.arange(len(before))[:references]

@@ -29,7 +29,7 @@ def find_named_neighbours(
 ) -> list[dict[str, Any]]:
     """Return the k rows nearest to each query by cosine, before and after a mapping.
 
-    ``before`` [n, d] and ``after`` [n, any] are the same n named rows; ``queries`` are int64 [m]. Returns one
+    ``before`` [n, d] and ``after`` [n, e] are the same n named rows; ``queries`` are int64 [m]. Returns one
     ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` per query, nearest first. A row is not its own
     neighbor, and rows of zeros neither have nor are neighbors.
     """
