@@ -211,11 +211,12 @@ def corrected_scores(traces: tuple[float, float] | str, d: int) -> dict[str, Sco
 def trace_estimates(moments: FourthMoments) -> tuple[float, float]:
     """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(C)^2, from at least four points."""
     n, scatter = moments.n, moments.scatter
-    total, norm = float(scatter.trace()), float(torch.linalg.matrix_norm(scatter))
-    is_in_range = 1 / SAFE_NORM < norm < SAFE_NORM  # outside, squares in the norm may overflow or underflow
-    squares = (norm / total) ** 2 if is_in_range else float((scatter / total).square().sum())
-    trace = total / (n - 1)
-    return trace_estimates_from_squares(n, squares, moments.fourth_sum / (n - 1) / trace / trace)
+    scatter_trace, scatter_norm = float(scatter.trace()), float(torch.linalg.matrix_norm(scatter))
+    is_in_range = 1 / SAFE_NORM < scatter_norm < SAFE_NORM  # outside, squares in the norm may overflow or underflow
+    squares = (scatter_norm / scatter_trace) ** 2 if is_in_range else float((scatter / scatter_trace).square().sum())
+    covariance_trace = scatter_trace / (n - 1)
+    fourth = moments.fourth_sum / (n - 1) / covariance_trace / covariance_trace
+    return trace_estimates_from_squares(n, squares, fourth)
 
 
 def trace_estimates_from_squares(n: int, squares: N, fourth: N) -> tuple[N, N]:

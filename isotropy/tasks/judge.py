@@ -98,8 +98,9 @@ def decide(
     """
     variants = default_variants(task.setting) if variants is None else list(variants)
     parts, (n, d) = task.parts, task.corpus.shape
+    # Masks over the judged units, which are those outside the fit part.
     choosing, reporting = (parts[parts != TaskPart.FIT] == part for part in (TaskPart.CHOOSE, TaskPart.REPORT))
-    statistic = task.truth.statistic(parts == TaskPart.CHOOSE)
+    statistic, equal_weights = task.truth.statistic(parts == TaskPart.CHOOSE), np.ones((1, int(choosing.sum())))
     # Sorted by method, then by dimensions, so that each transformation is computed once.
     methods = list(dict.fromkeys((variant.method, variant.parameters) for variant in variants))
     dimensions = list(dict.fromkeys(variant.dimensions for variant in variants))
@@ -109,7 +110,7 @@ def decide(
     )
     measured_variants: dict[Variant, tuple[ScoredVariant, _VariantMeasurement]] = {}
     for variant, measurement in zip(sorted_variants, _measure_variants(task, sorted_variants), strict=True):
-        choose_score = float(statistic(measurement.values[None, choosing], np.ones((1, int(choosing.sum()))))[0, 0])
+        choose_score = float(statistic(measurement.values[None, choosing], equal_weights)[0, 0])
         scored = ScoredVariant(variant, variant.bytes_of(d), measurement.isoscore, choose_score)
         measured_variants[variant] = scored, measurement
         if progress is not None:
@@ -130,6 +131,7 @@ def decide(
     if choice.smallest != choice.chosen:
         interval = _report_intervals(task, values[[choice.chosen, choice.smallest]][:, reporting])[1]
         smallest_difference = Gain(interval.difference, interval.difference_low, interval.difference_high)
+    # ``intervals`` would widen the differences of variants that equal the baseline in every value.
     equals_baseline = (values == values[BASELINE]).all(1)
     report_intervals = [
         interval._replace(difference_low=0.0, difference_high=0.0) if is_equal else interval
