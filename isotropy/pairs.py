@@ -51,8 +51,8 @@ class PairMeasures:
 def measure_euclidean_pairs(x: Tensor, k: int) -> PairMeasures:
     """Return the exact k nearest neighbors and the uniformity of points [n, d], if possible from one product per pair.
 
-    They are computed separately if products are exact or below the points' precision, or if all points are equal.
-    Raises ValueError for k < 1 or points that are not finite.
+    One product is not enough, and each is computed by itself, if products are exact, if torch multiplies the points'
+    dtype at lower precision, or if all points are equal. Raises ValueError for k < 1 or points that are not finite.
     """
     copy_counts = first_equal_rows(x).bincount(minlength=len(x))
     distinct = copy_counts.nonzero().squeeze(1)
@@ -60,9 +60,9 @@ def measure_euclidean_pairs(x: Tensor, k: int) -> PairMeasures:
     precisions = [precision for precision in fast_precisions(x.device) if precision != torch.bfloat16]
     search = NeighbourSearch(points, k)
     dtype = search.points.dtype
-    # Torch must multiply the points' dtype at full precision. 6 > (1 + sqrt(2))^2: centered on the median, no point is
-    # longer than 1 + sqrt(2) times the longest.
     can_share_products = dtype in precisions and search.k
+    # The median is at most sqrt(2) times as long as the longest point, so centering on it makes the largest squared
+    # norm at most (1 + sqrt(2))^2 times as large, which is less than 6.
     if not can_share_products or has_exact_products(search.points, 6 * float(search.lengths.max()) ** 2, dtype):
         return PairMeasures(distinct, points, nearest_neighbours(points, k), partial(uniformity, x))
     bounds = DirectionDistances(search.points, search.lengths, copy_counts[distinct] * (search.lengths > 0))
@@ -176,7 +176,7 @@ def _nearest_by_dot(x: Tensor, k: int) -> NearestNeighbours:
     n = len(x)
     k = min(k, max(n - 1, 0))
     if k == 0:
-        return nearest_neighbours(x, 1)
+        return nearest_neighbours(x, 1)  # empty, as there are no other rows
     norms = lengths(x)
     bound = norms * norms.max()
     distances, indices = x.new_empty(n, k), torch.empty(n, k, dtype=torch.int64, device=x.device)

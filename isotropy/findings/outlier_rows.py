@@ -146,7 +146,11 @@ def tail_degrees(ratios: NDArray[np.float64], participation: float) -> int:
 
 
 def surprise(expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the surprise of the k farthest rows for each k, given the number expected at least as far out."""
+    """Return the surprise of the k farthest rows for each k, as the module defines it.
+
+    ``expected`` is how many rows are expected as far out as the k-th. The surprise is 0 if k is less than
+    ``MIN_EXCESS_RATIO`` times that.
+    """
     k = np.arange(1, len(expected) + 1)
     return np.where(k >= MIN_EXCESS_RATIO * expected, k * np.log(k / expected) - (k - expected), 0)
 

@@ -37,18 +37,18 @@ def fit_all_but_the_top(points: Tensor, D: int | None = None, components: Compon
 
 
 def fit_weighted_removal(points: Tensor, D: int | None = None, components: Components | None = None) -> Removal:
-    """Fit the removal of the mean and a part of each top D component of points [n, d] (after Liang et al. 2021).
+    """Fit the removal of the mean and a part of the top D components of points [n, d] (after Liang et al. 2021).
 
-    They train weights on human scores; here weights in [0, 1] maximize IsoScore of the fitted points. Setting the
-    derivative of (sum v)^2 / sum v^2 over the remaining variances v to zero gives weight_i = 1 - sqrt(c / v_i) with c =
-    sum_{i > D} v_i^2 / sum_{i > D} v_i, or the smallest top variance if none remains. D = None takes max(1, d //
-    100). Raises ValueError unless 0 <= D <= d.
+    They train weights on human scores; here weights in [0, 1] maximize IsoScore of the fitted points. With v the
+    variances that remain, setting the derivative of (sum v)^2 / sum v^2 to zero gives weight_i = 1 - sqrt(c / v_i),
+    where c = sum_{i > D} v_i^2 / sum_{i > D} v_i, or the smallest top variance if no component is below the top.
+    D = None takes max(1, d // 100). Raises ValueError unless 0 <= D <= d.
     """
     components = components or principal_components(points)
     D = components_to_remove(D, points.shape[1])
     top, tail = components.variances[:D], components.variances[D:]
-    level = tail.square().sum() / tail.sum() if len(tail) > 0 else top[-1:]
-    return Removal(components.mean, components.directions[:D], (1 - (level / top).sqrt()).clamp(0, 1))
+    c = tail.square().sum() / tail.sum() if len(tail) > 0 else top[-1:]
+    return Removal(components.mean, components.directions[:D], (1 - (c / top).sqrt()).clamp(0, 1))
 
 
 def components_to_remove(D: int | None, d: int, dimensions_per_component: int = 100) -> int:

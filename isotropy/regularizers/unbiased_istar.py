@@ -20,7 +20,8 @@ class UnbiasedIStar(torch.nn.Module):
     vector for each text.
 
     **The score may exceed 1**, because tr(S S) of few rows may fall below tr(S)^2 / d. There the term 1 / b of the
-    score, b = tr(S S) / tr(S)^2, is continued by its tangent at 1 / d, up to (2 d - 1) / (d - 1). Clipping at 1 would
+    score, b = tr(S S) / tr(S)^2, is continued by its tangent at b = 1 / d, so that the score is at most
+    (2 d - 1) / (d - 1). Clipping at 1 would
     bias the mean penalty; along the tangent errors of both signs cancel to second order. Up to 1 it is
     ``isoscore_unbiased``. With fewer than four rows or without spread, score and gradient are 0.
 

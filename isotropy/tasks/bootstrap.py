@@ -108,7 +108,10 @@ def leave_out(values: Numbers, codes: Codes, statistic: Statistic, seed: int) ->
 
 
 def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, n_groups: int) -> Numbers:
-    """Return both ends [2, V] of the intervals of resampled scores [r, V]; skewness is that of ``left_out`` [b, V]."""
+    """Return both ends [2, V] of the BCa intervals of resampled scores [r, V], expanded as in ``intervals``.
+
+    ``left_out`` [b, V] gives their skewness, BCa's acceleration.
+    """
     influence = left_out.mean(0) - left_out
     size = np.square(influence).sum(0) ** 1.5
     skewness = np.divide((influence**3).sum(0), 6 * size, out=np.zeros_like(size), where=size > 0)
