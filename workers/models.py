@@ -26,7 +26,7 @@ from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.hidden_states import evaluation_mode, hidden_states_of, mean_of_tokens
 
 
-def choose_device(device: str) -> None:
+def hide_other_gpus(device: str) -> None:
     """Hide all other GPUs from this process: the Trainer would spread each batch over them."""
     if device.startswith("cuda"):
         index = torch.device(device).index or 0
@@ -129,7 +129,7 @@ def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def load_weights(
+def load_pretrained(
     auto_class: Any, source: ModelSource, name: str, purpose: str, **options: Any
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
     """Return a model in float32, whatever its weights' dtype, and transformers' loading report."""

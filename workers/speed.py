@@ -18,7 +18,7 @@ from app.db.models import Worker
 from app.db.session import error_line
 from workers.failure import DATABASE_ERRORS
 from workers.job_rows import job_sessions
-from workers.models import choose_device, device_name
+from workers.models import device_name, hide_other_gpus
 
 PRODUCT_SIZES = {"cpu": 1024, "cuda": 8192, "mps": 2048}
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -36,7 +36,7 @@ def write_speed(slot: str, device: str, settings: Settings) -> None:
     die_with_parent()
     os.nice(1)
     try:
-        choose_device(device)
+        hide_other_gpus(device)
         torch_device = torch.device(device.partition(":")[0])
         speed = measure_speed(torch_device, device_name(torch_device))
         with job_sessions(settings).begin() as session:

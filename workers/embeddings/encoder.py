@@ -30,8 +30,8 @@ from workers.files import ID, LABEL, NAME
 from workers.models import (
     ModelSource,
     find_source,
+    load_pretrained,
     load_tokenizer,
-    load_weights,
     match_tokenizer_to_model,
     pool,
     require_weights,
@@ -249,7 +249,7 @@ def load_model(source: ModelSource, name: str, device: torch.device) -> tuple[Pr
     tokenizer = load_tokenizer(source, name)
     # In models that count positions from the left of the batch, padding there would shift the text.
     tokenizer.padding_side = "right"
-    model, report = load_weights(AutoModel, source, name, "to encode texts")
+    model, report = load_pretrained(AutoModel, source, name, "to encode texts")
     if model.config.is_encoder_decoder:
         raise InvalidError(NOT_ONE_SEQUENCE, "model")
     require_weights(sorted(key for key in report["missing_keys"] if not key.startswith(UNUSED_WEIGHTS)), name)

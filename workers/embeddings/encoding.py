@@ -22,7 +22,7 @@ from workers.embeddings.encoder import EncodedTexts, Encoder, LayerPooling, Text
 from workers.failure import record_error
 from workers.files import ARRAY, LABEL, NAME, fetch, make_jsonl, make_npy, storing_files
 from workers.job_rows import JobProgress, StoppedError, job_sessions, make_file_rows
-from workers.models import choose_device, describe_environment, find_source, max_input_length, silence_libraries
+from workers.models import describe_environment, find_source, hide_other_gpus, max_input_length, silence_libraries
 
 MAX_NAME_CHARACTERS = 200
 
@@ -34,8 +34,10 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
     and not recorded are removed a day later (``Ledger.sweep``).
     """
     sessions = job_sessions(settings)
-    restart: dict[str, Any] = {"done": 0, "total": None}
-    begun = JobProgress.begin(sessions, Encoding, UNFINISHED_ENCODING, EncodingStatus.RUNNING, encoding_id, **restart)
+    initial_values: dict[str, Any] = {"done": 0, "total": None}
+    begun = JobProgress.begin(
+        sessions, Encoding, UNFINISHED_ENCODING, EncodingStatus.RUNNING, encoding_id, **initial_values
+    )
     if begun is None:
         return ()
     encoding, progress = begun
@@ -50,7 +52,7 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
 
 def _encode(encoding: Encoding, progress: JobProgress, settings: Settings, device: str) -> Sequence[Job]:
     silence_libraries()
-    choose_device(device)
+    hide_other_gpus(device)
     torch_device = torch.device(torch.device(device).type)  # the only one of its type that this process sees
     if (config := encoding.config) is None:
         raise ValueError(f"expected an encoding that was launched, got the draft {encoding.id}")

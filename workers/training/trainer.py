@@ -12,7 +12,7 @@ from app.db.options.training import Optimizer, Precision, Schedule
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import depth
 from workers.failure import NotFiniteError
-from workers.models import ModelSource, load_tokenizer, load_weights, match_tokenizer_to_model, require_weights
+from workers.models import ModelSource, load_pretrained, load_tokenizer, match_tokenizer_to_model, require_weights
 from workers.training.metrics import Tally
 from workers.training.penalties import Penalties
 from workers.training.tasks import Task
@@ -28,7 +28,7 @@ def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTra
     set_seed(config.seed)
     # A model that was tuned for another task has a head of another shape.
     options = {**task.head_options(), "ignore_mismatched_sizes": True}
-    model, report = load_weights(task.auto_class, source, config.model, task.purpose, **options)
+    model, report = load_pretrained(task.auto_class, source, config.model, task.purpose, **options)
     new_weights = report["missing_keys"] | {key for key, *_ in report["mismatched_keys"]}
     body_prefix = f"{model.base_model_prefix}."
     require_weights(

@@ -19,9 +19,9 @@ from isotropy.catalog import Regularizer
 from workers.failure import is_out_of_memory
 from workers.models import (
     ModelSource,
-    choose_device,
     describe_environment,
     find_source,
+    hide_other_gpus,
     max_input_length,
     silence_libraries,
 )
@@ -73,7 +73,7 @@ def train(
 ) -> None:
     """Train a run; the first process evaluates and finishes it. Raises OutOfMemoryError, RunStoppedError."""
     silence_libraries()
-    choose_device(device)
+    hide_other_gpus(device)
     loaded = _load(spec, settings)
     config, model = spec.config, loaded.model
     tally = Tally()

@@ -3,7 +3,7 @@ import os
 import pytest
 import torch
 
-from workers.models import choose_device, device_name
+from workers.models import device_name, hide_other_gpus
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ def test_process_sees_only_its_gpu(monkeypatch, device, visible, expected):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    choose_device(device)
+    hide_other_gpus(device)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
 
 
