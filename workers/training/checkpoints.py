@@ -91,7 +91,7 @@ class SelectionCallback(TrainerCallback):
             return
         self.history.values.append((step, self._evaluate()))
         if self.best_step == step:
-            self.folder.keep_best(step, lambda path: save_weights(self.model, str(path)))
+            self.folder.save_best_weights(step, lambda path: save_weights(self.model, str(path)))
         if (
             config.patience is not None
             and self.history.evaluations_since_best() >= config.patience
@@ -106,7 +106,7 @@ class SelectionCallback(TrainerCallback):
         """Restore the history of a checkpoint, or begin one."""
         saved_history = [] if checkpoint is None else json.loads((checkpoint / HISTORY_FILE).read_text())
         self.history = History([(step, value) for step, value in saved_history])
-        self.folder.forget_best(except_step=self.best_step)
+        self.folder.remove_other_best_weights(except_step=self.best_step)
 
     @property
     def best_step(self) -> int | None:
@@ -116,9 +116,9 @@ class SelectionCallback(TrainerCallback):
     def load_selected_weights(self) -> Selected:
         """Load the best weights into the model, and return which were selected."""
         if self.best_step is not None:
-            if not self.folder.is_best_sound(self.best_step):
+            if not self.folder.are_best_weights_sound(self.best_step):
                 raise DamagedError(f"The weights of step {self.best_step}, the best ones, were damaged on the disk.")
-            load_weights(self.model, str(self.folder.best_path(self.best_step)))
+            load_weights(self.model, str(self.folder.best_weights_path(self.best_step)))
         return self.describe_selection()
 
     def describe_selection(self) -> Selected:
@@ -185,7 +185,7 @@ class CheckpointCallback(TrainerCallback):
             best_step = self.selection.best_step
         self.folder.seal_checkpoint(checkpoint, best_step)
         if self.selection is not None:
-            self.folder.forget_best(except_step=best_step)
+            self.folder.remove_other_best_weights(except_step=best_step)
         with self.progress.sessions.begin() as session:
             self.progress.write(session, attempts=0)
         self._saved_at = time.monotonic()

@@ -147,7 +147,7 @@ class RunFolder:
         files = [path for path in checkpoint.iterdir() if path.is_file()]
         seals = {path.name: seal for path, seal in seal_files(files).items()}
         if best_step is not None:
-            name = self.best_path(best_step).name
+            name = self.best_weights_path(best_step).name
             seals[f"../{name}"] = self._best[name]
         unfinished = checkpoint / f"{COMPLETE_MARKER}.unfinished"
         unfinished.write_text(json.dumps({name: seal._asdict() for name, seal in seals.items()}, indent=1))
@@ -158,29 +158,29 @@ class RunFolder:
         for old_checkpoint in self.checkpoints()[KEPT_CHECKPOINTS:]:
             shutil.rmtree(old_checkpoint)
 
-    def best_path(self, step: int) -> Path:
+    def best_weights_path(self, step: int) -> Path:
         return self.path / f"best-{step}.safetensors"
 
-    def keep_best(self, step: int, write: Callable[[Path], None]) -> None:
+    def save_best_weights(self, step: int, write: Callable[[Path], None]) -> None:
         """Write weights so that they appear only once complete and flushed."""
         unfinished = self.path / "best.unfinished"
         write(unfinished)
-        (self._best[self.best_path(step).name],) = seal_files([unfinished]).values()
-        unfinished.rename(self.best_path(step))
+        (self._best[self.best_weights_path(step).name],) = seal_files([unfinished]).values()
+        unfinished.rename(self.best_weights_path(step))
         flush(self.path)
 
-    def is_best_sound(self, step: int) -> bool:
-        path = self.best_path(step)
+    def are_best_weights_sound(self, step: int) -> bool:
+        path = self.best_weights_path(step)
         return path.is_file() and read_seal(path) == self._best.get(path.name)
 
-    def forget_best(self, except_step: int | None) -> None:
+    def remove_other_best_weights(self, except_step: int | None) -> None:
         """Remove all best weights except one and those that a checkpoint needs."""
         needed: set[str] = set()
         for checkpoint in self.checkpoints():
             with suppress(ValueError):  # damage is reported when the checkpoint is needed
                 needed.update(Path(name).name for name in read_seals(checkpoint))
         for path in self.path.glob("best-*.safetensors"):
-            if path.name not in needed and (except_step is None or path != self.best_path(except_step)):
+            if path.name not in needed and (except_step is None or path != self.best_weights_path(except_step)):
                 path.unlink()
 
     def remove_checkpoints(self) -> None:
@@ -192,18 +192,18 @@ class RunFolder:
 
 
 def remove_unneeded_folders(settings: Settings, sessions: Sessions) -> None:
-    """Remove the folders of runs that cannot resume; keep those of recently failed or cancelled runs."""
+    """Remove the folders of ended runs, except the latest failed or cancelled ones that can be retried."""
     # List folders before the query, so that the folder of a run that begins in between is not removed.
     folders = list(settings.runs.iterdir())
     with sessions() as session:
         has_folder = Run.id.in_([folder.name for folder in folders])
-        kept_ids = set(session.scalars(select(Run.id).where(has_folder, Run.status.not_in(FINAL))))
+        needed_ids = set(session.scalars(select(Run.id).where(has_folder, Run.status.not_in(FINAL))))
         is_recent = Run.status.in_(RETRIABLE) & (Run.finished_at > utcnow() - UNUSED_FOLDER_LIFETIME)
         recent_ids = session.scalars(select(Run.id).where(has_folder, is_recent).order_by(Run.finished_at.desc()))
-        resumable_ids = [run_id for run_id in recent_ids if finished_checkpoints(settings.runs / run_id)]
-    kept_ids.update(resumable_ids[:MAX_UNUSED_FOLDERS])
+        retriable_ids = [run_id for run_id in recent_ids if finished_checkpoints(settings.runs / run_id)]
+    needed_ids.update(retriable_ids[:MAX_UNUSED_FOLDERS])
     for folder in folders:
-        if folder.name not in kept_ids:
+        if folder.name not in needed_ids:
             # Lock the folder while deleting it; skip it if a trainer that was told to stop still holds it.
             with _open_path(folder) as handle, suppress(BlockingIOError):
                 if handle is not None:  # None if another worker has removed it
