@@ -33,7 +33,7 @@ from app.db.work import (
 )
 from app.queue import JobQueue
 from isoscope.core.errors import ConflictError
-from workers.locks import Background, Locks
+from workers.locks import BackgroundThread, Locks
 from workers.process import DATABASE_AWAY, DISK_FULL, LIBRARY_MISSING, JobProcesses
 from workers.training.log import Log
 
@@ -44,7 +44,7 @@ SECONDS_AFTER_AN_ERROR = 5.0
 
 
 @dataclass(eq=False)
-class JobFeeder(Background):
+class JobFeeder(BackgroundThread):
     """Enqueues the next job for this worker, repeatedly while the context is open."""
 
     sessions: Sessions
@@ -154,7 +154,7 @@ class Executor:
         return {job.workflow_id for job in list(self._calls)}
 
     def deferred_ids(self) -> set[str]:
-        """Return ids of workflows whose row this worker failed to write within ``DEFER_SECONDS``; others go first."""
+        """Return ids of workflows whose row could not be written in the last ``DEFER_SECONDS``; others go first."""
         cutoff = time.monotonic() - DEFER_SECONDS
         self._deferred_at = {
             workflow_id: deferred_at

@@ -165,8 +165,8 @@ def _try_lock(connection: Connection, name: str) -> bool:
 BEAT_SECONDS = 10
 
 
-class Background(ABC):
-    """Runs ``work`` in its own thread while the context is open."""
+class BackgroundThread(ABC):
+    """Runs ``work`` in its own thread while the context is open. Subclasses are dataclasses."""
 
     def __post_init__(self) -> None:
         self.stop = Event()
@@ -186,7 +186,7 @@ class Background(ABC):
 
 
 @dataclass(eq=False)
-class Heartbeat(Background):
+class Heartbeat(BackgroundThread):
     """Updates the worker's row every ten seconds while the context is open."""
 
     sessions: Sessions

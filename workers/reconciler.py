@@ -22,7 +22,7 @@ from app.db.work import list_waiting_jobs
 from app.queue import JobQueue
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, UnavailableError
-from workers.locks import Background, Locks
+from workers.locks import BackgroundThread, Locks
 from workers.notices import announce_ended_experiments
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ RECONCILE_SECONDS = 10
 
 
 @dataclass(eq=False)
-class Reconciler(Background):
+class Reconciler(BackgroundThread):
     """Reconciles rows and engine while the context is open; one worker of a queue at a time."""
 
     sessions: Sessions
@@ -141,7 +141,7 @@ JOB_RECORD_DAYS = 7.0
 
 
 @dataclass(eq=False)
-class Janitor(Background):
+class Janitor(BackgroundThread):
     """Cleans up storage and engine while the context is open."""
 
     ledger: Ledger
