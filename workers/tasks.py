@@ -1,4 +1,4 @@
-"""The job of a task run: score variants of an embedding's vectors on ground truth, and store the maps of two."""
+"""The job of a task run: score variants of an embedding's vectors on ground truth, and store two maps."""
 
 import io
 from collections.abc import Sequence
@@ -59,8 +59,8 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
     A final or deleted task run stays as it is. One whose job was killed starts again.
     """
     sessions = job_sessions(settings)
-    restart: dict[str, Any] = {"done": 0, "total": None, "judged": None}
-    begun = JobProgress.begin(sessions, TaskRun, UNFINISHED_TASK, TaskStatus.RUNNING, task_id, **restart)
+    initial_values: dict[str, Any] = {"done": 0, "total": None, "judged": None}
+    begun = JobProgress.begin(sessions, TaskRun, UNFINISHED_TASK, TaskStatus.RUNNING, task_id, **initial_values)
     if begun is None:
         return ()
     row, progress = begun

@@ -35,7 +35,7 @@ NO_FAILURE = Failure("", FailureCause.UNSPECIFIED, None)
 
 
 class End(IntEnum):
-    """How a process may end; the largest value explains why the other processes ended."""
+    """How a process may end. Of several ends, the one with the largest value is the cause of the others."""
 
     DONE = 0
     FAILED = 1
@@ -99,7 +99,10 @@ def assign_devices(config: RunConfig, device: str) -> list[str]:
 
 
 def _wait_for_processes(processes: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
-    """Return the largest end; stop waiting at a STOPPED, or ``GRACE_SECONDS_AFTER_FAILURE`` after a failure."""
+    """Return the end that caused the others, with its failure.
+
+    Stop waiting at the first STOPPED, or ``GRACE_SECONDS_AFTER_FAILURE`` after another failure.
+    """
     ends: list[tuple[End, Failure]] = []
     open_connections, deadline = list(processes), None
     while open_connections and (

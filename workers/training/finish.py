@@ -138,11 +138,11 @@ def finish_run(
             session = stack.enter_context(ledger.recording(stored_model))
             values["model_sha256"] = stored_model.sha256
         run = session.get_one(Run, progress.run_id)
-        constant_penalty = note_constant_penalty([step.penalty for step in run.steps if step.penalty is not None])
+        constant_penalty_note = note_constant_penalty([step.penalty for step in run.steps if step.penalty is not None])
         is_penalized = bool(run.config.weights)
-        divergence = find_divergence([step.task_loss for step in run.steps if step.step], evaluation.untrained_loss)
+        divergence = find_divergence([step.task_loss for step in run.steps if step.step > 0], evaluation.untrained_loss)
         notes = [
-            constant_penalty if is_penalized else None,
+            constant_penalty_note if is_penalized else None,
             None if divergence is None else describe_divergence(divergence),
             *evaluation.notes,
         ]

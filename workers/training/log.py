@@ -121,11 +121,12 @@ class Log:
 
 
 def _last_lines(lines: list[str], max_lines: int, max_bytes: int) -> list[str]:
-    head, body = (lines[:1], lines[1:]) if lines and lines[0].startswith(ATTEMPT_HEADER) else ([], lines)
+    """Return an attempt's header and as many of its last lines as fit; nothing if the header alone does not fit."""
+    header, body = (lines[:1], lines[1:]) if lines and lines[0].startswith(ATTEMPT_HEADER) else ([], lines)
     last_lines = body[-max_lines:]
-    while last_lines and _count_bytes(head + last_lines) > max_bytes:
+    while last_lines and _count_bytes(header + last_lines) > max_bytes:
         last_lines = last_lines[1:]
-    return head + last_lines if _count_bytes(head + last_lines) <= max_bytes else []
+    return header + last_lines if _count_bytes(header + last_lines) <= max_bytes else []
 
 
 def _count_bytes(lines: list[str]) -> int:

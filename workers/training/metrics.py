@@ -25,7 +25,10 @@ from workers.training.run_spec import batches_of
 
 
 class Tally:
-    """Sums of loss and penalty on the device, in float64, so that curves do not depend on when processes share them."""
+    """Sums of task losses and penalties since the last row of the curves, on the device.
+
+    In float64, so that the curves do not depend on how often the sums are averaged over processes.
+    """
 
     def __init__(self) -> None:
         self.clear()

@@ -21,7 +21,7 @@ class RunStoppedError(Exception):
 
 
 class Progress:
-    """Writes the row of a run that the worker ``slot`` trains; raises RunStoppedError once it no longer does."""
+    """Writes the row of a run that the worker ``slot`` trains; raises RunStoppedError if the run was taken from it."""
 
     def __init__(self, sessions: Sessions, run_id: str, slot: str) -> None:
         self.sessions = sessions

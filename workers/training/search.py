@@ -30,7 +30,7 @@ MAX_FAILED = 3
 
 
 def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
-    """Add new trials up to the limit of concurrent ones, in one transaction; return their jobs."""
+    """Add trials up to the limit of concurrent ones and return their jobs, or end the search, in one transaction."""
     with sessions.begin() as session:
         acquire_locks(session.connection(), f"study {experiment_id}")
         experiment = session.get(Experiment, experiment_id)
@@ -46,7 +46,8 @@ def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
             sampled_trials = trials[1:]
             is_over, reason = len(trials) > search.trials, None
             n_failed = sum(trial.failed for trial in sampled_trials)
-            if not (is_over or any(trial.performance is not None or trial.pruned for trial in sampled_trials)):
+            has_success = any(trial.performance is not None or trial.pruned for trial in sampled_trials)
+            if not is_over and not has_success:
                 is_over = n_failed >= MAX_FAILED
                 reason = f"All {n_failed} trials that were not cancelled failed, so no more were started."
             if is_over:

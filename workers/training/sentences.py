@@ -31,8 +31,8 @@ class Sentences:
     """Sentence vectors of rows, as the model's own head pools them.
 
     The last layer's moments cover all rows. Pair measures use at most ``PAIR_ROWS`` rows, drawn by a seed that all runs
-    share, so that runs are compared on the same rows. ``indices`` are those of the rows that will be added, each once;
-    ``label_column`` holds their classes, if they have any.
+    share, so that runs are compared on the same rows. Each row of ``indices`` must be added once; ``label_column`` is
+    the column of their classes, if they have any.
     """
 
     def __init__(
@@ -42,11 +42,10 @@ class Sentences:
         self._drawn_indices = np.random.default_rng(PAIR_SEED).permutation(np.sort(indices))[:PAIR_ROWS]
         drawn_rows = rows.dataset[self._drawn_indices.tolist()]
         self._labels = None if label_column is None else torch.tensor(drawn_rows[label_column])
-        # Ascending positions of each distinct text's first occurrence, int64.
-        texts = drawn_rows["input_ids"]
         first_positions: dict[tuple[int, ...], int] = {}
-        for position, text in enumerate(texts):
-            first_positions.setdefault(tuple(text), position)
+        for position, token_ids in enumerate(drawn_rows["input_ids"]):
+            first_positions.setdefault(tuple(token_ids), position)
+        # Ascending positions of each distinct text's first occurrence, int64.
         self._distinct_positions = torch.tensor(list(first_positions.values()))
         self._vectors = torch.zeros(depth(model), len(self._drawn_indices), width(model))
         moments = empty_moments(model)

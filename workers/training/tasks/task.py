@@ -66,6 +66,7 @@ class Task(ABC):
     def untrained_loss(self, train: TokenizedRows) -> float: ...
 
     def extra_results(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
+        """Return further fields of ``RunResults``, which only this kind of task has."""
         return {}
 
 
