@@ -80,7 +80,7 @@ def _predictions_from_request(request: LoggedPredictions, task: TaskKind) -> Pre
         if max(map(len, texts)) > MAX_ANSWER_CHARACTERS:
             raise ValueError(f"expected answers of at most {count(MAX_ANSWER_CHARACTERS)} characters, got a longer one")
         columns = (request.exact_match, request.f1)
-        scores = (None if column is None else read_column(column, task)[order] for column in columns)
+        scores = (None if column is None else np.array(column, dtype=np.float64)[order] for column in columns)
         return Predictions(rows, None, tuple(texts[index] for index in order.tolist()), *scores)
     except ValueError as error:
         raise InvalidError(f"{capitalized(str(error))}, for a run of {task}.", "predicted") from None
