@@ -109,4 +109,4 @@ def test_quoting_is_fixed_once_experiment_used_data_set(client, context):
         session.execute(update(Dataset).values(quoting=None))
     assert first_texts(context, dataset["id"]) == ['"When was the ""X"" period 0?"'] * 2
     assert "quoting" not in describe_rows(get_dataset(context, dataset["id"]))
-    refuse(client, dataset, "Upload the files again", "quoted")
+    refuse(client, dataset, "If an earlier version of Isoscope stored it, upload the files again", "quoted")
