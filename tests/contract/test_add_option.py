@@ -8,7 +8,7 @@ RECORD = """
     clipping: Annotated[
         FiniteFloat,
         Field(ge=0, lt=100),
-        Option("Gradient clipping", "Largest norm of a gradient. 0: no clipping.", OPTIMIZER, several="clippings"),
+        Option("Gradient clipping", "Largest norm of a gradient. 0: no clipping.", OPTIMIZER, plural="clippings"),
     ] = 0.0
 """
 LOOK = """

@@ -11,7 +11,7 @@ from tests.factories import add_embedding, add_experiment, run_row
 
 def test_figure_is_added_by_its_record(client, context, monkeypatch):
     def draw(request):
-        return undefined_figure("luck", "Luck by setting", f"There is no luck in {len(request.runs.runs)} runs.")
+        return undefined_figure("luck", "Luck by setting", f"There is no luck in {len(request.table.runs)} runs.")
 
     path = f"/experiments/{add_experiment(context, run_row(0.0), run_row(1.0))}"
     sections = {section: tab for tab, sections in SECTIONS_OF_TAB.items() for section in sections}
