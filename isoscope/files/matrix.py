@@ -199,7 +199,6 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
     file_format, contents = open_upload(upload, quoting)
     matrix = select(contents, selection or propose(contents))
     stats = MatrixStats()
-    detected_quoting = find_upload_quoting(upload)
     preview: list[PreviewRow] = []
     for chunk in matrix.chunks():
         if stats.n == 0:
@@ -211,6 +210,7 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
                 for name, label, row in zip(names, labels, corner, strict=True)
             ]
         stats.add(chunk)
+    detected_quoting = find_upload_quoting(upload)
     return Inspection(
         format=file_format.name,
         parts=contents.parts,
