@@ -109,7 +109,7 @@ class LoggedRun:
     def step(
         self, step: int, *, task_loss: float | None = None, penalty: float | None = None, layers: Layers | None = None
     ) -> None:
-        """Log values of an optimizer step, in one call or several. NaN and infinity are logged as missing."""
+        """Log values of an optimizer step, in one call or several. NaN and infinity are null, with a reason."""
         values: dict[str, Any] = {}
         reasons: list[str] = []
         for name, value in (("task_loss", task_loss), ("penalty", penalty)):

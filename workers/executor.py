@@ -110,7 +110,7 @@ EXPLANATIONS = {
 }  # fmt: skip
 TEMPORARY_OUTCOMES = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
 # The pause before a job with such an outcome is retried doubles each time. While the database is away, writing is
-# retried after each first pause, until the patience ends.
+# retried every ``FIRST_PAUSE_SECONDS`` until the patience ends.
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0

@@ -88,7 +88,7 @@ def quoted_records(lines: Iterable[str]) -> Iterator[Line]:
 
 
 def split_quoted(record: str) -> list[str] | None:
-    """Return the cells of a record without enclosing quotes; None if a quote is inside an unquoted cell."""
+    """Return the cells of a record without enclosing quotes; None if a quote is inside a cell."""
     if '"' not in record:
         return record.split("\t")
     cells: list[str] = []

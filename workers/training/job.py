@@ -87,7 +87,7 @@ def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, sett
         try:
             train_run(spec, progress, folder, settings, device)
         except DamagedError as error:
-            logger.warning("%s The run resumes from an earlier checkpoint.", error)
+            logger.warning("%s The run resumes from an earlier step.", error)
             train_run(spec, progress, folder, settings, device)
         return
     except OutOfMemoryError as error:

@@ -51,7 +51,7 @@ class Refresh(StrEnum):
 
 
 class Bars(StrEnum):
-    """Which bars of a batch's barcode the entropy is of: those of separate groups, or all."""
+    """Bars of a batch's barcode that enter the entropy: those of separate groups, or all."""
 
     PROMINENT = "prominent"
     ALL = "all"

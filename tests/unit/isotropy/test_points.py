@@ -19,7 +19,7 @@ MASK = torch.tensor([[1, 1, 0], [1, 0, 0]])
         (MASK, {"layers": [1], "include_padding": True}, [100, 101, 102, 110, 111, 112]),
         (torch.zeros(2, 3), {}, []),
     ],
-    ids=["all layers", "selected layer", "with padding", "only padding"],
+    ids=["without embeddings", "selected layer", "with padding", "only padding"],
 )
 def test_layers_are_joined_without_padding(mask, options, numbers):
     points = union_of_layers(HIDDEN_STATES, mask, **options)
