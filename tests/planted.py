@@ -179,7 +179,7 @@ def healthy_of_other_kinds(bases: Bases) -> Iterator[tuple[str, Points]]:
     for name, x in (("words", bases.real(1500)), ("sentences", bases.real(600, sentences=True))):
         yield f"unit {name}", x / np.linalg.norm(x, axis=1, keepdims=True)
         yield f"float16 {name}", x.astype(np.float16).astype(np.float32)
-        yield f"{name}, 3% widened", np.concatenate([x, x[draw_positions(random, len(x), len(x) * 3 // 100)]])
+        yield f"{name}, 3% repeated", np.concatenate([x, x[draw_positions(random, len(x), len(x) * 3 // 100)]])
         yield f"int8 {name}", (x / np.abs(x).max() * 127).round()
         yield f"int8 {name}, 0.1% cut off", (x / np.quantile(np.abs(x), 0.999) * 127).round().clip(-127, 127)
     for n, d, decay in (
