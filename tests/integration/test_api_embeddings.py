@@ -1,5 +1,6 @@
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import jsonschema
 import numpy as np
@@ -117,6 +118,15 @@ def test_shared_file_is_deleted_with_last_embedding(client, context, work, cloud
     assert stored_files(context) == []
     assert client.get(f"/api/embeddings/{second}").status_code == 404
     assert work() == 0
+
+
+@pytest.mark.both_databases
+def test_concurrent_identical_uploads_all_succeed(client, context, cloud):
+    content = npy(cloud)
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: upload(client, content).status_code, range(12)))
+    assert answers == [201] * 12
+    assert len(stored_files(context)) == 1
 
 
 @pytest.mark.both_databases
