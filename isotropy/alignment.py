@@ -61,9 +61,8 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
     residual = scores["procrustes"]
     if residual.value is not None:
         # Correct the bias of order 1 / n by the jackknife. With few rows, report no error.
-        values = [score.value for score in left_out["procrustes"]]
-        gaps = [0 if value is None else value - residual.value for value in values]
-        bias = sum((1 - share) * gap for share, gap in zip(shares, gaps, strict=True))
+        pairs = zip(shares, left_out["procrustes"], strict=False)  # a single block leaves nothing to score
+        bias = sum((1 - share) * (score.value - residual.value) for share, score in pairs if score.value is not None)
         corrected = Score.within(residual.value - bias, 0, 1)
         has_enough_rows = len(x) >= ROWS_PER_DIMENSION * min(x.shape[1], y.shape[1])
         scores["procrustes"] = (
