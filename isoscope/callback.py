@@ -77,7 +77,7 @@ class IsoscopeCallback(TrainerCallback):
             "lam": lam, "zeta": zeta, "url": url, "token": token,
         }  # fmt: skip
         self._probe = probe
-        self._every = every
+        self._interval = every
         self._model_name = model
         self._settings = dict(settings or {})
         self._stop_when_cancelled = stop_when_cancelled
@@ -104,7 +104,7 @@ class IsoscopeCallback(TrainerCallback):
         self._batches = list(
             _probe_batches(self._probe, objects.get("processing_class"), args.per_device_eval_batch_size)
         )
-        self._steps_between = self._every or max(1, state.max_steps // MEASUREMENTS_PER_RUN)
+        self._steps_between = self._interval or max(1, state.max_steps // MEASUREMENTS_PER_RUN)
         n_tokens = sum(int(batch["attention_mask"].sum()) for batch in self._batches)
         n_texts = sum(len(batch["attention_mask"]) for batch in self._batches)
         length_settings = {"max_steps": args.max_steps} if args.max_steps > 0 else {}
