@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import httpx2
 import pytest
 
 from app.main import create_app
@@ -86,6 +87,7 @@ def test_answers_match_openapi_document(settings, ids, tmp_path, phases):
     config = tmp_path / "schemathesis.toml"
     config.write_text("".join(dictionaries(ids)) + ANY_FILE, encoding="utf-8")
     with web_process(settings) as address:
+        httpx2.get(f"{address}/api/openapi.json", timeout=60)  # made once; schemathesis waits for 10 seconds
         command = [
             *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
             *("run", f"{address}/api/openapi.json", "--exclude-checks", EXCLUDED_CHECKS),
