@@ -47,8 +47,11 @@ def describe_trial(results: TaskResults | None, method: str) -> str:
     if results is None or not tried:
         return ""
     report = max(tried, key=lambda variant: variant.choose.value).report
-    verdict = "better" if report.difference_low > 0 else "no clear gain"
-    verdict = "worse" if report.difference_high < 0 else verdict
+    verdict = "no clear gain"
+    if report.difference_low > 0:
+        verdict = "better"
+    elif report.difference_high < 0:
+        verdict = "worse"
     difference, low, high = map(_format_signed, (report.difference, report.difference_low, report.difference_high))
     change = f"{verdict}, {difference} {METRICS[results.metric]} ({low} to {high})"
     return f"{METHODS[method].name}, tried on your ground truth: {change}."

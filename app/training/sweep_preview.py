@@ -156,10 +156,11 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
             no_tokens = error.message
     inputs: dict[tuple[str, int, int], InputLengths] = {}
     for run in plan.runs:
-        if run.model in samples and _input_key(run) not in inputs:
+        key = _input_key(run)
+        if run.model in samples and key not in inputs:
             size = sizes[run.model]
             positions = size.positions if size else None
-            inputs[_input_key(run)] = InputLengths(samples[run.model].lengths, run, positions)
+            inputs[key] = InputLengths(samples[run.model].lengths, run, positions)
     costs = [RunCost(plan, run, sizes[run.model], inputs.get(_input_key(run))) for run in plan.runs]
     estimate, no_estimate = None, no_tokens
     if no_tokens is None:

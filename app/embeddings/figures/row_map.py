@@ -121,8 +121,11 @@ def _draw_numbers(
         traces.append(trace.update(showlegend=False))
         # Entries of the legend: plotly's bar of colors sets empty styles, which the policy of pages forbids.
         for stop, color in zip(stops, RAMP, strict=True):
-            end = " or more" if stop == high < numbers.max() else ""
-            end = " or less" if stop == low > numbers.min() else end
+            end = ""
+            if stop == low > numbers.min():
+                end = " or less"
+            elif stop == high < numbers.max():
+                end = " or more"
             entry = {"x": [None], "y": [None], "mode": "markers", "hoverinfo": "skip", "marker": {"color": color}}
             traces.append(go.Scattergl(name=f"{format_value(stop)}{end}", **entry))
     return traces
