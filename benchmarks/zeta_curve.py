@@ -26,7 +26,7 @@ def compute_curve(x: Tensor) -> Tensor:
 
 
 def make_call(x: Tensor, S_S: Tensor) -> Callable[[], Tensor]:
-    """Return a call of the authors' package, of which a curve needs one per point."""
+    """Return a function that computes one point of a curve by the authors' package."""
     points = x.numpy()
     return lambda: IsoScore_star(points, S_S.to(x.dtype), 0.5)
 

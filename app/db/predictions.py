@@ -18,7 +18,7 @@ from isoscope.core.task import TaskKind
 MAX_ROWS = 1_000_000
 # UTF-8 bytes of all answers of one split.
 MAX_TEXT_BYTES = 64 * 2**20
-# Every whole number up to it is exact as a float, as which JSON may hold it.
+# JSON may hold a class as a float, which is exact for whole numbers up to this.
 MAX_CLASS = 2**53
 # Ids per query, within the limits of both databases.
 RUNS_AT_ONCE = 500

@@ -210,7 +210,7 @@ class StoredMap:
                          n_searched, stored.similarity)  # fmt: skip
 
     def _find_point(self, position: int) -> int | None:
-        # Positions are 32-bit integers, of which NO_POINT is the largest.
+        # A larger position does not fit the 32-bit integers of the map.
         index = int(np.searchsorted(self.positions, min(position, point_map.NO_POINT)))
         return index if index < self.header.points and self.positions[index] == position else None
 

@@ -316,7 +316,7 @@ def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None
 
 
 def list_plan_notes(request: SweepRequest, factors: Product, n_repeated: int) -> list[str]:
-    """Return notes on the planned runs, of which ``n_repeated`` more were left out as repetitions."""
+    """Return notes on the planned runs and on the ``n_repeated`` runs left out as repetitions."""
     if not factors.methods:
         notes = ["No regularizer is selected, so all runs are baselines."]
     elif not factors.lambdas:

@@ -73,7 +73,7 @@ class Gate(HttpMiddleware):
         if not is_loopback(settings.host):
             self._hosts.add(settings.host)
         self._n_delayed_by_address: Counter[str] = Counter()
-        # Own threads, because a locked database can occupy all others, and in turn the one that writes.
+        # Own threads, because a locked database can block all others, and readers apart from a writer that it blocks.
         self._readers, self.writer = CapacityLimiter(MAX_LOOKUPS), CapacityLimiter(1)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:

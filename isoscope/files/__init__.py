@@ -2,5 +2,5 @@
 
 Embeddings go through ``upload``, ``selection`` and ``matrix``; data sets through ``table`` and ``columns``;
 ``upload_formats`` has a record of every format.
-Every refusal is an ``isoscope.core.errors.IsoscopeError`` that says what was expected, what was read and what to do.
+A reader refuses a file by raising ``isoscope.core.errors.IsoscopeError``, whose message names the problem and the fix.
 """

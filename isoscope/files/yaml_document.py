@@ -90,7 +90,7 @@ def _require_unique_keys(node: yaml.Node) -> None:
 
 
 def _require_short_numbers(node: yaml.Node) -> None:
-    """Raise InvalidError for numbers with so many characters that they take too long to parse."""
+    """Raise InvalidError for numbers too long to parse in time."""
     if isinstance(node, yaml.ScalarNode):
         line = node.start_mark.line + 1
         if node.tag == "tag:yaml.org,2002:int" and len(node.value) > MAX_DIGITS:

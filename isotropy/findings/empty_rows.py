@@ -78,8 +78,8 @@ def truncated_rows(examined: ExaminedCloud) -> Defect | None:
     cloud = examined.cloud
     if not examined.has_spread or cloud.d < 4 or (tails := _read_tails(examined)) is None:
         return None
-    # Log probability of a tail this long under two models, of which the larger is used. Either each dimension holds the
-    # fill independently, as often as in whole rows; or the row's own repeats are in random dimensions.
+    # Take the larger log probability of a tail this long under two models: each dimension holds the fill independently,
+    # as often as in whole rows; or the row's own repeats are in random dimensions.
     start = torch.zeros(1, dtype=torch.float64)
     log_chances_by_length = torch.cat([start, tails.fill_shares.flip(0).log().cumsum(0)])
     log_factorials = torch.cat([start, torch.arange(1, cloud.d + 1, dtype=torch.float64).log().cumsum(0)])

@@ -85,7 +85,7 @@ class Embedding(Described, Base):
     )
 
     def hash_request(self, *request: Any) -> str:
-        """Return the SHA-256 of the selection and what is requested of it, JSON values."""
+        """Return the SHA-256 of the selection and the values of a request, which JSON can hold."""
         return hashlib.sha256(json.dumps([self.selection, *request], sort_keys=True).encode()).hexdigest()
 
     @property

@@ -110,7 +110,7 @@ def test_runs_of_same_seed_are_averaged():
 
 
 def always_right_or_constant(seeds):
-    """Return runs of which one setting is always right and the other constant, scored by Matthews."""
+    """Return runs of a setting that is always right and a constant one, scored by Matthews."""
     right = np.arange(200) % 2
     runs, facts = [], {}
     for lam, predicted in ((0.0, right), (1.0, np.zeros_like(right))):
@@ -156,7 +156,7 @@ def test_interval_end_near_zero_is_not_rounded_to_zero():
 
 
 def collapsed(lam, seeds=3, failed=3, score=0.5, **reasons):
-    """Return a setting of which some seeds collapsed."""
+    """Return the runs of a setting, the first ``failed`` of them collapsed, and their facts."""
     reasons = reasons or {"collapse_reason": "100% of the validation rows get the same prediction."}
     runs = [run(lam, seed, score + 0.001 * seed, 0.01) for seed in range(seeds)]
     return runs, {row.id: RunFacts(**reasons) for row in runs[:failed]}
