@@ -86,7 +86,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
             Heartbeat(sessions, slot, device, processes.running_jobs),
             processing_jobs(settings.queue, slot, executor.execute),
             Reconciler(sessions, queue, slot, locks, executor.active_ids, settings.webhook_url),
-            Janitor(Ledger(sessions, open_storage(settings)), queue, locks),
+            Janitor(settings, Ledger(sessions, open_storage(settings)), queue, locks),
             JobFeeder(sessions, queue, slot, locks, executor.deferred_ids),
         ):
             Thread(target=processes.time_device, args=(slot,), name="speed", daemon=True).start()

@@ -2,7 +2,8 @@
 
 A row is committed before its job is enqueued, and cancelled before the engine's job is: a crash may come in between.
 The reconciler repairs such differences when a worker starts and then every ten seconds, and the janitor cleans up every
-hour, each in one worker at a time. It takes two checks to requeue the jobs of a dead worker.
+hour, each in one worker at a time but for the folders of runs, which every machine cleans up for itself. It takes two
+checks to requeue the jobs of a dead worker.
 """
 
 import logging
@@ -14,6 +15,7 @@ from pydantic import SecretStr
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import Experiment
 from app.db.removal import prune_activity, resume_removals
@@ -24,6 +26,7 @@ from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, UnavailableError
 from workers.locks import BackgroundThread, Locks
 from workers.notices import announce_ended_experiments
+from workers.training.folder import remove_unneeded_folders
 
 logger = logging.getLogger(__name__)
 
@@ -142,8 +145,9 @@ JOB_RECORD_DAYS = 7.0
 
 @dataclass(eq=False)
 class Janitor(BackgroundThread):
-    """Cleans up storage and engine while the context is open."""
+    """Cleans up storage, engine and the folders of runs while the context is open."""
 
+    settings: Settings
     ledger: Ledger
     queue: JobQueue
     locks: Locks
@@ -152,12 +156,15 @@ class Janitor(BackgroundThread):
         self.stop.set()  # not joined: unreachable storage must not keep a worker from ending
 
     def work(self) -> None:
+        sessions = self.ledger.sessions
         while True:
+            # A run may have moved to another machine, and this one may never train again.
+            _run_chore("%s folders of ended runs were removed", remove_unneeded_folders, self.settings, sessions)
             try:
                 with self.locks.held("janitor"):
-                    _run_chore("%s removals that were cut off are done", resume_removals, self.ledger.sessions)
+                    _run_chore("%s removals that were cut off are done", resume_removals, sessions)
                     _run_chore("%s stored files that no row names were removed", self.ledger.sweep)
-                    _run_chore("%s old rows of the activity were removed", prune_activity, self.ledger.sessions)
+                    _run_chore("%s old rows of the activity were removed", prune_activity, sessions)
                     _run_chore(
                         "%s records of jobs that ended long ago were removed", self.queue.delete_ended, JOB_RECORD_DAYS
                     )

@@ -191,8 +191,11 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def remove_unneeded_folders(settings: Settings, sessions: Sessions) -> None:
-    """Remove the folders of ended runs, except the latest failed or cancelled ones that can be retried."""
+def remove_unneeded_folders(settings: Settings, sessions: Sessions) -> int:
+    """Remove the folders of ended runs, except the latest failed or cancelled ones that can be retried.
+
+    Return how many were removed.
+    """
     # List folders before the query, so that the folder of a run that begins in between is not removed.
     folders = list(settings.runs.iterdir())
     with sessions() as session:
@@ -202,6 +205,7 @@ def remove_unneeded_folders(settings: Settings, sessions: Sessions) -> None:
         recent_ids = session.scalars(select(Run.id).where(has_folder, is_recent).order_by(Run.finished_at.desc()))
         retriable_ids = [run_id for run_id in recent_ids if finished_checkpoints(settings.runs / run_id)]
     needed_ids.update(retriable_ids[:MAX_UNUSED_FOLDERS])
+    n_removed = 0
     for folder in folders:
         if folder.name not in needed_ids:
             # Lock the folder while deleting it; skip it if a trainer that was told to stop still holds it.
@@ -209,6 +213,8 @@ def remove_unneeded_folders(settings: Settings, sessions: Sessions) -> None:
                 if handle is not None:  # None if another worker has removed it
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(folder, ignore_errors=True)
+                    n_removed += 1
+    return n_removed
 
 
 def step_of(checkpoint: Path) -> int:

@@ -68,17 +68,25 @@ def queue():
     return UnreachableQueue()
 
 
-def test_worker_sweeps_when_it_starts(ledger, queue, store_file, referenced, tmp_path):
+def test_worker_sweeps_when_it_starts(settings, ledger, queue, store_file, referenced, tmp_path):
     old = store_file(b"old", 2 * DAY)
-    with Janitor(ledger, queue, FileLocks(tmp_path)):
+    with Janitor(settings, ledger, queue, FileLocks(tmp_path)):
         wait_for(lambda: not ledger.storage.exists(old))
     assert ledger.storage.exists(referenced)
 
 
 @pytest.mark.both_databases
-def test_only_one_worker_sweeps(ledger, queue, store_file, referenced, tmp_path):
+def test_only_one_worker_sweeps(settings, ledger, queue, store_file, referenced, tmp_path):
     locks = FileLocks(tmp_path)
     old = store_file(b"old", 2 * DAY)
-    with locks.held("janitor"), Janitor(ledger, queue, locks):
+    with locks.held("janitor"), Janitor(settings, ledger, queue, locks):
         time.sleep(0.5)
     assert ledger.storage.exists(old)
+
+
+def test_every_worker_removes_folders_of_runs_that_ended_elsewhere(settings, ledger, queue, tmp_path):
+    folder = settings.runs / "moved"
+    (folder / "checkpoint-4").mkdir(parents=True)
+    locks = FileLocks(tmp_path)
+    with locks.held("janitor"), Janitor(settings, ledger, queue, locks):
+        wait_for(lambda: not folder.exists())
