@@ -13,6 +13,7 @@ from benchmarks import (
     _calibration_clouds,
     _calibration_sweeps,
     _calibration_tasks,
+    _calibration_upgrade,
     _calibration_verdicts,
 )
 from benchmarks._calibration import HEAD, rates, row
@@ -20,7 +21,7 @@ from benchmarks._calibration_cards import CardRates
 from benchmarks._calibration_verdicts import VerdictRates
 from benchmarks._rounds import machine
 
-MODULES = (_calibration_sweeps, _calibration_clouds, _calibration_tasks)
+MODULES = (_calibration_sweeps, _calibration_clouds, _calibration_tasks, _calibration_upgrade)
 SWEEP_TABLES: tuple[tuple[str, Sequence[Any], Callable[[Any, int | None], VerdictRates | CardRates]], ...] = (
     (_calibration_verdicts.HEAD, _calibration_verdicts.CASES, _calibration_verdicts.verdict_rates),
     (_calibration_cards.HEAD, _calibration_cards.CASES, _calibration_cards.card_rates),

@@ -7,6 +7,7 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from safetensors.torch import save_file
@@ -20,8 +21,10 @@ from isoscope.rank_relation import ScoredEmbedding, describe_relation, relation_
 from isoscope.remedies import sample_labels
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
 from isotropy.catalog import METRICS, Similarity
+from isotropy.tasks.bridges import Bridge
 from isotropy.tasks.decision import BASELINE, Decision, format_difference, format_signed
 from isotropy.tasks.judge import JudgingTask, decide, map_of
+from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant, all_variants, default_variants, remedies
 
 
@@ -45,8 +48,8 @@ def print_decision(arguments: Namespace) -> int:
         raise InvalidError(
             f"There is no variant {arguments.variant}: they are numbered 0 to {len(variants) - 1}.", "variant"
         )
-    if arguments.save_map is not None and not arguments.save_map.absolute().parent.is_dir():
-        raise InvalidError(f"There is no folder {arguments.save_map.absolute().parent}: create it first.", "save_map")
+    if arguments.save_map is not None:
+        require_folder(arguments.save_map, "save_map")
     note_stream = sys.stderr if arguments.json else sys.stdout
     note_stream.writelines(f"{line}\n" for line in (*loaded.notes, *describe_variants(variants, task), ""))
     decision = judge(arguments, task, variants)
@@ -56,15 +59,22 @@ def print_decision(arguments: Namespace) -> int:
     if arguments.save_map is not None:
         index_by_name = {"chosen": decision.chosen, "smallest": decision.smallest}
         index = int(arguments.variant) if arguments.variant.isdecimal() else index_by_name[arguments.variant]
-        variant_map = map_of(task, variants[index])
-        path = arguments.save_map
-        try:
-            save_file(variant_map.tensors(), path, variant_map.metadata())
-        except OSError as error:
-            raise InvalidError(f"{path} could not be written: {error.strerror}.", "save_map") from error
-        note_stream.write(f"\n{arguments.save_map} maps vectors to {variant_map.variant.name}. To apply it:\n\n")
-        note_stream.write(variant_map.numpy_code(arguments.save_map.name))
+        note_stream.write(save_map(map_of(task, variants[index]), arguments.save_map, variants[index].name, "save_map"))
     return exit_code
+
+
+def require_folder(path: Path, field: str) -> None:
+    if not path.absolute().parent.is_dir():
+        raise InvalidError(f"There is no folder {path.absolute().parent}: create it first.", field)
+
+
+def save_map(fitted: Map | Bridge, path: Path, target: str, field: str) -> str:
+    """Write a map as safetensors and return the lines of NumPy that apply it."""
+    try:
+        save_file(fitted.tensors(), path, fitted.metadata())
+    except OSError as error:
+        raise InvalidError(f"{path} could not be written: {error.strerror}.", field) from error
+    return f"\n{path} maps vectors to {target}. To apply it:\n\n{fitted.numpy_code(path.name)}"
 
 
 def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[LoadedTask, JudgingTask]:

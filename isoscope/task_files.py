@@ -89,8 +89,12 @@ class LoadedTask:
 def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> LoadedTask:
     """Read the vectors and the ground truth of a task; raise InvalidError if they do not fit."""
     files.check()
+    return task_of_vectors(files, read_corpus(files), read_queries(files), similarity, seed)
+
+
+def read_corpus(files: TaskFiles) -> NamedVectors:
     groups_in_corpus = files.queries is None and files.pairs is None
-    corpus = read_vectors(
+    return read_vectors(
         files.corpus,
         "corpus",
         annotations=files.annotations,
@@ -99,13 +103,24 @@ def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> Loaded
         labels=files.labels,
         groups=files.groups if groups_in_corpus else None,
     )
+
+
+def read_queries(files: TaskFiles) -> NamedVectors | None:
+    if files.queries is None:
+        return None
+    return read_vectors([files.queries], "queries", vectors=files.vectors, ids=files.ids, groups=files.groups)
+
+
+def task_of_vectors(
+    files: TaskFiles, corpus: NamedVectors, queries: NamedVectors | None, similarity: Similarity, seed: int
+) -> LoadedTask:
+    """Return the task of vectors that were read, with the ground truth of the files."""
     if files.pairs is not None:
         return pairs_task(corpus, read_pairs(files.pairs, files.pairs.name, files.groups), files.pairs.name)
     if files.labels is not None:
         return labels_task(corpus)
-    if files.queries is None:
+    if queries is None:
         return compression_task(corpus, similarity, seed)
-    queries = read_vectors([files.queries], "queries", vectors=files.vectors, ids=files.ids, groups=files.groups)
     require_same_dimensions(corpus, queries)
     if files.qrels is None:
         return queries_task(corpus, queries, similarity)

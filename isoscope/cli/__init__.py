@@ -49,6 +49,7 @@ COMMANDS = {
     "decide": Command(
         "choose post-processing, dimensions and storage by your task", "local", "decide", needs_dashboard=False
     ),
+    "upgrade": Command("stay with a model, bridge to a new one or re-embed", "local", "upgrade", needs_dashboard=False),
     "check": Command(
         "find what is wrong with the vectors of files, without a server", "local", "check", needs_dashboard=False
     ),
@@ -77,8 +78,8 @@ def main(words: Sequence[str] | None = None) -> int:
 def make_parser(command_names: Sequence[str]) -> ArgumentParser:
     parser = ArgumentParser(
         prog="isoscope",
-        description="Measure isotropy, and train for it. score, check and decide read files and need no server. "
-        "serve starts a dashboard; upload, encode, sweep, runs and the like speak to one.",
+        description="Measure isotropy, and train for it. score, check, decide and upgrade read files and need no "
+        "server. serve starts a dashboard; upload, encode, sweep, runs and the like speak to one.",
     )
     parser.add_argument("--version", action="version", version=f"isoscope {version('isoscope')}")
     commands = parser.add_subparsers(required=True)

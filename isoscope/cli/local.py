@@ -1,7 +1,7 @@
 """Measure, check and judge files at the command line, without a server."""
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -107,8 +107,34 @@ def _parse_measures(text: str) -> list[str]:
 
 def decide_arguments(command: ArgumentParser) -> None:
     command.add_argument("corpus", nargs="+", type=Path, metavar="CORPUS", help="vectors, in the order of their rows")
-    truth = command.add_argument_group("ground truth", "choose one; without any, only compression is judged")
+    truth = _add_task_arguments(command, "only compression is judged")
     truth.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")
+    command.add_argument(
+        "--tolerance", type=_parse_share, default=0.01, help="how much lower the smallest variant may score"
+    )
+    command.add_argument("--list", action="store_true", help="print the variants and stop")
+    command.add_argument("--full", action="store_true", help="try every variant, with --labels on all rows")
+    command.add_argument("--save-map", type=Path, metavar="FILE", help="write the chosen map as safetensors")
+    command.add_argument(
+        "--variant",
+        type=_parse_variant,
+        default="chosen",
+        metavar="WHICH",
+        help="map to write: chosen, smallest or a number",
+    )
+
+
+def upgrade_arguments(command: ArgumentParser) -> None:
+    command.add_argument("old", type=Path, metavar="OLD", help="vectors of the old model, as stored")
+    command.add_argument("new", type=Path, metavar="NEW", help="vectors of the new model of the same texts, or of some")
+    truth = _add_task_arguments(command, "nothing shows which model is better")
+    truth.add_argument("--queries", nargs=2, type=Path, metavar=("OLDQ", "NEWQ"), help="vectors of queries by both")
+    command.add_argument("--retain", type=_parse_share, default=0.95, help="share that a bridge has to keep")
+    command.add_argument("--save-bridge", type=Path, metavar="FILE", help="write the bridge as safetensors")
+
+
+def _add_task_arguments(command: ArgumentParser, without_truth: str) -> _ArgumentGroup:
+    truth = command.add_argument_group("ground truth", f"choose one; without any, {without_truth}")
     truth.add_argument(
         "--qrels",
         type=Path,
@@ -126,7 +152,7 @@ def decide_arguments(command: ArgumentParser) -> None:
         type=parse_names,
         action="append",
         metavar="NAME",
-        help="array, or columns separated by commas; repeat to judge several embeddings, such as layers",
+        help="array, or columns separated by commas; repeat for several embeddings, such as layers",
     )
     command.add_argument("--ids", metavar="COL", help="column of ids (default: id or _id)")
     command.add_argument("--groups", metavar="COL", help="column that groups dependent queries, pairs or rows")
@@ -138,41 +164,37 @@ def decide_arguments(command: ArgumentParser) -> None:
     )
     command.add_argument("--metric", choices=METRICS, help="metric to judge by (default: the usual one for the task)")
     command.add_argument("--seed", type=parse_seed, default=0, help="seed of the split and of random methods")
-    command.add_argument(
-        "--tolerance", type=_parse_tolerance, default=0.01, help="how much lower the smallest variant may score"
-    )
-    command.add_argument("--list", action="store_true", help="print the variants and stop")
-    command.add_argument("--full", action="store_true", help="try every variant, with --labels on all rows")
     command.add_argument("--json", action="store_true", help="print one JSON document")
-    command.add_argument("--save-map", type=Path, metavar="FILE", help="write the chosen map as safetensors")
-    command.add_argument(
-        "--variant",
-        type=_parse_variant,
-        default="chosen",
-        metavar="WHICH",
-        help="map to write: chosen, smallest or a number",
-    )
+    return truth
 
 
 def decide(arguments: Namespace) -> int:
     """Judge variants of vectors by a task: which to choose, and the smallest that is about as good."""
+    _prepare_task("decide")
+    from isoscope.decide import print_decision, print_decisions  # noqa: PLC0415 - it loads torch
+
+    return (print_decisions if len(arguments.vectors or ()) > 1 else print_decision)(arguments)
+
+
+def upgrade(arguments: Namespace) -> int:
+    """Say whether to stay with an old model, to bridge a new one into its vectors, or to embed all texts again."""
+    _prepare_task("upgrade")
+    from isoscope.upgrade import print_upgrade  # noqa: PLC0415 - it loads torch
+
+    return print_upgrade(arguments)
+
+
+def _prepare_task(command: str) -> None:
     missing = [package for module, package in PACKAGES.items() if find_spec(module) is None]
     if missing:
         raise UnavailableError(
-            f"isoscope decide needs {' and '.join(missing)}, not installed here: "
+            f"isoscope {command} needs {' and '.join(missing)}, not installed here: "
             "pip install 'isoscope[files,torch,decide]'"
         )
     limit_thread_spinning()
-    if arguments.vectors is not None and len(arguments.vectors) > 1:
-        from isoscope.decide import print_decisions  # noqa: PLC0415 - it loads torch
-
-        return print_decisions(arguments)
-    from isoscope.decide import print_decision  # noqa: PLC0415 - it loads torch
-
-    return print_decision(arguments)
 
 
-def _parse_tolerance(text: str) -> float:
+def _parse_share(text: str) -> float:
     try:
         value = float(text)
     except ValueError:

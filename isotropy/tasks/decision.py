@@ -198,7 +198,7 @@ class Decision:
         return words.format(self._format_score(value))
 
     def _format_score(self, value: float) -> str:
-        return _format_percent(value) if self.metric in ACCURACIES else f"{value:.3f}"
+        return format_percent(value) if self.metric in ACCURACIES else f"{value:.3f}"
 
     def _format_range(self, low: float, high: float) -> str:
         """Return the interval of a difference: "+0.2 to +1.7 points", or "+0.002 to +0.017"."""
@@ -219,5 +219,5 @@ def format_signed(value: float, digits: int = 3) -> str:
     return f"{value:{sign}z.{digits}f}".replace("-", "−")
 
 
-def _format_percent(share: float) -> str:
+def format_percent(share: float) -> str:
     return f"{100 * share:.1f}".removesuffix(".0") + "%"

@@ -51,7 +51,7 @@ FLOW_CODE = """\
     y = y @ t["matrix"]
 """
 NORMALIZE_CODE = """\
-    y = y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-300)
+    {name} = {name} / np.maximum(np.linalg.norm({name}, axis=1, keepdims=True), 1e-300)
 """
 RETURN_CODE = """\
     return y.astype(np.float32)
@@ -112,7 +112,7 @@ class Map:
     def numpy_code(self, file: str) -> str:
         code_by_type: dict[type, str] = {Flow: FLOW_CODE, ClusterRemoval: CLUSTER_CODE}
         steps = code_by_type.get(type(self.fitted), LINEAR_CODE)
-        scaling = NORMALIZE_CODE if self.similarity is Similarity.COSINE else ""
+        scaling = NORMALIZE_CODE.format(name="y") if self.similarity is Similarity.COSINE else ""
         return LOADING_CODE.format(file=file) + steps + scaling + RETURN_CODE
 
 

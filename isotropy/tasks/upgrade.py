@@ -1,0 +1,232 @@
+"""A change of the model: stay with the old one, bridge into its stored vectors, or embed all texts again."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isotropy.catalog import METRICS, Similarity, TruthKind
+from isotropy.tasks.bootstrap import Interval, Numbers, Statistic, intervals, mean
+from isotropy.tasks.bridges import Bridge, fit_bridges
+from isotropy.tasks.decision import format_percent, format_signed
+from isotropy.tasks.judge import JudgingTask
+from isotropy.tasks.parts import TaskPart, groups_of
+from isotropy.tasks.search import Floats, Indices, nearest, prepare
+from isotropy.tasks.storage import StoredSpace, VectorStorage
+from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth, equal_vectors
+
+RETAIN = 0.95
+"""Share that a bridge has to keep, by default."""
+ADVICE = {
+    "stay": "Stay with the old model.",
+    "bridge": "Bridge: keep the old vectors and map the new model's queries.",
+    "re-embed": "Re-embed.",
+}
+UpgradeVerdict = Literal["stay", "bridge", "re-embed"]
+
+
+@dataclass(frozen=True)
+class KeptShare:
+    """A share that a bridge keeps, with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{format_percent(self.value)} ({format_percent(self.low)} to {format_percent(self.high)})"
+
+
+class UpgradeScores(NamedTuple):
+    """Scores by ground truth, with differences to the old model."""
+
+    old: Interval
+    bridged: Interval
+    new: Interval
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """What a bridge from a new model into old vectors keeps, and the verdict."""
+
+    metric: str
+    similarity: Similarity
+    n: int  # Old vectors that are searched
+    sampled: int  # Those whose texts the new model has embedded
+    texts: int  # Texts that the new model has to embed
+    fit_texts: int  # Texts that the bridge is fitted on
+    choose_units: int
+    report_units: int
+    bridge: str
+    retain: float
+    kept_old: KeptShare | None
+    """Share of the old model's ten nearest that mapped queries find; None if no queries are searched."""
+    kept_new: KeptShare | None
+    """Share of the ten nearest after re-embedding that mapped queries find."""
+    scores: UpgradeScores | None  # None without ground truth
+    kept_score: KeptShare | None
+    """Share of the new model's score that mapped queries reach."""
+
+    @property
+    def verdict(self) -> UpgradeVerdict:
+        if self.scores is not None and not self.scores.new.difference_low > 0:
+            return "stay"
+        is_kept = any(share.low >= self.retain for share in self._deciding_shares)
+        return "bridge" if is_kept and not self._is_worse_than_old else "re-embed"
+
+    @property
+    def conclusion(self) -> str:
+        """Advice in sentences, with scores on the report part."""
+        advice, cost = ADVICE[self.verdict], f"Re-embedding takes {self.texts:,} texts."
+        if self.verdict == "re-embed" and any(share.high >= self.retain for share in self._deciding_shares):
+            cost += f" More queries may show that a bridge keeps {format_percent(self.retain)}."
+        if self.scores is None:
+            return (
+                f"{advice} Mapped queries find {self.kept_old} of the old model's ten nearest and {self.kept_new} of "
+                f"those after re-embedding. {cost} Only ground truth can show which model is better."
+            )
+        old, bridged, new = self.scores
+        interval = f"{format_signed(new.difference_low)} to {format_signed(new.difference_high)}"
+        gain = (
+            f"{METRICS[self.metric]} is {new.value:.3f} with the new model, {old.value:.3f} with the old ({interval})"
+        )
+        if self.verdict == "stay":
+            comparison = "clearly worse" if new.difference_high < 0 else "not clearly better"
+            return f"{advice} {gain}: {comparison}. Through the bridge it is {bridged.value:.3f}."
+        remark = " and worse than with the old" if self._is_worse_than_old else ""
+        bridge = f"Through the bridge it is {bridged.value:.3f}, {self.kept_score} of the new{remark}."
+        return f"{advice} {gain}. {bridge} {cost}"
+
+    @property
+    def _deciding_shares(self) -> Sequence[KeptShare]:
+        """Shares of which the bridge has to keep at least one."""
+        shares = (self.kept_old, self.kept_new) if self.scores is None else (self.kept_score,)
+        return [share for share in shares if share is not None]
+
+    @property
+    def _is_worse_than_old(self) -> bool:
+        return self.scores is not None and self.scores.bridged.difference_high < 0
+
+    def to_dict(self) -> dict[str, Any]:
+        scores = self.scores and {name: score._asdict() for name, score in self.scores._asdict().items()}
+        return {"verdict": self.verdict, "conclusion": self.conclusion, **asdict(self), "scores": scores}
+
+
+class UpgradeTask(NamedTuple):
+    """Vectors of the same texts by an old and a new model, finite."""
+
+    old: JudgingTask
+    corpus: NDArray[Any]  # [n, e], new vectors of the old corpus
+    queries: NDArray[Any] | None  # [m, e], new vectors of the old queries
+    texts: int  # Texts that the new model has to embed
+    unsampled: NDArray[Any] | None = None  # [u, d], further old vectors that are searched
+
+
+def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, Bridge]:
+    """Return what the best bridge keeps, and the bridge, fitted on the texts that are not judged."""
+    old, parts, truth, similarity = task.old, task.old.parts, task.old.truth, task.old.similarity
+    choosing, reporting = (parts[parts != TaskPart.FIT] == part for part in (TaskPart.CHOOSE, TaskPart.REPORT))
+    choose_statistic, report_statistic = (truth.statistic(parts == part) for part in (TaskPart.CHOOSE, TaskPart.REPORT))
+    rows, new_rows = prepare(old.corpus, similarity), prepare(task.corpus, similarity)
+    old_answers = _answer(task, truth, rows, truth.query_vectors)
+    new_answers = _answer(task._replace(unsampled=None), truth, new_rows, task.queries)
+    fit_old, fit_new = (prepare(points, similarity) for points in _select_fit_texts(task))
+
+    def score_choice(candidate: tuple[Bridge, _Answers]) -> float:
+        values = candidate[1].choosing_values(old_answers, new_answers)[:, choosing]
+        return float(choose_statistic(values, np.ones((1, values.shape[1]))).max())
+
+    bridges = fit_bridges(fit_new, fit_old, similarity)
+    bridge, answers = max(((bridge, _answer_bridged(task, bridge, rows)) for bridge in bridges), key=score_choice)
+    groups, kept_old, kept_new, scores, kept_score = old.groups[parts == TaskPart.REPORT], None, None, None, None
+    if answers.neighbors is not None:
+        shares = answers.shares(old_answers, new_answers)[:, reporting]
+        kept_old, kept_new = (KeptShare(*interval[:3]) for interval in intervals(shares, groups, mean, old.seed))
+    if old_answers.values is not None and answers.values is not None and new_answers.values is not None:
+        values = np.stack([old_answers.values, answers.values, new_answers.values])[:, reporting]
+        scores = UpgradeScores(*intervals(values, groups, report_statistic, old.seed))
+        new, bridged = intervals(values[[2, 1]], groups, _share_of_first(report_statistic), old.seed)
+        kept_score = KeptShare(*(new.value + difference for difference in bridged[3:]))
+    n_searched = len(rows) + (0 if task.unsampled is None else len(task.unsampled))
+    upgrade = Upgrade(
+        metric=old.judged_by, similarity=similarity, n=n_searched, sampled=len(rows), texts=task.texts,
+        fit_texts=len(fit_old), choose_units=int(choosing.sum()), report_units=int(reporting.sum()),
+        bridge=bridge.name, retain=retain, kept_old=kept_old, kept_new=kept_new, scores=scores, kept_score=kept_score,
+    )  # fmt: skip
+    return upgrade, bridge
+
+
+class _Answers(NamedTuple):
+    """Results of a search or comparison for the units that choose or report."""
+
+    values: Numbers | None  # [j] by ground truth; None without
+    neighbors: Indices | None  # [j, k] among the texts of both models; None if no queries are searched
+    stored_neighbors: Indices | None  # [j, k] among all old vectors
+
+    def shares(self, old: "_Answers", new: "_Answers") -> Numbers:
+        """Return the share of the ten nearest of the old and of the new model that is among these, float64 [2, j]."""
+        pairs = ((old.stored_neighbors, self.stored_neighbors), (new.neighbors, self.neighbors))
+        matches = [exact[:, :, None] == neighbors[:, None] for exact, neighbors in pairs]  # type: ignore[index]
+        return np.stack([match.any(2).mean(1) for match in matches])
+
+    def choosing_values(self, old: "_Answers", new: "_Answers") -> Numbers:
+        return self.shares(old, new) if self.values is None else self.values[None]
+
+
+def _answer(task: UpgradeTask, truth: Truth, rows: Floats, queries: NDArray[Any] | None) -> _Answers:
+    parts, similarity = task.old.parts, task.old.similarity
+    space = StoredSpace(rows, VectorStorage.FLOAT32, similarity)
+    prepared_queries = None if queries is None else prepare(queries, similarity)
+    neighbors = truth.neighbors(space, prepared_queries, parts)
+    has_truth = truth.kind is not TruthKind.COMPRESSION
+    values = truth.values(space, neighbors, task.old.judged_by, parts) if has_truth else None
+    if prepared_queries is None or not isinstance(truth, QueryTruth):
+        return _Answers(values, None, None)
+    if task.unsampled is None:
+        return _Answers(values, neighbors, neighbors)
+    stored_rows = np.concatenate([rows, prepare(task.unsampled, similarity)])
+    tie_ranks = np.concatenate([truth.tie_ranks, np.arange(len(rows), len(stored_rows))])
+    judged_queries = prepared_queries[parts != TaskPart.FIT]
+    return _Answers(values, neighbors, nearest(judged_queries, stored_rows, DEPTH, similarity, tie_ranks))
+
+
+def _answer_bridged(task: UpgradeTask, bridge: Bridge, rows: Floats) -> _Answers:
+    """Search old rows [n, d] by mapped queries: the new queries, judged rows with labels, or first texts of pairs."""
+    truth, queries = task.old.truth, None
+    match truth:
+        case PairTruth():
+            truth = replace(truth, rows=np.add(truth.rows, [len(rows), 0]))
+            rows = np.concatenate([rows, bridge.apply(task.corpus)])
+        case LabelTruth():
+            judged_rows, rows = truth.rows[task.old.parts != TaskPart.FIT], rows.copy()
+            rows[judged_rows] = bridge.apply(task.corpus[judged_rows])
+        case _ if task.queries is not None:
+            queries = bridge.apply(task.queries)
+    return _answer(task, truth, rows, queries)
+
+
+def _select_fit_texts(task: UpgradeTask) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the old and new vectors of all texts but those that are judged and their exact copies."""
+    truth, is_judged = task.old.truth, task.old.parts != TaskPart.FIT
+    judged_texts = len(task.corpus) + is_judged.nonzero()[0]
+    if isinstance(truth, PairTruth | LabelTruth):
+        judged_texts = truth.rows[is_judged].ravel()
+    old, new = (
+        corpus if queries is None else np.concatenate([corpus, queries])
+        for corpus, queries in ((task.old.corpus, truth.query_vectors), (task.corpus, task.queries))
+    )
+    copies = groups_of([*zip(equal_vectors(old).tolist(), (-1 - equal_vectors(new)).tolist(), strict=True)])
+    is_fit = ~np.isin(copies, copies[judged_texts])
+    return old[is_fit], new[is_fit]
+
+
+def _share_of_first(statistic: Statistic) -> Statistic:
+    """Return a statistic of scores as shares of the first one; 0 where that is not above 0."""
+
+    def shares(values: Numbers, weights: Numbers) -> Numbers:
+        scores = statistic(values, weights)
+        return np.divide(scores, scores[:, :1], out=np.zeros_like(scores), where=scores[:, :1] > 0)
+
+    return shares
