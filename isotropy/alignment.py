@@ -24,7 +24,7 @@ MAX_DIMENSIONS = 2048
 # error: for unrelated embeddings in 64 dimensions, 95% intervals never cover 1 with 64 rows, and in 18% of cases with
 # 128.
 ROWS_PER_DIMENSION = 4
-NO_INTERVAL = f"No interval: it takes {ROWS_PER_DIMENSION} rows a dimension."
+NO_INTERVAL = f"No interval: it needs {ROWS_PER_DIMENSION} rows per dimension."
 ROUNDING = 1e-9  # Maximum distance from 0 or 1 that counts as rounding
 
 
@@ -35,7 +35,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
     share one. Raises ValueError if the numbers of rows differ.
     """
     if len(x) != len(y) or len(x) != len(blocks):
-        raise ValueError(f"Expected the same rows in both, got {len(x)} and {len(y)} with {len(blocks)} blocks.")
+        raise ValueError(f"Expected as many rows in x, y and blocks, got {len(x)}, {len(y)} and {len(blocks)}.")
     if len(x) < FEWEST_FOR_SE:
         too_few = Score.undefined(f"At least {FEWEST_FOR_SE} shared rows are needed; {count_clause(len(x))}.")
         return {"cka": too_few, "neighbor_overlap": too_few, "procrustes": too_few}
@@ -109,7 +109,7 @@ def _linear_kernel(x: Tensor) -> Tensor:
 def _cka(K: Tensor, L: Tensor) -> Score:
     n = len(K)
     if n < 4:
-        return Score.undefined(f"It takes at least 4 rows; {count_clause(n)}.")
+        return Score.undefined(f"It needs at least 4 rows; {count_clause(n)}.")
     cross, first, second = _hsic(K, L), _hsic(K, K), _hsic(L, L)
     if first <= 0 or second <= 0:
         return Score.undefined("The rows of one embedding are equal, or too few for its dimensions.")
@@ -144,7 +144,7 @@ def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
     is the Procrustes residual. Raises ValueError for different numbers of rows or too few references for 10 neighbors.
     """
     if len(x) != len(y):
-        raise ValueError(f"Expected the same rows in both, got {len(x)} and {len(y)}.")
+        raise ValueError(f"Expected the same number of rows in both, got {len(x)} and {len(y)}.")
     if min(references, len(x)) <= NEAREST:
         raise ValueError(f"Expected more than {NEAREST} reference rows, got {min(references, len(x))}.")
     rows = torch.arange(len(x))
@@ -165,6 +165,6 @@ def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
     a, b = normalized
     u, _, v = torch.linalg.svd(a.T @ b, full_matrices=False)
     rotated = a @ (u @ v)
-    # If the numbers of dimensions differ, this treats the smaller embedding as filled up with columns of zeros.
+    # If the numbers of dimensions differ, this pads the smaller embedding with columns of zeros.
     squares = a.square().sum(1) + b.square().sum(1) - 2 * (rotated * b).sum(1)
     return RowDrift(shares, squares.clamp(min=0).sqrt())

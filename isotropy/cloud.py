@@ -35,7 +35,7 @@ from isotropy.spectrum_errors import Decomposition, scores_without_blocks, spect
 from isotropy.topology import barcode
 from isotropy.unbiased import BlockProducts, FourthMoments, corrected_scores_from_moments, scores_across_blocks
 
-SAMPLE_ROWS = 32_768  # Rows drawn from a longer cloud, for what cannot be streamed
+SAMPLE_ROWS = 32_768  # Rows sampled from a larger cloud, for statistics that cannot be streamed
 PAIR_ROWS = 20_000  # Rows of the sample for pairwise measures, which are exact up to this number of rows
 BARCODE_ROWS = 2000  # Rows of the sample used for bars, which take n^2 memory
 ZETA = 0.2  # Shrinkage of the report's IsoScore*, toward the identity scaled to the points
@@ -220,7 +220,7 @@ class Cloud:
 
     @cached_property
     def bars(self) -> Tensor:
-        """Bars in dimension 0 of at most ``BARCODE_ROWS`` rows, ascending."""
+        """Lengths of the H0 bars of at most ``BARCODE_ROWS`` rows, ascending."""
         return barcode(self.sample[:BARCODE_ROWS])
 
     @cached_property

@@ -92,7 +92,7 @@ class CosineMoments:
 class CosineCounts:
     """Histogram of the cosines of all pairs of rows."""
 
-    edges: Tensor  # [bins + 1] float64, from -1 to 1; a bin holds its left edge, the last one 1 too
+    edges: Tensor  # [bins + 1] float64, from -1 to 1; a bin includes its left edge, and the last one also 1
     counts: Tensor  # [bins] int64, pairs i < j
 
 

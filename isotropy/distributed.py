@@ -1,10 +1,10 @@
 """Differentiable sums and rows over all processes of a training run that share one loss.
 
 A penalty that is not a mean over rows, such as IsoScore* of a union of clouds, must see the whole batch. Every process
-computes it from the combined values, and gradients are added, so each is that of one process with all rows times the
-number of processes, which ``DistributedDataParallel`` averages out. Every process must call forward and backward.
-Without a process group values stay as they are. ``torch.distributed.nn.functional`` is deprecated, hence our own
-functions.
+computes it from the combined values, and gradients are summed over the processes. The sum is the gradient that one
+process with all rows would have, times the number of processes, by which ``DistributedDataParallel`` divides. Every
+process must call forward and backward. Without a process group, values stay as they are. We do not use
+``torch.distributed.nn.functional``, because it is deprecated.
 """
 
 from typing import Any

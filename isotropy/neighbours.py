@@ -155,7 +155,7 @@ def first_equal_rows(x: Tensor) -> Tensor:
     for chunk in torch.split(x.detach(), HASHED_ROWS):
         # Adding 0.0 turns -0.0 into 0.0, so that equal numbers have equal bytes.
         rows = (at_least_float32(chunk) + 0.0).cpu().numpy()
-        # Hashes of 128 bits, as the bytes of all rows would take more memory than the points.
+        # Keep 128-bit hashes, because the bytes of all rows would take more memory than the points.
         for row in rows:
             firsts.append(first_by_hash.setdefault(blake2b(row.tobytes(), digest_size=16).digest(), len(firsts)))
     return torch.tensor(firsts, dtype=torch.int64, device=x.device)

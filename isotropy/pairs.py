@@ -51,8 +51,8 @@ class PairMeasures:
 def measure_euclidean_pairs(x: Tensor, k: int) -> PairMeasures:
     """Return the exact k nearest neighbors and the uniformity of points [n, d], if possible from one product per pair.
 
-    One product is not enough, and each is computed by itself, if products are exact, if torch multiplies the points'
-    dtype at lower precision, or if all points are equal. Raises ValueError for k < 1 or points that are not finite.
+    Neighbors and uniformity need separate products if products are exact, if torch multiplies the points' dtype at
+    lower precision, or if all points are equal. Raises ValueError for k < 1 or points that are not finite.
     """
     copy_counts = first_equal_rows(x).bincount(minlength=len(x))
     distinct = copy_counts.nonzero().squeeze(1)
@@ -61,8 +61,8 @@ def measure_euclidean_pairs(x: Tensor, k: int) -> PairMeasures:
     search = NeighbourSearch(points, k)
     dtype = search.points.dtype
     can_share_products = dtype in precisions and search.k
-    # The median is at most sqrt(2) times as long as the longest point, so centering on it makes the largest squared
-    # norm at most (1 + sqrt(2))^2 times as large, which is less than 6.
+    # Centering subtracts the median, which is at most sqrt(2) times as long as the longest point, so it multiplies the
+    # largest squared norm by at most (1 + sqrt(2))^2, which is less than 6.
     if not can_share_products or has_exact_products(search.points, 6 * float(search.lengths.max()) ** 2, dtype):
         return PairMeasures(distinct, points, nearest_neighbours(points, k), partial(uniformity, x))
     bounds = DirectionDistances(search.points, search.lengths, copy_counts[distinct] * (search.lengths > 0))

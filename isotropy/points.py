@@ -33,17 +33,16 @@ def in_float64(x: Tensor) -> Tensor:
 
 
 def scaled(x: Tensor, max_unscaled: float = 1.0) -> tuple[Tensor, float]:
-    """Return points [n, d] divided exactly by a power of two, so that squares stay in range, and that power.
+    """Return points [n, d] divided by a power of two so that squares stay in range, and that power of two.
 
-    Points whose largest coordinate lies between 1 / ``max_unscaled`` and ``max_unscaled`` are returned without a copy.
-    Raises ValueError for NaN or infinity.
+    The division is exact. Points whose largest coordinate lies between 1 / ``max_unscaled`` and ``max_unscaled`` are
+    returned without a copy. Raises ValueError for NaN or infinity.
     """
     values = x.detach()
     largest = max(-float(values.min()), float(values.max())) if x.numel() else 0.0
     if not math.isfinite(largest):
         raise ValueError(
-            "Expected finite points, got NaN or infinity: leave those rows out, or, in training, lower the learning "
-            "rate."
+            "Expected finite points, got NaN or infinity: leave those rows out. In training, lower the learning rate."
         )
     if 1 / max_unscaled <= largest <= max_unscaled:
         return x, 1.0

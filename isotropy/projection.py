@@ -1,4 +1,4 @@
-"""Projection of a cloud onto its first three principal components, and a map of all rows in the plane of two."""
+"""Projection of a cloud onto its first three principal components, and a map of all rows in the first two."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

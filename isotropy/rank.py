@@ -21,7 +21,7 @@ ALPHA_WINDOW = (4, 100)
 def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score:
     """Return exp of the entropy of the weights of eigenvalues [d], in [1, d] (Roy & Vetterli 2007).
 
-    ``weights`` are "sigma": singular values over their sum, as in the paper; or "lambda": eigenvalues over theirs.
+    ``weights`` "sigma" are singular values over their sum, as in the paper; "lambda" are eigenvalues over their sum.
     Undefined without spread, and for NaN or infinity.
     """
     if (reason := why_undefined(values)) is not None:

@@ -35,7 +35,7 @@ class Points(Protocol):
         ...
 
     def groups(self) -> Iterable[str] | None:
-        """Return the group of each row, empty for a row of its own; None: exact duplicates form groups."""
+        """Return the group of each row, empty for a row without a group; None if exact duplicates form the groups."""
         ...
 
 
@@ -266,7 +266,7 @@ class Dealing:
         return Slices(self.n_groups, blocks).blocks_of(numbers)
 
     def key(self) -> str:
-        """Return a digest that two dealings share only if they assign rows alike."""
+        """Return a digest that two dealings share only if they assign rows in the same way."""
         digest = sha256(f"{self.n_groups}".encode())
         if self.group_numbers is not None:
             digest.update(self.group_numbers.tobytes())

@@ -77,7 +77,7 @@ class _SmallestBounds:
         self._pending_count = 0
 
     def add_diagonal_tile(self, rows: slice, tile: Tensor) -> None:
-        """Set the first bounds of rows, from the pairs among them. Overwrites ``tile``."""
+        """Set the initial bounds of rows, from the tile of pairs among them. Overwrites ``tile``."""
         tile.fill_diagonal_(math.inf)
         tile = pad(tile, (0, -tile.shape[1] % GROUP), value=math.inf)
         count = min(self.bounds.shape[1], tile.shape[1])

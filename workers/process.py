@@ -1,4 +1,4 @@
-"""Each job runs in a process of its own, so that a kill is clean and all of its memory is freed.
+"""Each job runs in its own process, so that a kill is clean and all of its memory is freed.
 
 Processes are forked from a server process that has imported torch and transformers once; a job starts in
 milliseconds instead of the seconds those imports take. The server never starts threads or touches a device, so
@@ -101,7 +101,7 @@ class JobProcesses:
         return jobs
 
     def kill_all(self) -> None:
-        """Kill every job's process, also those that have yet to start."""
+        """Kill every job's process, including those that have yet to start."""
         self._is_stopped = True
         for process in list(self._running):
             _signal_group(process, signal.SIGKILL)

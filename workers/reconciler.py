@@ -95,16 +95,17 @@ def requeue_missing_jobs(
     """
     missing_ids = queue.list_unfinished(slot) - active_ids()
     if lost_ids := missing_ids & previously_missing:
-        logger.warning("put back, as nothing here works on them: %s", ", ".join(sorted(lost_ids)))
+        logger.warning("put back because nothing here is working on them: %s", ", ".join(sorted(lost_ids)))
         queue.requeue(lost_ids)
     return missing_ids
 
 
-def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) -> set[str]:
+def reconcile(sessions: Sessions, queue: JobQueue, previously_unwanted: set[str]) -> set[str]:
     """Enqueue jobs that rows wait for and the engine does not have; cancel jobs that no row waits for.
 
     Jobs that wait in their rows are skipped: a worker enqueues them when it is free. A job whose row has just become
-    final may end by itself until the next check. Return the unwanted workflow ids, for the next ``unwanted_before``.
+    final may end by itself until the next check. Return the unwanted workflow ids, for ``previously_unwanted`` of the
+    next check.
     """
     jobs_before = list_waiting_jobs(sessions)
     active_ids = queue.list_active()
@@ -114,7 +115,7 @@ def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) ->
         if job in jobs_after and job.workflow_id not in active_ids and not job.kind.waits_in_row:
             queue.ensure_enqueued(job)
     unwanted_ids = active_ids - {job.workflow_id for job in jobs_after.union(jobs_before)}
-    for workflow_id in unwanted_ids & unwanted_before:
+    for workflow_id in unwanted_ids & previously_unwanted:
         queue.cancel(Job.parse(workflow_id))
     return unwanted_ids
 

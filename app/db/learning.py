@@ -88,7 +88,7 @@ def best_constant_class(train: Labels, labels: Labels, names: Sequence[str], met
     values = {Metric.ACCURACY: share, Metric.F1: f1, Metric.MATTHEWS: matthews}
     reasons = {
         Metric.F1: "No row has the class that F1 looks for.",
-        Metric.MATTHEWS: "All rows have the same class, with which nothing can correlate.",
+        Metric.MATTHEWS: "All rows have the same class, so correlations are undefined.",
     }
     return Trivial(
         predictor=f"always {_quoted(names[chosen])}, {reason}",

@@ -185,7 +185,7 @@ def _sort_ids(embedding: Embedding, counterpart: Embedding) -> tuple[str, str]:
 
 
 def _get_file_key(embedding: Embedding) -> tuple[object, ...]:
-    """Return a key that embeddings share if equal positions are the same rows of the same files."""
+    """Return a key that two embeddings share if each position is the same row of the same files in both."""
     selection = embedding.selection or {}
     vectors = selection.get("vectors")
     # After transposing, the rows are the selected columns.

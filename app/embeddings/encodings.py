@@ -167,10 +167,7 @@ def plan_encoding(
     _check_columns(encoding.columns, config)
     model = require_model(context.settings, config.model, ask_hub=ask_hub)
     if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
-        raise InvalidError(
-            f"Expected layers from 0 to {model.layers}, which is what {model.name} has, got {config.layers[-1]}.",
-            "layers",
-        )
+        raise InvalidError(f"{model.name} has layers 0 to {model.layers}, got {config.layers[-1]}.", "layers")
     rows = min(encoding.n_texts, config.max_rows or encoding.n_texts)
     queries = find_queries(context, encoding)
     n_queries = queries.n_texts if queries is not None and queries.status in LAUNCHABLE else 0

@@ -41,10 +41,12 @@ playground_router = APIRouter(prefix="/playground", tags=["playground"])
 
 @playground_router.get("", response_model=PlaygroundOut)
 def show_position(
-    shape: Annotated[str, Query(description="A slug of the grid’s shapes.", json_schema_extra={"enum": list(SHAPES)})],
-    spread: Annotated[float, Query(allow_inf_nan=False, description="Of the grid’s spreads.")],
-    shift: Annotated[float, Query(allow_inf_nan=False, description="Of the grid’s shifts.")],
-    n: Annotated[int, Query(description="Of the grid’s sizes.")],
+    shape: Annotated[
+        str, Query(description="One of the grid’s shapes, by slug.", json_schema_extra={"enum": list(SHAPES)})
+    ],
+    spread: Annotated[float, Query(allow_inf_nan=False, description="One of the grid’s spreads.")],
+    shift: Annotated[float, Query(allow_inf_nan=False, description="One of the grid’s shifts.")],
+    n: Annotated[int, Query(description="One of the grid’s sizes.")],
 ) -> PlaygroundOut:
     """Return the measures of one cloud, to five digits."""
     position = clouds.require_measured_position(clouds.Position(shape, spread, shift, n))

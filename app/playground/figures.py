@@ -51,18 +51,18 @@ INITIAL_POSITION = Position("gaussian", 1.0, 7.0, 512)
 
 @cache
 def gaussian_example() -> Figure:
-    """Return the sample-size figure of a Gaussian, with the score of the distribution itself."""
+    """Return the sample-size figure of a Gaussian sample, with the score of its distribution."""
     data = json.loads(FILE.read_text(encoding="utf-8"))
     (figure,) = draw_figures([Subject("Gaussian, d = 768", {}, {SAMPLE_SIZE: data})])
-    truth, ends = data["truth"], [data["rows"][0], data["n"]]
-    caption = f"{figure.caption} In long dashes, the score of the distribution itself, {number(truth)}."
-    return replace(figure, caption=caption, draw=partial(_draw_example, figure, truth, ends))
+    true_score, row_range = data["truth"], [data["rows"][0], data["n"]]
+    caption = f"{figure.caption} Long dashes: the score of the distribution, {number(true_score)}."
+    return replace(figure, caption=caption, draw=partial(_draw_example, figure, true_score, row_range))
 
 
-def _draw_example(figure: Figure, truth: float, ends: list[int]) -> go.Figure:
+def _draw_example(figure: Figure, true_score: float, row_range: list[int]) -> go.Figure:
     line = go.Scatter(
-        x=ends,
-        y=[truth, truth],
+        x=row_range,
+        y=[true_score, true_score],
         mode="lines",
         line={"color": palette.QUIET, "width": 1.6, "dash": "longdash"},
         name="truth",

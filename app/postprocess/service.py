@@ -12,7 +12,7 @@ from app.core.names import clean_name, describe_method
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, PostProcessing, ResultStatus
-from app.db.models.embeddings import MAKING_IDS
+from app.db.models.embeddings import MAP_IDS_IN_USE
 from app.embeddings.service import add_mapped_embedding, get_embedding, require_measured, retry_failed
 from app.postprocess.method_settings import MethodSettings, check_settings
 from isoscope.core.errors import ConflictError, NotFoundError
@@ -90,7 +90,7 @@ def request_postprocessing(
 def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> None:
     get_postprocessing(context, embedding_id, postprocessing_id)
     deletion = delete(PostProcessing).where(
-        PostProcessing.id == postprocessing_id, PostProcessing.id.not_in(MAKING_IDS)
+        PostProcessing.id == postprocessing_id, PostProcessing.id.not_in(MAP_IDS_IN_USE)
     )
     with context.sessions.begin() as session:
         deleted_trial = session.execute(
@@ -138,7 +138,7 @@ def _add_trial(context: Context, embedding: Embedding, settings: MethodSettings)
             delete_oldest = delete(PostProcessing).where(
                 PostProcessing.embedding_id == embedding.id,
                 PostProcessing.id.not_in(list(newest)),
-                PostProcessing.id.not_in(MAKING_IDS),
+                PostProcessing.id.not_in(MAP_IDS_IN_USE),
                 PostProcessing.status != ResultStatus.QUEUED,
             )
             file_hashes = session.scalars(delete_oldest.returning(PostProcessing.state_sha256)).all()

@@ -145,7 +145,7 @@ def list_figures_across(table: RunTable) -> list[str]:
 
 def list_evaluation_titles(table: RunTable) -> dict[str, str]:
     return {
-        evaluation.key: f"{table.datasets[evaluation.dataset_id]}, {METRIC_RANGES[evaluation.metric].title}"
+        evaluation.key: f"{table.dataset_names[evaluation.dataset_id]}, {METRIC_RANGES[evaluation.metric].title}"
         for evaluation in table.evaluations
     }
 
@@ -166,7 +166,7 @@ def list_cautions(selection: RunSelection, evaluation_key: str) -> list[str]:
     cautions = []
     if len(table.evaluations) > 1:
         n_metrics = len({metric for _, metric in table.evaluations})
-        counts = [("data set", len(table.datasets)), ("metric", n_metrics)]
+        counts = [("data set", len(table.dataset_names)), ("metric", n_metrics)]
         differences = " and ".join(plural(n, noun) for noun, n in counts if n > 1)
         cautions.append(
             f"These runs are of {differences}, so their performance cannot be compared. Figures show "

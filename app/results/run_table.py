@@ -185,9 +185,9 @@ class RunTable:
     def iterate(self, name: str) -> Iterator[Cell]:
         """Yield the values of a field by run, lazily."""
         if name == TASK:
-            return (self.datasets[run.experiment.dataset_id] for run in self.runs)
+            return (self.dataset_names[run.experiment.dataset_id] for run in self.runs)
         if name == EXPERIMENT:
-            return (self.experiments[run.experiment_id] for run in self.runs)
+            return (self.experiment_names[run.experiment_id] for run in self.runs)
         if name == REGULARIZER:
             return (REGULARIZER_NAMES[setting.regularizer] for setting in self._coordinates)
         if name in (LAM, ZETA):
@@ -239,12 +239,12 @@ class RunTable:
     # Experiments and data sets.
 
     @cached_property
-    def experiments(self) -> dict[str, str]:
+    def experiment_names(self) -> dict[str, str]:
         """Return experiment names by id, in the order of their first runs. Equal names get a part of the id."""
         return _distinct_names({row_id: row.name for row_id, row in self._experiments.items()})
 
     @cached_property
-    def datasets(self) -> dict[str, str]:
+    def dataset_names(self) -> dict[str, str]:
         return _distinct_names({row.dataset_id: row.dataset.name for row in self._experiments.values()})
 
     @cached_property
@@ -280,7 +280,7 @@ class RunTable:
     def differing_fields(self) -> list[str]:
         """Return the fields in which runs differ, in the order of ``groupable_fields``."""
         candidates = self.parent.differing_fields if self.parent else self.groupable_fields
-        n_names = {TASK: len(self.datasets), EXPERIMENT: len(self.experiments)}
+        n_names = {TASK: len(self.dataset_names), EXPERIMENT: len(self.experiment_names)}
         comparable = {SEED, *COORDINATES, *self._differing_options}
         return [
             name

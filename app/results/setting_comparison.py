@@ -38,18 +38,18 @@ def compare_settings(table: RunTable) -> SettingComparison:
     """Compare the runs in all settings, except for the experiment."""
     columns_are_experiments = len(table.runs) > MAX_COMPARED_COLUMNS
     if columns_are_experiments:
-        runs_by_experiment: dict[str, list[AnyRun]] = {row_id: [] for row_id in table.experiments}
+        runs_by_experiment: dict[str, list[AnyRun]] = {row_id: [] for row_id in table.experiment_names}
         for run in table.runs:
             runs_by_experiment[run.experiment_id].append(run)
         columns = [
-            (ComparedColumn(table.experiments[row_id], f"/experiments/{row_id}", len(runs)), table.subset(runs))
+            (ComparedColumn(table.experiment_names[row_id], f"/experiments/{row_id}", len(runs)), table.subset(runs))
             for row_id, runs in runs_by_experiment.items()
         ]
     else:
         columns = []
         for run in table.runs:
             name = f"{describe_regularizer(run.regularizer, run.lam)}, seed {run.seed}"
-            name = f"{table.experiments[run.experiment_id]}: {name}" if len(table.experiments) > 1 else name
+            name = f"{table.experiment_names[run.experiment_id]}: {name}" if len(table.experiment_names) > 1 else name
             columns.append((ComparedColumn(name, f"/runs/{run.id}", 1), table.subset([run])))
     visible_columns = columns[:MAX_COMPARED_COLUMNS]
     fields = [name for name in table.groupable_fields if name != EXPERIMENT]

@@ -14,7 +14,7 @@ from app.core.names import base_name
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, EmbeddingStatus, TaskRun, TaskStatus
-from app.db.models.embeddings import MAKING_IDS
+from app.db.models.embeddings import MAP_IDS_IN_USE
 from app.db.task import TaskConfig, TaskResults
 from app.db.types import utcnow
 from app.embeddings.service import get_embedding, require_measured
@@ -174,7 +174,7 @@ def cancel_task(context: Context, task_id: str) -> TaskRun:
 @frees_space
 def delete_task(context: Context, task_id: str) -> None:
     get_task(context, task_id)
-    deletion = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAKING_IDS))
+    deletion = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAP_IDS_IN_USE))
     columns = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
     with context.sessions.begin() as session:
         files = session.execute(deletion.returning(*columns)).one_or_none()

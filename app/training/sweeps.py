@@ -268,7 +268,7 @@ def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState
     alive = [worker.device for worker in workers if worker.alive]
     if alive and not has_gpu(workers) and any(run.precision is Precision.FP16 for run in runs):
         raise InvalidError(
-            f"Expected a worker with a GPU to train in fp16, got only {', '.join(sorted(set(alive)))}. "
+            f"fp16 needs a worker with a GPU, and workers have only {', '.join(sorted(set(alive)))}. "
             "Choose bf16 or fp32.",
             "grid" if "precision" in grid else "precision",
         )
@@ -294,7 +294,7 @@ def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None
     class_penalty = next((penalty for penalty in penalties if penalty.classes), None)
     if missing_layer is not None:
         field = "layers"
-        sentence = f"Expected layers from 1 to {model.layers}, which is what {model.name} has, got {missing_layer}."
+        sentence = f"{model.name} has layers 1 to {model.layers}, got {missing_layer}."
     elif rowwise and run.points is TokenPooling.TOKENS:
         field = "points"
         sentence = (

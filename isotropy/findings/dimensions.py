@@ -18,7 +18,7 @@ SMALLEST_RATIO = 2.0  # Minimum ratio between a dimension that stands out and th
 
 
 def max_rogue_dimensions(d: int) -> int:
-    """Return how many of d dimensions may stand out; more count as part of the cloud."""
+    """Return the maximum number of rogue dimensions among d; if more stand out, none is rogue."""
     return max(3, d // 10)
 
 
@@ -57,7 +57,7 @@ def doubled_dimensions(examined: ExaminedCloud) -> Defect | None:
     are_equal = differences <= COPY * (variances + variances[:, None])
     is_doubled = are_equal.tril(-1).any(1)
     count = int(is_doubled.sum())
-    if count == 0 or (removal := examine_without(examined, is_doubled, affected=count / cloud.d)) is None:
+    if count == 0 or (removal := examine_without(examined, is_doubled, count / cloud.d)) is None:
         return None
     remaining, effect, severity = removal
     originals = examined.dimensions[are_equal[is_doubled].int().argmax(1).numpy()]
@@ -69,7 +69,7 @@ def doubled_dimensions(examined: ExaminedCloud) -> Defect | None:
         severity=severity,
         title=f"{count_dimensions(count)} {'repeats' if count == 1 else 'repeat'} another",
         evidence=(
-            f"{count:,} of {cloud.d:,} dimensions have in every row the value of an earlier one: {examples}"
+            f"{count:,} of {cloud.d:,} dimensions repeat an earlier one in every row: {examples}"
             f"{' ...' if count > len(originals[:3]) else ''}. They count twice in every cosine."
         ),
         effect=effect,
@@ -115,14 +115,18 @@ def rogue_dimensions(examined: ExaminedCloud) -> Defect | None:
 
 
 def examine_without(
-    examined: ExaminedCloud, removed: Tensor, affected: float = 0.0
+    examined: ExaminedCloud, is_removed: Tensor, affected_share: float = 0.0
 ) -> tuple[ExaminedCloud, Effect, Severity] | None:
-    """Return the cloud without some dimensions, the effect and its severity; None if nothing is left to measure."""
-    remaining = examined.without_dimensions(removed.nonzero().squeeze(1).tolist())
+    """Return the cloud without the dimensions in a mask [d], the effect and its severity; None if no spread is left.
+
+    ``affected_share`` is as in ``judge``.
+    """
+    remaining = examined.without_dimensions(is_removed.nonzero().squeeze(1).tolist())
     if not remaining.has_spread:
         return None
-    effects = [*score_effects(examined.cloud, remaining.cloud), examined.neighbors_kept(examined.sample[:, ~removed])]
-    return remaining, *judge(effects, examined.cloud.d, affected)
+    changed_sample = examined.sample[:, ~is_removed]
+    effects = [*score_effects(examined.cloud, remaining.cloud), examined.neighbors_kept(changed_sample)]
+    return remaining, *judge(effects, examined.cloud.d, affected_share)
 
 
 def count_dimensions(count: int) -> str:

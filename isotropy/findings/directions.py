@@ -16,14 +16,14 @@ from torch import Tensor
 
 # A random permutation of d dimensions has a correlation of 0 with a standard error of 1 / sqrt(d).
 STANDARD_ERRORS = 2.0
-DIVISIONS = 10  # Random divisions of a cloud that must have related directions, or the rows are too few
+DIVISIONS = 10  # Random divisions of all rows; if even their directions look unrelated, there are too few rows
 SEED = 0
-# Standard errors above one half up to which the share of rows that fit better than after shuffling is chance.
+# Unshuffled rows fit better than shuffled ones in half of the cases by chance, give or take this many standard errors.
 SHUFFLED_ERRORS = 3.0
 MAX_CORRELATION = 0.25  # Absolute correlation, for few dimensions
-# Squared coefficient of variation of the local variances: below it neighbors differ alike in all directions.
+# Squared coefficient of variation of the local variances: below it, neighbors differ equally in all directions.
 MIN_VARIATION = 0.1
-# Ratio of these coefficients in two sets of rows, which a rotation or permutation keeps. Neighbors are few: allow more.
+# Ratio of these coefficients in two sets of rows, 1 after a rotation or permutation. Neighbors are few, so allow more.
 MAX_RATIO = 2.0
 MAX_LOCAL_RATIO = 4.0
 
@@ -32,23 +32,24 @@ class DirectionRelation(NamedTuple):
     """How the covariances of two sets of rows are related, each without its trace."""
 
     correlation: float
-    smaller_variation: float  # The smaller of the squared coefficients of variation of their eigenvalues
-    ratio: float  # The greater of these over the smaller
+    smaller_variation: float  # The smaller squared coefficient of variation of their eigenvalues
+    ratio: float  # The larger of the two over the smaller
 
 
 def are_unrelated(first: Tensor, second: Tensor) -> bool:
-    """Return whether two sets of rows have unrelated directions, but spectra as after a rotation or permutation."""
+    """Return whether two sets of rows have unrelated directions but similar spectra, as if one had been rotated."""
     limit = min(MAX_CORRELATION, STANDARD_ERRORS / first.shape[1] ** 0.5)
     differences = [_neighbor_differences(units) for units in (first, second)]
     local = _relation_of(*differences)
     if abs(local.correlation) > limit or local.smaller_variation < MIN_VARIATION or local.ratio > MAX_LOCAL_RATIO:
         return False
     if any(
-        division.correlation <= 2 * limit for division in _random_divisions(torch.cat(differences), len(differences[0]))
+        relation.correlation <= 2 * limit
+        for relation in _relate_random_divisions(torch.cat(differences), len(differences[0]))
     ):
         return False
     within = _relation_of(first - first.mean(0), second - second.mean(0))
-    # Rows permuted each in its own way vary alike in all directions.
+    # If each row is permuted differently, rows vary equally in all directions.
     return within.smaller_variation < MIN_VARIATION or (abs(within.correlation) <= limit and within.ratio <= MAX_RATIO)
 
 
@@ -57,8 +58,8 @@ def local_relation(first: Tensor, second: Tensor) -> DirectionRelation:
     return _relation_of(_neighbor_differences(first), _neighbor_differences(second))
 
 
-def _random_divisions(differences: Tensor, count: int) -> Iterator[DirectionRelation]:
-    """Yield relations of ``count`` random differences [m, d] to the others: unrelated if there are too few rows."""
+def _relate_random_divisions(differences: Tensor, count: int) -> Iterator[DirectionRelation]:
+    """Divide differences [m, d] at random into ``count`` and the others; yield the relation of the two, repeatedly."""
     generator = torch.Generator().manual_seed(SEED)
     for _ in range(DIVISIONS):
         order = torch.randperm(len(differences), generator=generator)
@@ -66,10 +67,10 @@ def _random_divisions(differences: Tensor, count: int) -> Iterator[DirectionRela
 
 
 def fit_like_shuffled(rows: Tensor, shuffled: Tensor, reference: Tensor) -> bool:
-    """Return whether rows [m, d] vary in the directions of reference rows no more than after shuffling them, [m, d].
+    """Return whether rows [m, d] vary in the directions of reference rows no more than ``shuffled`` rows [m, d] do.
 
-    These are the directions in which nearest neighbors differ. If they differ alike in all, shuffling changes nothing,
-    so the result is False: rows far from all others may belong to the cloud.
+    The directions are those in which nearest neighbors differ. If neighbors differ equally in all directions, shuffling
+    changes nothing, so the result is False: rows far from all others may belong to the cloud.
     """
     # Use each row in only one difference, because differences that share a row look alike.
     differences = _neighbor_differences(reference, mutual=True)

@@ -20,7 +20,7 @@ from isotropy.findings.finding import (
 )
 
 NO_DIRECTION = 1e-6  # Fraction of the median norm up to which a row is zero: its direction is rounding of float32
-CHANCE = 0.001  # Maximum number of such rows expected by chance for a row to be a defect
+CHANCE = 0.001  # Rows are a defect only if chance explains fewer of them than this
 FEWEST_WHOLE = 20  # Minimum number of whole rows, from which chances are estimated
 
 
@@ -61,10 +61,10 @@ def zero_rows(examined: ExaminedCloud) -> Defect | None:
 
 
 class _Tails(NamedTuple):
-    """How far each row ends in the fill.
+    """The tail of each row: the dimensions at its end that hold the fill value.
 
-    The fill is one value, such as 0: of the rows that end in two equal values, the most frequent end. Rows that do not
-    end in it are whole.
+    The fill value, such as 0, is the most frequent last value among rows whose last two values are equal. Rows that do
+    not end in it are whole.
     """
 
     positions: NDArray[np.int64]
@@ -74,12 +74,12 @@ class _Tails(NamedTuple):
 
 
 def truncated_rows(examined: ExaminedCloud) -> Defect | None:
-    """Find rows that hold one value, such as 0, from some dimension to the last, where other rows do not."""
+    """Find rows whose last dimensions all hold one value, such as 0, while other rows vary there."""
     cloud = examined.cloud
     if not examined.has_spread or cloud.d < 4 or (tails := _read_tails(examined)) is None:
         return None
-    # Take the larger log probability of a tail this long under two models: each dimension holds the fill independently,
-    # as often as in whole rows; or the row's own repeats are in random dimensions.
+    # Compute the log probability of a tail this long under two models, and take the larger: either each dimension holds
+    # the fill independently, as often as in whole rows, or the row's fill values are spread over random dimensions.
     start = torch.zeros(1, dtype=torch.float64)
     log_chances_by_length = torch.cat([start, tails.fill_shares.flip(0).log().cumsum(0)])
     log_factorials = torch.cat([start, torch.arange(1, cloud.d + 1, dtype=torch.float64).log().cumsum(0)])
@@ -133,7 +133,7 @@ def _read_tails(examined: ExaminedCloud) -> _Tails | None:
     whole_rows = int((tails == 0).sum())
     if whole_rows < FEWEST_WHOLE:
         return None
-    # Whole rows never end in the fill, so they cannot tell how often the last dimension has it by chance.
+    # Whole rows never end in the fill, so they do not show how often the last dimension holds it by chance.
     shares = (fill_counts + 1) / (whole_rows + 2)
     shares[-1] = 1
     return _Tails(np.concatenate(all_positions), tails, torch.cat(repeats), shares)

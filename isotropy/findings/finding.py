@@ -58,7 +58,7 @@ class Effect(NamedTuple):
 
     @property
     def change(self) -> float:
-        """Absolute change; 1 if the measure is defined only afterward, 0 if it is not defined then."""
+        """Absolute change; 1 if the measure is defined only afterward, 0 if it is undefined afterward."""
         if self.after.value is None:
             return 0.0
         return 1.0 if self.before.value is None else abs(self.after.value - self.before.value)
@@ -123,14 +123,14 @@ def score_effects(before: Cloud, after: Cloud) -> list[Effect]:
     return [Effect(slug, before.moment_scores[slug], after.moment_scores[slug]) for slug in SCORES]
 
 
-def judge(effects: Sequence[Effect], d: int, affected: float = 0.0) -> tuple[Effect, Severity]:
+def judge(effects: Sequence[Effect], d: int, affected_share: float = 0.0) -> tuple[Effect, Severity]:
     """Return the first material effect, else the first, and a warning if it is material; otherwise a note.
 
-    ``affected`` is the share of rows, dimensions or values that are wrong in themselves; more than ``MATERIAL`` is a
-    warning whatever the effect.
+    ``affected_share`` is the share of rows, dimensions or values that are wrong in themselves; more than ``MATERIAL``
+    is a warning whatever the effect.
     """
     material = next((effect for effect in effects if effect.is_material(d)), None)
-    severity = Severity.NOTE if material is None and affected <= MATERIAL else Severity.WARNING
+    severity = Severity.NOTE if material is None and affected_share <= MATERIAL else Severity.WARNING
     return material or effects[0], severity
 
 

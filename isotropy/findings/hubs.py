@@ -62,7 +62,7 @@ def hubs(examined: ExaminedCloud) -> Defect | None:
         evidence=(
             f"{'It takes' if count == 1 else 'They take'} {percent(worst.slot_share)} of the places among the "
             f"{NEAREST} nearest neighbors by {worst.similarity}. In a healthy cloud of this size no row is a "
-            "neighbor of so many."
+            "neighbor of that many."
         ),
         effect=effect,
         rows=worst.rows,

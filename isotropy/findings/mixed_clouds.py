@@ -65,7 +65,7 @@ def mixed_clouds(examined: ExaminedCloud) -> Defect | None:
     effect, severity = judge(
         score_effects(examined.cloud, remaining.cloud),
         examined.cloud.d,
-        affected=len(minority) / examined.cloud.n if unrelated else 0.0,
+        affected_share=len(minority) / examined.cloud.n if unrelated else 0.0,
     )
     sizes = sorted((int(part.mask.sum()) / len(y) for part in parts), reverse=True)
     label_share = _share_in_part_of_label(examined, parts)

@@ -41,7 +41,7 @@ def transposed(examined: ExaminedCloud) -> Defect | None:
         "Every column has length 1, as rows of normalized embeddings have."
         if columns_are_unit
         else f"The means of the rows differ {by_row:,.3g} times as much as by chance, those of the columns "
-        f"{by_column:,.2g} times. In embeddings dimensions have means of their own, and rows do not."
+        f"{by_column:,.2g} times. In embeddings, the means of dimensions differ and those of rows do not."
     )
     before = score_effects(cloud, cloud)[1].before
     return Defect(

@@ -13,7 +13,7 @@ from isotropy.findings.spread import LEVEL
 
 # Minimum share of a dimension's values at an end that is cut off: careful quantization clips 0.1%.
 CUT_OFF = 0.005
-# Maximum ratio of an end's frequency to that of each next value by nature: in most clouds, frequencies rise inward.
+# Maximum ratio of an end's frequency to those of the next values in healthy clouds, where most frequencies rise inward.
 STEEPEST = 2.0
 NEXT_VALUES = 10
 FEWEST_VALUES = 64  # Minimum distinct values of a dimension: with fewer it is a code of few bits, or a count
@@ -50,7 +50,7 @@ def saturated_dimensions(examined: ExaminedCloud) -> Defect | None:
     count = int(is_saturated.sum())
     if count == 0:
         return None
-    effect, severity = judge([examined.neighbors_kept(restored)], cloud.d, affected=float(is_cut.double().mean()))
+    effect, severity = judge([examined.neighbors_kept(restored)], cloud.d, affected_share=float(is_cut.double().mean()))
     share = percent(float(is_cut[:, is_saturated].double().mean()))
     return Defect(
         slug="saturated_dimensions",
@@ -58,7 +58,7 @@ def saturated_dimensions(examined: ExaminedCloud) -> Defect | None:
         title=f"{count_dimensions(count)} {'is' if count == 1 else 'are'} cut off at the end of the range",
         evidence=(
             f"In {count:,} of {cloud.d:,} dimensions {share} of the values are exactly the largest or the smallest. "
-            "The next value is far less frequent. The effect compares with values that go on as a normal tail does."
+            "The next value is far less frequent. The effect compares with values that continue like a normal tail."
         ),
         effect=effect,
         dimensions=examined.dimensions[is_saturated.numpy()],

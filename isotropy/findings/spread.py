@@ -145,7 +145,7 @@ def too_few_rows(examined: ExaminedCloud) -> Defect | None:
             slug="too_few_rows",
             severity=Severity.WARNING if cloud.n > 1 else Severity.ERROR,
             title=f"Only {n_rows} {noun}{'' if n_rows == 1 else 's'} for {cloud.d:,} dimensions",
-            evidence="Nothing can be said of other rows: the bias-corrected score takes four independent ones.",
+            evidence="One row says nothing about others: the bias-corrected score needs four independent rows.",
             effect=Effect("isoscore_unbiased", corrected, corrected),
             advice="Measure more rows.",
         )
@@ -184,7 +184,7 @@ def unequal_norms(examined: ExaminedCloud) -> Defect | None:
     return Defect(
         slug="unequal_norms",
         severity=severity,
-        title=f"Norms of rows differ {np.exp(spread):.3g} times",
+        title=f"Row norms differ by a factor of {np.exp(spread):.3g}",
         evidence=(
             f"The 90% point of the norms is {np.exp(spread):.3g} times the 10% point. In a heavy-tailed cloud "
             f"(Student's t, 5 degrees of freedom) it is at most {np.exp(spread_limit):.2g} times."

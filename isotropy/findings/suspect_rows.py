@@ -140,7 +140,7 @@ def duplicate_rows(examined: ExaminedCloud) -> Defect | None:
     if len(repeats) > FEW_COPIES * len(measured_rows):
         remaining = examined.without_rows(repeats)
         effects += score_effects(cloud, remaining.cloud)
-    effect, severity = judge(effects, cloud.d, affected=len(repeats) / len(measured_rows))
+    effect, severity = judge(effects, cloud.d, affected_share=len(repeats) / len(measured_rows))
     description = "exact duplicates"
     if len(repeats) != n_exact:
         exact_clause = f", {n_exact:,} of them exactly" if n_exact else ""

@@ -1,9 +1,9 @@
 """Rows that are near to each other only, or to no row: from another model, or with dimensions in another order.
 
 The graph of nearest neighbors falls apart at such rows (spectral bisection, Shi & Malik 2000). It does so between
-clusters too, but those share directions (``isotropy.findings.directions``). Rows whose dimensions are shuffled, each in
-its own way, have neighbors no nearer than the same rows shuffled once more, nor do they vary in the directions of the
-others. Rows between clusters may be as far, but vary in those directions.
+clusters too, but those share directions (``isotropy.findings.directions``). If the dimensions of each row are shuffled
+differently, rows are no nearer to their neighbors than after another shuffle, and they do not vary in the directions of
+the other rows. Rows between clusters may be as far from their neighbors, but vary in those directions.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def unrelated_rows(examined: ExaminedCloud) -> Defect | None:
     else:
         evidence = (
             f"Their {NEAREST} nearest neighbors have a mean cosine of at most {max_stray_cosine:.2f}, no more than "
-            "after shuffling their dimensions once more. Hardly any other row is that far from all others."
+            "after shuffling their dimensions again. Hardly any other row is that far from all others."
         )
     return Defect(
         slug="unrelated_rows",
         severity=Severity.WARNING,
-        title=f"{count:,} rows ({percent(count / cloud.n)}) have other directions than the rest",
+        title=f"{count:,} rows ({percent(count / cloud.n)}) use different directions than the rest",
         evidence=evidence,
         effect=judge(score_effects(cloud, remaining.cloud), cloud.d)[0],
         rows=unrelated_positions,

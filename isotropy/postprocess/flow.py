@@ -39,7 +39,7 @@ class Flow(FittedMap):
     rotation: Tensor  # [d, d] float64: principal directions in columns, completed to a basis
     scale: Tensor  # [d] float64, scales each to variance 1; the smallest factor where there is no variance
     permutations: Tensor  # [K, d] int64
-    log_scale: Tensor  # [K, d], as all below float64 once trained
+    log_scale: Tensor  # [K, d]; this and all below are float64 once trained
     shift: Tensor  # [K, d]
     inner: Tensor  # [K, hidden, c]
     inner_bias: Tensor  # [K, hidden]

@@ -60,7 +60,7 @@ class VariantScores:
 
 @dataclass(frozen=True)
 class VariantChoice:
-    """The variants to take, by their positions."""
+    """The recommended variants, as positions in the list of variants."""
 
     chosen: int
     """The best of those whose gain is clear; the baseline where none is."""

@@ -1,4 +1,4 @@
-"""The map of a variant: a fitted post-processing, then fewer dimensions; as tensors, with the NumPy that applies it."""
+"""The map of a variant: a fitted post-processing, then fewer dimensions. Stored as tensors with NumPy code."""
 
 from __future__ import annotations
 

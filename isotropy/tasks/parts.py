@@ -44,15 +44,15 @@ def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
 def split(groups: Codes, seed: int) -> Codes:
     """Return the part of each unit, int64 [m]; no group is divided.
 
-    Groups are dealt at random in fives of similar size. Raises ValueError for fewer than ``FEWEST_GROUPS`` groups, or
-    one that outweighs the others.
+    Each five groups of similar size are assigned to ``PARTS_OF_FIVE`` at random. Raises ValueError for fewer than
+    ``FEWEST_GROUPS`` groups, or one that outweighs the others.
     """
     sizes = np.bincount(groups)
     if len(sizes) < FEWEST_GROUPS or len(groups) ** 2 < FEWEST_GROUPS * np.square(sizes).sum():
         raise ValueError(
             f"Expected at least {FEWEST_GROUPS} independent groups of about equal size to fit, choose and report on, "
-            f"got {len(sizes)} of {len(groups):,} rows, {sizes.max(initial=0):,} in the largest: add ground truth that "
-            "shares nothing with the rest, or name the groups yourself."
+            f"got {len(sizes)} groups of {len(groups):,} rows in all, {sizes.max(initial=0):,} in the largest: add "
+            "ground truth that is independent of the rest, or name the groups yourself."
         )
     generator = np.random.default_rng(seed)
     shuffled = generator.permutation(len(sizes))

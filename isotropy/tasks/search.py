@@ -65,14 +65,14 @@ def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, tie_r
 
     best = np.empty((len(queries), min(k, len(rows))), np.int64)
     for query_indices, indices in _search_settled(search, len(queries), len(rows), best.shape[1], slack):
-        best[query_indices] = best_of(indices, queries[query_indices], rows, k, similarity, tie_ranks)
+        best[query_indices] = search_candidates(indices, queries[query_indices], rows, k, similarity, tie_ranks)
     return best
 
 
-def best_of(
+def search_candidates(
     candidates: Indices, queries: Floats, rows: Floats, k: int, similarity: Similarity, tie_ranks: Indices
 ) -> Indices:
-    """Return the k best of each query's candidates [m, w], best first, int64 [m, min(k, w)]."""
+    """Return the k of each query's candidates [m, w] that are most similar, best first, int64 [m, min(k, w)]."""
     best = np.empty((len(queries), min(k, candidates.shape[1])), np.int64)
     max_candidates = max(1, BLOCK // rows.shape[1])
     step = max(1, max_candidates // candidates.shape[1])
@@ -80,7 +80,7 @@ def best_of(
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
         q, distance_parts = queries[block].astype(np.float64), []
-        # Measure candidates in parts: a query with many ties has very many.
+        # Measure candidates in parts, because a query with many ties has very many candidates.
         for first in range(0, candidates.shape[1], max_candidates):
             x = rows[candidates[block, first : first + max_candidates]].astype(np.float64)
             distances = np.square(x - q[:, None]).sum(2) if is_euclidean else -np.einsum("md,mwd->mw", q, x)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotropy.catalog import Similarity
-from isotropy.tasks.search import Floats, Indices, best_of, nearest, nearest_codes
+from isotropy.tasks.search import Floats, Indices, nearest, nearest_codes, search_candidates
 
 RESCORED_CANDIDATES = 40  # Candidates of a binary search that are compared again in float32
 PQ_CENTROIDS = 256
@@ -39,7 +39,7 @@ class VectorStorage(StrEnum):
 
 
 def pq_bytes(d: int) -> int | None:
-    """Return the bytes of a product quantizer, or None if no 4 to 8 dimensions a byte divide d."""
+    """Return the bytes of a product quantizer, or None if no 4 to 8 dimensions per byte divide d."""
     return next((d // dimensions for dimensions in PQ_DIMENSIONS if d % dimensions == 0), None)
 
 
@@ -96,7 +96,7 @@ class StoredSpace:
             neighbors = allowed_rows[neighbors]
         if self.storage is not VectorStorage.RESCORED:
             return neighbors
-        return best_of(neighbors, queries, self.rows, k, self.similarity, tie_ranks)
+        return search_candidates(neighbors, queries, self.rows, k, self.similarity, tie_ranks)
 
     def similarities(self, pairs: Indices) -> NDArray[np.float64]:
         """Return the similarity of each pair [m, 2] of stored rows, float64 [m]."""

@@ -62,7 +62,7 @@ class Truth(ABC):
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
         """Return the score, or the number to correlate, of each choose and report unit, float64 [j]."""
 
-    def statistic(self, judged: NDArray[np.bool_]) -> Statistic:
+    def statistic(self, is_judged: NDArray[np.bool_]) -> Statistic:
         return mean
 
     def trivial_score(self, parts: Codes) -> float:
@@ -171,8 +171,8 @@ class PairTruth(Truth):
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
         return space.similarities(self.rows[parts != TaskPart.FIT])
 
-    def statistic(self, judged: NDArray[np.bool_]) -> Statistic:
-        return spearman_with(self.scores[judged])
+    def statistic(self, is_judged: NDArray[np.bool_]) -> Statistic:
+        return spearman_with(self.scores[is_judged])
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +205,7 @@ class LabelTruth(Truth):
 
             x, query_rows = (space.decoded_rows[self.rows[mask]] for mask in (is_fit, ~is_fit))
             centre = x.mean(0, dtype=np.float64)
-            # Scale all dimensions by one factor, so that penalties mean the same at any scale and the shape stays.
+            # Divide all dimensions by the same factor: the penalties then do not depend on scale, and the shape stays.
             size = float(np.sqrt(np.square(x - centre).sum(1).mean())) or 1.0
             probe = RidgeClassifierCV(alphas=np.logspace(-3, 3, 13)).fit((x - centre) / size, self.codes[is_fit])
             predicted = np.asarray(probe.predict((query_rows - centre) / size))

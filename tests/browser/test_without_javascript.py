@@ -107,7 +107,7 @@ def test_experiment_is_exported_and_imported(filled, second_dashboard, plain, tm
     expect(plain.get_by_role("heading", level=1)).to_have_text("A sweep, ζ = 0.2")
     expect(plain.get_by_text("1 cancelled")).to_be_visible()
     import_file(plain, second_dashboard, tmp_path / "troubled.zip")
-    expect(plain.get_by_text("It is here already: A sweep, ζ = 0.2.")).to_be_visible()
+    expect(plain.get_by_text("This experiment already exists: A sweep, ζ = 0.2.")).to_be_visible()
 
 
 def test_runs_are_moved_paused_and_resumed(filled, plain):

@@ -65,7 +65,7 @@ def test_import_keeps_figures_and_rows(client, experiment, other_client):
     assert [run["status"] for run in twin["runs"]].count("cancelled") == 1
     assert other_client.get(f"/api/runs/{cancelled['id']}").json()["notes"] == [
         "A batch of 32 was halved.",
-        "It was running when it was exported, and does not go on here.",
+        "It was running when it was exported, and does not continue here.",
     ]
     assert other_client.post(f"/api/runs/{cancelled['id']}/cancel").status_code == 409
     page = html.unescape(other_client.get(f"/experiments/{twin['id']}?tab=export").text)
@@ -142,11 +142,11 @@ def test_experiment_is_imported_again_if_deleted_or_changed(client, context, exp
     content = export(client, experiment)
     first = send(other_client, content).json()
     again = send(other_client, content)
-    assert (again.status, again.detail) == ("failed", "It is here already: A sweep, ζ = 0.2.")
+    assert (again.status, again.detail) == ("failed", "This experiment already exists: A sweep, ζ = 0.2.")
     assert again.page == f"/experiments/{first['id']}"
     page = send(other_client, content, "/experiments/import")
     message = f'ζ = 0.2. <a href="/experiments/{first["id"]}">Open it</a></p>'
-    assert f"It is here already: A sweep, {message}" in page.text
+    assert f"This experiment already exists: A sweep, {message}" in page.text
     assert other_client.delete(f"/api/experiments/{first['id']}").status_code == 204
     with other_client.rows() as session:
         assert session.scalar(select(func.count()).select_from(Step)) == 0
@@ -269,7 +269,7 @@ def test_imported_search_is_over_and_keeps_its_runs(client, context, experiment,
     imported = send(other_client, export(client, experiment)).json()
     (run,) = [imported_run for imported_run in imported["runs"] if imported_run["status"] == "pruned"]
     assert other_client.get(f"/api/runs/{run['id']}").json()["results"] == evaluated
-    over = {"over": True, "why": "It goes on where it came from."}
+    over = {"over": True, "why": "It continues on the dashboard that exported it."}
     assert (imported["study"]["trials"], imported["study"]["over"], imported["study"]["why"]) == (7, *over.values())
     with other_client.rows() as session:
         study = session.get(Experiment, imported["id"]).study

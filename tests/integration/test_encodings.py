@@ -266,7 +266,7 @@ REFUSED = [
     ({"text_columns": ["headline"]}, "text_columns", "The file has no column 'headline': choose one of 'sentence'"),
     ({"text_columns": ["sentence", "sentence"]}, "text_columns", "The same text column was chosen twice"),
     ({"label_column": "gold"}, "label_column", "The file has no column 'gold'"),
-    ({"layers": [0, 3]}, "layers", "Expected layers from 0 to 2, which is what tiny-bert has, got 3."),
+    ({"layers": [0, 3]}, "layers", "tiny-bert has layers 0 to 2, got 3."),
     ({"poolings": []}, "poolings", "Expected poolings with 1 or more values, got 0."),
 ]
 REFUSED_FORMS = [

@@ -151,7 +151,7 @@ def test_failed_import_is_removed_with_reason(client, context, import_id, kill_a
     assert client.get(f"/api/imports/{import_id}").json()["status"] == "removing"
     finish_imports(context)
     import_row = client.get(f"/api/imports/{import_id}").json()
-    assert (import_row["status"], "ended 5 times without getting further" in import_row["error"]) == ("failed", True)
+    assert (import_row["status"], "ended 5 times without progress" in import_row["error"]) == ("failed", True)
     assert count(context, hidden=True) == [0, 0, 0]
 
 
@@ -174,7 +174,7 @@ def test_concurrent_import_of_same_rows_fails(client, context, import_id, archiv
     second = client.post("/api/experiments/import", files={"file": ("again.zip", archive.read_bytes())}).json()["id"]
     job.import_experiment(second, context.settings, "cpu")
     import_row = client.get(f"/api/imports/{second}").json()
-    assert (import_row["status"], import_row["error"]) == ("failed", "It is being imported already.")
+    assert (import_row["status"], import_row["error"]) == ("failed", "This experiment is already being imported.")
     assert import_row["page"] == f"/imports/{import_id}"
     with context.sessions.begin() as session:
         hidden = session.scalar(select(Experiment), execution_options={INCLUDE_HIDDEN: True})

@@ -49,9 +49,9 @@ def test_tabs_show_failures_notes_hashes_and_logs(client, add):
     assert f'<a href="/runs/{run_id}?tab=log" aria-current="page">Log</a>' in page
     assert "File &#34;&lt;loss&gt;&#34;\nArithmeticError: two</pre>" in page
     assert client.get(f"/api/runs/{run_id}").json()["log"] == log
-    run_id, _ = add(notes=["Memory ran out with 16 rows a batch."])
-    assert "<p>Memory ran out with 16 rows a batch.</p>" in client.get(f"/runs/{run_id}").text
-    assert client.get(f"/api/runs/{run_id}").json()["notes"] == ["Memory ran out with 16 rows a batch."]
+    run_id, _ = add(notes=["Memory ran out with 16 rows per batch."])
+    assert "<p>Memory ran out with 16 rows per batch.</p>" in client.get(f"/runs/{run_id}").text
+    assert client.get(f"/api/runs/{run_id}").json()["notes"] == ["Memory ran out with 16 rows per batch."]
     run_id, _ = add(environment={"model": {"revision": "main", "weights_sha256": {"a.safetensors": "0f", "b": "1e"}}})
     assert (
         'weights sha256 <span class="mono">a.safetensors 0f, b 1e</span>' in every_tab(client, f"/runs/{run_id}").text

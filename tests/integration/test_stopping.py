@@ -21,7 +21,7 @@ def settings(tmp_path, models_dir, database):
 
 @pytest.fixture
 def always_checkpoint(monkeypatch):
-    monkeypatch.setattr("workers.training.checkpoints.PAUSE_PER_SAVING", 0)
+    monkeypatch.setattr("workers.training.checkpoints.MIN_TRAINING_PER_SAVING", 0)
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_undefined_alignments_have_reasons():
     drift = alignment(x, y, blocks_of(128))["procrustes"]
     assert drift.value < 0.99
     assert (drift.se, drift.parts) == (None, ())
-    assert "4 rows a dimension" in drift.reason
+    assert "4 rows per dimension" in drift.reason
     # The rotation has the smaller number of dimensions.
     enough = alignment(x, y[:, :32], blocks_of(128))["procrustes"]
     assert (enough.reason, enough.se > 0) == (None, True)

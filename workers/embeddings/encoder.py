@@ -161,7 +161,7 @@ class Encoder:
                         raise
                     batch_size //= 2
                     logger.warning(
-                        "A batch of %s texts did not fit into memory; going on with %s.", 2 * batch_size, batch_size
+                        "A batch of %s texts did not fit into memory; continuing with %s.", 2 * batch_size, batch_size
                     )
                     continue
                 encoded = encoded or self._allocate(depth, pooled, len(texts), folder)
@@ -187,9 +187,7 @@ class Encoder:
         depth = len(states) - 1
         layers = list(range(len(states))) if self.config.layers is None else self.config.layers
         if layers[-1] > depth:
-            raise InvalidError(
-                f"Expected layers from 0 to {depth}, which {self.config.model!r} has, got {layers[-1]}.", "layers"
-            )
+            raise InvalidError(f"{self.config.model!r} has layers 0 to {depth}, got {layers[-1]}.", "layers")
         return depth, {
             LayerPooling(layer, pooling): pool(states[layer], mask, pooling).cpu()
             for layer in layers
@@ -221,8 +219,7 @@ class Encoder:
         widths = sorted({vectors.shape[-1] for vectors in pooled.values()})
         if len(widths) > 1:
             raise InvalidError(
-                f"Expected layers of one width, got layers of {widths[0]:,} and of {widths[-1]:,} dimensions. Encode "
-                "them separately.",
+                f"The layers differ in width: {widths[0]:,} and {widths[-1]:,} dimensions. Encode them separately.",
                 "layers",
             )
         shape = len(pooled), n, widths[0]
@@ -260,15 +257,15 @@ def load_model(source: ModelSource, name: str, device: torch.device) -> tuple[Pr
 def encode_with_provenance(text: str, provenance: Mapping[str, Any], settings: Settings) -> Tensor:
     """Encode a text on the CPU as the embedding with this ``provenance`` was; return its vector [d].
 
-    Raises InvalidError if the model is gone or has other weights now, or the text has no token.
+    Raises InvalidError if the model is gone or its weights have changed, or if the text has no token.
     """
     silence_libraries()
     name = provenance["model"]
     source = find_source(name, settings, provenance["revision"])
     if source.weights_sha256() != provenance["weights_sha256"]:
         raise InvalidError(
-            f"The weights of {name!r} are not those that encoded these rows, so vectors would not compare. Encode the "
-            "texts again.",
+            f"The weights of {name!r} are not those that encoded these rows, so the vectors would not be comparable. "
+            "Encode the texts again.",
             "text",
         )
     config = EncodingConfig(

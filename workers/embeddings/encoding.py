@@ -86,7 +86,7 @@ def publish(
 ) -> list[Job]:
     """Add an embedding of each layer and pooling and finish the encoding in one transaction; return inspection jobs.
 
-    Raises StoppedError if the encoding was cancelled or deleted; no file stays.
+    Raises StoppedError, and stores no files, if the encoding was cancelled or deleted.
     """
     _, n, d = encoded.vectors.shape
     with storing_files(ledger) as store_file:

@@ -119,7 +119,7 @@ def compute_figures(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, 
         "sample_size": sample_size(cloud),
         "projection": projection(cloud, seed, names_of, point_map),
         "findings": {"findings": [finding.to_dict() for finding in findings]},
-        # All rows and dimensions of a finding that lists only the first, if a selection can exclude that many.
+        # All rows and dimensions, where a finding lists only the first and a selection can exclude that many.
         FULL_FINDINGS: {
             finding.slug: {"rows": finding.all_rows.tolist(), "dimensions": finding.all_dimensions.tolist()}
             for finding in findings
@@ -176,7 +176,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
 
 
 def _add_task(session: Session, embedding_id: str) -> TaskRun | None:
-    """Add the task that tries remedies on an embedding that is ready now, where it has labels and no such task."""
+    """Add a task that tries remedies on a newly measured embedding, if it has labels and no such task yet."""
     embedding = session.get(Embedding, embedding_id)
     if embedding is None or embedding.status is not EmbeddingStatus.READY:
         return None

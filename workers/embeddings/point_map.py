@@ -123,24 +123,24 @@ class _NeighborLists:
     similarity: Similarity
 
     @classmethod
-    def from_cloud(cls, cloud: Cloud, rows: NDArray[np.int64], unit: float) -> _NeighborLists | None:
-        """Return the neighbors of the measured rows that are on a map of these ascending ``rows``.
+    def from_cloud(cls, cloud: Cloud, map_rows: NDArray[np.int64], map_unit: float) -> _NeighborLists | None:
+        """Return the neighbors of the points of a map; None for a cloud without neighbors.
 
-        Neighbors are distinct rows: the first of equal rows stands for all, and copies share its neighbors. Return None
-        for a cloud without neighbors.
+        ``map_rows`` are the positions of the points in the file, ascending, and ``map_unit`` is the unit of their
+        coordinates. Neighbors are distinct rows: the first of equal rows stands for all, and copies share its list.
         """
         nearest = cloud.neighbours
         k = min(NEIGHBOURS, nearest.indices.shape[1])
         if k == 0:
             return None
         distinct, first_equal = cloud.pair_measures.distinct_rows.numpy(), first_equal_rows(cloud.pair_rows).numpy()
-        # With cosine, rows of zeros are not among the distinct rows: their index is past the end.
         index = np.searchsorted(distinct, first_equal)
-        is_distinct = distinct[np.minimum(index, len(distinct) - 1)] == first_equal
-        list_by_row = np.where(is_distinct, index, len(distinct))
+        has_list = distinct[np.minimum(index, len(distinct) - 1)] == first_equal
+        # One list of neighbors per distinct row, and an empty one at the end for zero rows, which have none by cosine.
+        list_by_row = np.where(has_list, index, len(distinct))
         positions = cloud.rows[: len(cloud.pair_rows)].numpy()
-        points = np.searchsorted(rows, positions)
-        points = np.where(rows[np.minimum(points, len(rows) - 1)] == positions, points, NO_POINT)
+        points = np.searchsorted(map_rows, positions)
+        points = np.where(map_rows[np.minimum(points, len(map_rows) - 1)] == positions, points, NO_POINT)
         indices = nearest.indices[:, :k].numpy()
         occurrences = np.bincount(indices.ravel(), minlength=len(distinct) + 1)
         point_by_list = np.full(len(distinct) + 1, NO_POINT)
@@ -149,7 +149,9 @@ class _NeighborLists:
         order = points.argsort(kind="stable")
         order = order[points[order] != NO_POINT]
         list_numbers = list_by_row[order]
-        map_distances = dissimilarities(nearest.take_nearest(k), cloud.similarity, cloud.d, cloud.unit / unit).numpy()
+        map_distances = dissimilarities(
+            nearest.take_nearest(k), cloud.similarity, cloud.d, cloud.unit / map_unit
+        ).numpy()
         distances = np.vstack([map_distances, np.full(k, np.nan)]).astype(np.float32)
         return cls(
             points[order],
@@ -231,14 +233,14 @@ def read_color_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[ColorCol
 
 
 def _days_since_epoch(text: str) -> float:
-    """Return the days from 1970 to a date of ISO 8601, in UTC where it has no zone."""
+    """Return the days from 1970-01-01 to an ISO 8601 date, which is in UTC if it has no time zone."""
     moment = datetime.fromisoformat(text.strip())
     return (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) / timedelta(days=1)
 
 
 @dataclass(eq=False)
 class _ColumnCollector:
-    """Collects a column as numbers while all are numbers, as dates while all are, as labels while few differ."""
+    """Collects a column as numbers and as dates until a value is not one, and as labels until there are too many."""
 
     name: str
     _numbers: array[float] | None = field(default_factory=lambda: array("f"))

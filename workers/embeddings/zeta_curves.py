@@ -25,7 +25,7 @@ Target = Callable[[Tensor], Tensor]
 
 
 def compute_zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]]:
-    """Return the curve's lines for each target: of nested samples of 32, 64, 128, ... rows, and of all rows."""
+    """Return a curve for each target: one line each for nested samples of 32, 64, 128, ... rows, and for all rows."""
     curves: list[list[dict[str, Any]]] = [[] for _ in targets]
     moments = Moments(cloud.moments.d)
     sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]
@@ -59,8 +59,8 @@ def _compute(job: ResultJob[ZetaCurve]) -> None:
     )
     if cloud.moments.d != target_cloud.moments.d:
         raise InvalidError(
-            f"Expected a shrinkage covariance of {cloud.moments.d:,} dimensions, as {job.embedding.name!r} has, got "
-            f"{source.name!r} with {target_cloud.moments.d:,}. Choose an embedding of the same model."
+            f"{job.embedding.name!r} has {cloud.moments.d:,} dimensions, but the shrinkage covariance of "
+            f"{source.name!r} has {target_cloud.moments.d:,}. Choose an embedding of the same model."
         )
     S = covariance_in_units_of(cloud, target_cloud)
     (lines,) = compute_zeta_lines(cloud, [lambda _: S])

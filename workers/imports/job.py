@@ -23,7 +23,7 @@ from workers.job_rows import JobProgress, StoppedError, job_sessions
 
 
 def import_experiment(import_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Check an archive and write its rows, resuming after a kill; show the experiment at the end, or remove all."""
+    """Check an archive and write its rows, resuming after a kill; then show the experiment, or remove it on failure."""
     sessions = job_sessions(settings)
     begun = JobProgress.begin(sessions, Import, UNFINISHED_IMPORT, ImportStatus.RUNNING, import_id)
     if begun is None or (archive_sha256 := begun[0].file_sha256) is None:

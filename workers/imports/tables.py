@@ -95,7 +95,7 @@ def run_columns(run: RunRecord, target: ImportTarget) -> dict[str, Any]:
     columns["learning"] = run.results.learning if run.results else None
     if not run.status.final:
         columns["status"] = RunStatus.CANCELLED
-        columns["notes"] = [*run.notes, f"It was {run.status} when it was exported, and does not go on here."]
+        columns["notes"] = [*run.notes, f"It was {run.status} when it was exported, and does not continue here."]
     return columns
 
 
@@ -171,10 +171,12 @@ def refuse_duplicate(session: Session, checked: CheckedArchive, import_id: str) 
         row for row in _imported_experiments(session) if (row.source or {}).get("content") == checked.content_hash
     )
     if existing := session.get(Experiment, checked.experiment.id) or next(same_content, None):
-        raise ConflictError(f"It is here already: {existing.name}.", "file", page=f"/experiments/{existing.id}")
+        raise ConflictError(
+            f"This experiment already exists: {existing.name}.", "file", page=f"/experiments/{existing.id}"
+        )
     imports = select(Import).where(Import.id != import_id, Import.status.in_(UNFINISHED_IMPORT))
     if running_import := session.scalar(imports.where(Import.content == checked.content_hash).limit(1)):
-        raise ConflictError("It is being imported already.", "file", page=f"/imports/{running_import.id}")
+        raise ConflictError("This experiment is already being imported.", "file", page=f"/imports/{running_import.id}")
 
 
 def write_experiment(session: Session, checked: CheckedArchive) -> tuple[Experiment, bool]:
@@ -182,7 +184,7 @@ def write_experiment(session: Session, checked: CheckedArchive) -> tuple[Experim
     record = checked.experiment
     search = record.study
     if search is not None and not search.over:  # its trials are run where it was exported
-        search = search.model_copy(update={"over": True, "why": "It goes on where it came from."})
+        search = search.model_copy(update={"over": True, "why": "It continues on the dashboard that exported it."})
     dataset = find_dataset(session, record.dataset)
     experiment = Experiment(
         name=record.name,

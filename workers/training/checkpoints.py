@@ -34,7 +34,7 @@ HELD_OUT_SEED = 0
 
 
 def is_evaluation_due(config: RunConfig, state: TrainerState) -> bool:
-    """Return whether to evaluate after this step: the last one, and every N-th or each epoch's last."""
+    """Return whether to evaluate after this step: every N steps or after each epoch, and after the last step."""
     if not config.selects_during_training:
         return False
     interval = config.evaluate_every
@@ -49,7 +49,7 @@ def split_selection_rows(train: Columns, validation: Columns, config: RunConfig)
     n = n_rows(train)
     if n < 2:
         raise InvalidError(
-            f"Expected two training rows or more, to hold a tenth of them out, got {n}. Train on more rows, or choose "
+            f"Holding out a tenth of the training rows needs at least 2 rows, got {n}. Train on more rows, or choose "
             "the checkpoint on the validation rows.",
             "selection",
         )
@@ -76,7 +76,7 @@ class History:
 
 @dataclass(eq=False)
 class SelectionCallback(TrainerCallback):
-    """Evaluate on selection rows, keep the best weights and stop early; checkpoints carry the history over kills."""
+    """Evaluate on selection rows, keep the best weights and stop early. The history survives kills in checkpoints."""
 
     folder: RunFolder
     model: PreTrainedModel
@@ -146,16 +146,16 @@ class SelectionCallback(TrainerCallback):
 
 TALLY_FILE = "tally.safetensors"
 PENALTIES_FILE = "penalties.safetensors"
-# At most a tenth of the time goes into saving, even on a slow disk and whatever the setting says.
-PAUSE_PER_SAVING = 9
+# Seconds of training per second of saving, at least: saving takes at most a tenth of the time even on a slow disk.
+MIN_TRAINING_PER_SAVING = 9
 
 
 @dataclass(eq=False)
 class CheckpointCallback(TrainerCallback):
-    """Save a run every few seconds of wall time, with penalties, tally and history; rarer where saving is slow."""
+    """Save a run every ``interval_seconds``, less often if saving is slow; with penalties, tally and history."""
 
     folder: RunFolder
-    seconds: float
+    interval_seconds: float
     tally: Tally
     penalties: Penalties | None
     selection: SelectionCallback | None
@@ -163,7 +163,7 @@ class CheckpointCallback(TrainerCallback):
 
     def __post_init__(self) -> None:
         self._saved_at = self._requested_at = time.monotonic()
-        self._wait_seconds = self.seconds
+        self._wait_seconds = self.interval_seconds
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Request a checkpoint if due, but not at the last step or an early stop: the Trainer cannot resume there."""
@@ -189,7 +189,8 @@ class CheckpointCallback(TrainerCallback):
         with self.progress.sessions.begin() as session:
             self.progress.write(session, attempts=0)
         self._saved_at = time.monotonic()
-        self._wait_seconds = max(self.seconds, PAUSE_PER_SAVING * (self._saved_at - self._requested_at))
+        saving_seconds = self._saved_at - self._requested_at
+        self._wait_seconds = max(self.interval_seconds, MIN_TRAINING_PER_SAVING * saving_seconds)
 
 
 def restore(checkpoint: Path, tally: Tally, penalties: Penalties | None) -> None:

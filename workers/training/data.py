@@ -112,7 +112,7 @@ def _convert_values(values: list[Any], feature: Any) -> list[Any]:
 def _draw_subset(columns: Columns, max_rows: int | None) -> SplitPart:
     n = n_rows(columns)
     if n == 0:
-        raise InvalidError("Expected at least one row in the train and in the validation file, got none.")
+        raise InvalidError("The train or the validation file has no rows. Both need at least one.")
     if max_rows is None or max_rows >= n:
         return SplitPart(columns, np.arange(n))
     drawn_rows = np.sort(np.random.default_rng(SUBSET_SEED).choice(n, max_rows, replace=False))

@@ -90,8 +90,8 @@ def assign_devices(config: RunConfig, device: str) -> list[str]:
     n_devices = torch.cuda.device_count() if device.startswith("cuda") else 1
     if config.processes > n_devices:
         raise InvalidError(
-            f"Expected at most {n_devices} processes, as each needs a device of its own and this machine has "
-            f"{n_devices}; got {config.processes}. Choose fewer, or start a worker on a machine with more.",
+            f"Expected at most {n_devices} processes, one for each device of this machine, got {config.processes}. "
+            "Choose fewer, or start a worker on a machine with more devices.",
             "processes",
         )
     first_index = torch.device(device).index or 0

@@ -107,7 +107,7 @@ def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, sett
 
 def _fail(error: Exception, sessions: Sessions, update_run: Update, folder: RunFolder) -> None:
     raise_if_temporary(error)
-    failure = classify_error(error)  # logs unforeseen errors
+    failure = classify_error(error)  # logs unexpected errors
     with sessions.begin() as session:
         failure_columns = {"error": failure.sentence, "cause": failure.cause, "error_field": failure.field}
         values = {**failure_columns, "log": folder.log.tail(), "finished_at": utcnow()}

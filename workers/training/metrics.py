@@ -93,7 +93,7 @@ class Probe:
             draw_row_indices(rows.token_counts, max_tokens, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS)
         )
         self.n = {"tokens": int(rows.token_counts[self.indices].sum()), "texts": len(self.indices)}
-        """Points behind the measures of a layer: texts behind the bias-corrected IsoScore, tokens behind the others."""
+        """Points that a layer's measures use: texts for the bias-corrected IsoScore, tokens for the others."""
         self.cost = self.n["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
         """The cost of one measurement, in tokens of a forward pass."""
 
@@ -182,7 +182,7 @@ class MetricsCallback(TrainerCallback):
         task_loss, penalty = self.tally.means()
         if not math.isfinite(task_loss + penalty):
             raise NotFiniteError(
-                f"The loss is no longer a number at step {step}. Lower the learning rate, or the size of lambda.",
+                f"The loss became NaN or infinite at step {step}. Lower the learning rate, or the size of lambda.",
                 "learning_rate",
             )
         self.tally.clear()

@@ -43,7 +43,7 @@ class OutOfMemoryError(MemoryError):
 
 
 def with_smaller_batch(config: RunConfig) -> RunConfig | None:
-    """Return the config with smaller batches and as many rows per step; None if a batch has one row."""
+    """Return the config with smaller batches but the same number of rows per step; None if a batch has one row."""
     rows = config.batch_size
     divisor = next((divisor for divisor in range(2, rows + 1) if rows % divisor == 0), None)
     if divisor is None:
@@ -53,13 +53,15 @@ def with_smaller_batch(config: RunConfig) -> RunConfig | None:
 
 def describe_smaller_batch(before: RunConfig, after: RunConfig, step: int) -> str:
     """Describe the smaller batch in a note."""
-    rows, fewer = before.batch_size * before.processes, after.batch_size * after.processes
+    rows_before, rows_after = before.batch_size * before.processes, after.batch_size * after.processes
     sentence = (
-        f"Memory ran out with {rows} rows a batch. From step {step + 1} on a batch has {fewer}, and "
-        f"{after.accumulation} batches make a step instead of {before.accumulation}: as many rows a step as before."
+        f"Memory ran out with {rows_before} rows per batch. From step {step + 1} on, each batch has {rows_after} rows, "
+        f"and each step averages {after.accumulation} batches instead of {before.accumulation}, so that it still uses "
+        "the same number of rows."
     )
     if any(REGULARIZERS[regularizer].default_states for regularizer in after.weights):
         sentence += (
-            f" From then on each penalty is computed on {fewer} rows instead of {rows}, which changes its value."
+            f" From then on, each penalty is computed on {rows_after} rows instead of {rows_before}, which changes its "
+            "value."
         )
     return sentence

@@ -22,7 +22,7 @@ POOLER = ".pooler."
 
 
 def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return the pretrained model with a task head; the seed draws the head unless the files hold one that fits."""
+    """Return the pretrained model with a task head, drawn by the seed unless the files hold a head that fits."""
     config = task.config
     tokenizer = load_tokenizer(source, config.model)
     set_seed(config.seed)
@@ -37,13 +37,11 @@ def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTra
     match_tokenizer_to_model(model, tokenizer)
     last_layer = depth(model)
     if isinstance(config.layers, list) and config.layers[-1] > last_layer:
-        raise InvalidError(
-            f"Expected layers from 1 to {last_layer}, which {config.model!r} has, got {config.layers}.", "layers"
-        )
+        raise InvalidError(f"{config.model!r} has layers 1 to {last_layer}, got {config.layers}.", "layers")
     if config.gradient_checkpointing and not model.supports_gradient_checkpointing:
         raise InvalidError(
-            f"Expected no gradient checkpointing, which {config.model!r} does not support in transformers, got it. "
-            "Leave it out, or choose another model.",
+            f"transformers does not support gradient checkpointing for {config.model!r}. Leave it out, or choose "
+            "another model.",
             "gradient_checkpointing",
         )
     return model, tokenizer
@@ -101,7 +99,7 @@ def make_training_arguments(config: RunConfig, folder: Path, device: str) -> Tra
     """Return the Trainer's settings: silent, saving only on request; raise InvalidError for fp16 on a CPU."""
     if config.precision is Precision.FP16 and device == "cpu":
         raise InvalidError(
-            "Expected a worker with a GPU to train in fp16, got one that works on the CPU. Choose bf16 or fp32.",
+            "fp16 needs a GPU, and this worker trains on the CPU. Choose bf16 or fp32.",
             "precision",
         )
     return TrainingArguments(

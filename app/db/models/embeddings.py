@@ -323,6 +323,6 @@ class PostProcessing(RequestedResult, Base):
 # Seed for sampling rows of an embedding, and the half on which methods are fitted.
 SAMPLE_SEED = 0
 # Ids of trials and tasks whose maps are being applied to make embeddings.
-MAKING_IDS = select(Embedding.made_by_id).where(
+MAP_IDS_IN_USE = select(Embedding.made_by_id).where(
     Embedding.status == EmbeddingStatus.MAKING, Embedding.made_by_id.is_not(None)
 )

@@ -151,7 +151,9 @@ def _page_values(
         "groupable": {field: field_heading(field) for field in run_table.groupable_fields if field in groupable},
         "settings": compare_settings(run_table),
         "head": field_heading,
-        "more_experiments": {row_id: name for row_id, name in names.items() if row_id not in run_table.experiments},
+        "more_experiments": {
+            row_id: name for row_id, name in names.items() if row_id not in run_table.experiment_names
+        },
         "hidden_fields": parse_qsl(_join_queries(query.encoded(), sweep_query.encoded())),
         "search_hidden_fields": parse_qsl(_join_queries(sweep_query.encoded(), table_query.encoded())),
         "figure_hidden_fields": parse_qsl(_join_queries(query.encoded(), table_query.encoded())),

@@ -83,7 +83,7 @@ def summarize_groups(
     for run, labels in zip(table.runs, table.rows(fields), strict=True):
         if run.status is not RunStatus.FINISHED:
             continue
-        performance = SummaryColumn(table.datasets[run.experiment.dataset_id], _metric_title(run.config.metric))
+        performance = SummaryColumn(table.dataset_names[run.experiment.dataset_id], _metric_title(run.config.metric))
         verdicts[labels, performance].add(run_verdicts.get(run.id))
         values_by_column = values_by_group.setdefault(labels, {})
         for column, value in _column_values(table, run, column_choice, metrics):
@@ -116,7 +116,7 @@ def summarize_groups(
 def _note_missing_metrics(finished: RunTable, metrics: MetricsByRun) -> list[str]:
     runs_by_dataset: dict[str, list[AnyRun]] = {}
     for run in finished.runs:
-        runs_by_dataset.setdefault(finished.datasets[run.experiment.dataset_id], []).append(run)
+        runs_by_dataset.setdefault(finished.dataset_names[run.experiment.dataset_id], []).append(run)
     notes = []
     for dataset, runs in runs_by_dataset.items():
         scope = f" on {dataset}" if len(runs_by_dataset) > 1 else ""
@@ -135,7 +135,7 @@ def _note_missing_metrics(finished: RunTable, metrics: MetricsByRun) -> list[str
 def _column_values(
     table: RunTable, run: AnyRun, column_choice: TableColumns, metrics: MetricsByRun
 ) -> Iterable[tuple[SummaryColumn, float | None]]:
-    dataset = table.datasets[run.experiment.dataset_id]
+    dataset = table.dataset_names[run.experiment.dataset_id]
     if column_choice is TableColumns.METRICS:
         for name, value in metrics.get(run.id, {}).items():
             yield SummaryColumn(dataset, _metric_title(name)), value

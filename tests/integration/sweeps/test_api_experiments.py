@@ -153,7 +153,7 @@ def test_float16_is_refused_if_no_live_worker_has_a_gpu(client, context, request
     add_worker("b", "cpu", utcnow())
     refused = client.post("/api/experiments", json=half)
     assert (refused.status_code, refused.json()["field"]) == (422, "precision")
-    assert "a GPU to train in fp16, got only cpu. Choose bf16 or fp32." in refused.json()["detail"]
+    assert "fp16 needs a worker with a GPU, and workers have only cpu. Choose bf16 or fp32." in refused.json()["detail"]
     varied = request_body | {"grid": {"precision": ["bf16", "fp16"]}}
     assert client.post("/api/experiments", json=varied).json()["field"] == "grid"
     assert client.post("/api/experiments", json=request_body | {"precision": "bf16"}).status_code == 201
@@ -202,7 +202,7 @@ REFUSED = [
     ({"grid": {"nonsense": [1]}}, "grid", "There is no field"),
     ({"grid": {"metric": ["f1"]}}, "grid", "`metric` is the same for all of them"),
     ({"grid": {"layers": ["first"]}}, "grid", "as a list of whole numbers, all or last, got 'first'"),
-    ({"grid": {"layers": [None, [7]]}}, "grid", "Expected layers from 1 to 6"),
+    ({"grid": {"layers": [None, [7]]}}, "grid", "has layers 1 to 6, got 7."),
     ({"grid": {"entropy_bars": ["all"]}}, "grid", "`entropy_bars`, an option of persistent entropy"),
     ({"grid": {"epochs": [3, None]}}, "grid", "each value of `epochs` in the grid, got null"),
     ({"grid": {"epochs": [None]}}, "grid", "each value of `epochs` in the grid, got null"),
@@ -230,7 +230,7 @@ REFUSED = [
     ({"label_column": "nope"}, "label_column", "nope"),
     ({"label_column": "sentence"}, "label_column", "the model would read the answer"),
     ({"dataset_id": "nope"}, "dataset_id", "There is no data set 'nope'"),
-    ({"layers": [7]}, "layers", "Expected layers from 1 to 6"),
+    ({"layers": [7]}, "layers", "has layers 1 to 6, got 7."),
     ({"layers": [0]}, "layers", "of at least 1"),
     ({"layers": []}, "layers", "with 1 or more values, got 0"),
     ({"layers": "first"}, "layers", "Expected layers as a list of whole numbers, all or last, got 'first'."),

@@ -151,7 +151,7 @@ def make_embedding(settings, sessions, store):
 
 @pytest.fixture
 def frequent_settings(settings, monkeypatch):
-    monkeypatch.setattr("workers.training.checkpoints.PAUSE_PER_SAVING", 0)
+    monkeypatch.setattr("workers.training.checkpoints.MIN_TRAINING_PER_SAVING", 0)
     return settings.model_copy(update={"checkpoint_seconds": 1e-9})
 
 

@@ -78,7 +78,7 @@ def test_resumed_run_chooses_like_uninterrupted_run(kill, resume, uninterrupted,
 
 def test_best_weights_of_checkpoint_survive_a_better_one(settings, kill, resume, play_metrics, monkeypatch):
     """Saved at step 1, better at step 2, killed at 3: resumed from step 1 it differs, and step 1 is best."""
-    monkeypatch.setattr("workers.training.checkpoints.PAUSE_PER_SAVING", 1e9)  # only one checkpoint
+    monkeypatch.setattr("workers.training.checkpoints.MIN_TRAINING_PER_SAVING", 1e9)  # only one checkpoint
     play_metrics(0.8, 0.9, 0.1)
     run_id = kill(2, {"checkpoint": "best", "evaluate_every": 1, "epochs": None, "max_steps": 4})
     best = {path.name for path in (settings.runs / run_id).glob("best-*")}
@@ -97,7 +97,7 @@ def test_held_out_tenth_is_the_same_in_every_run():
     assert sorted(remaining["label"] + held["label"]) == list(range(25))
     assert held["text"] == [str(number) for number in held["label"]]
     assert held["label"] == sorted(held["label"])
-    with pytest.raises(InvalidError, match=r"Expected two training rows or more, to hold a tenth of them out, got 1\."):
+    with pytest.raises(InvalidError, match=r"Holding out a tenth of the training rows needs at least 2 rows, got 1\."):
         split_selection_rows({"text": ["a"]}, {"text": ["b"]}, config())
 
 

@@ -289,4 +289,4 @@ class TestCurve:
         source, _, _ = measure_array(x[:, :4])
         row = curve(points, source)
         assert row.status is ResultStatus.FAILED
-        assert "Expected a shrinkage covariance of 6 dimensions, as 'x' has, got 'x' with 4" in row.error
+        assert "'x' has 6 dimensions, but the shrinkage covariance of 'x' has 4" in row.error

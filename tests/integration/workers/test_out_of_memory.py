@@ -33,9 +33,9 @@ def test_batch_is_halved_and_noted(train, limit_batches, error):
     sizes = limit_batches(8, error)
     run = train(epochs=1)
     assert run.notes == [
-        "Memory ran out with 16 rows a batch. From step 1 on a batch has 8, and 2 batches make a step instead of 1: as "
-        "many rows a step as before. From then on each penalty is computed on 8 rows instead of "
-        "16, which changes its value."
+        "Memory ran out with 16 rows per batch. From step 1 on, each batch has 8 rows, and each step averages 2 "
+        "batches instead of 1, so that it still uses the same number of rows. From then on, each penalty is computed "
+        "on 8 rows instead of 16, which changes its value."
     ]
     assert run.environment["batches"] == {"batch_size": 8, "accumulation": 2, "processes": 1, "rows_per_step": 16}
     assert run.config.batch_size == 16
@@ -50,7 +50,7 @@ def test_training_continues_from_checkpoint_with_smaller_batch(frequent_settings
     fine_tune(run_id, frequent_settings, "cpu")
     run = get_run(run_id)
     assert sizes == [16, 16, 16, 8, 8, 8, 4]
-    assert run.notes[0].startswith("Memory ran out with 16 rows a batch. From step 3 on a batch has 8")
+    assert run.notes[0].startswith("Memory ran out with 16 rows per batch. From step 3 on, each batch has 8 rows")
     assert [step.step for step in run.steps] == [0, 1, 2, 3, 4]
 
 

@@ -175,7 +175,7 @@ def test_out_of_memory_in_a_process_halves_batch_of_all(settings, make_run, get_
     run = get_run(run_id)
     assert (run.status, run.error[:28]) == (RunStatus.FAILED, "There was not enough memory.")
     assert run.environment["batches"] == {"batch_size": 8, "accumulation": 2, "processes": 2, "rows_per_step": 32}
-    assert run.notes[0].startswith("Memory ran out with 32 rows a batch. From step 1 on a batch has 16, and 2 batches")
+    assert run.notes[0].startswith("Memory ran out with 32 rows per batch. From step 1 on, each batch has 16 rows")
 
 
 def out_of_memory(rank, order, run_id, slot, settings, device, meeting, answer):
@@ -186,7 +186,7 @@ def out_of_memory(rank, order, run_id, slot, settings, device, meeting, answer):
 def test_each_process_needs_a_separate_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     assert ddp_launch.assign_devices(config(processes=3), "cuda:2") == ["cuda:2", "cuda:3", "cuda:0"]
-    with pytest.raises(InvalidError, match=r"^Expected at most 4 processes, as each needs a device.*got 5\."):
+    with pytest.raises(InvalidError, match=r"^Expected at most 4 processes, one for each device.*got 5\."):
         ddp_launch.assign_devices(config(processes=5), "cuda")
     with pytest.raises(InvalidError, match=r"^Expected at most 1 processes"):
         ddp_launch.assign_devices(config(processes=2), "mps")

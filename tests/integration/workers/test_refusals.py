@@ -111,7 +111,7 @@ def not_a_number(copy_model):
 
 
 NO_POINTS = "The penalty has no value at step 1. Expected finite points"
-NO_LOSS = "no longer a number at step 1. Lower the learning rate"
+NO_LOSS = "became NaN or infinite at step 1. Lower the learning rate"
 NAN = {"none": NO_LOSS, "istar": NO_POINTS, "istar_unbiased": NO_POINTS, "cosreg": NO_POINTS, "entropy": NO_POINTS,
        "spectrum": NO_LOSS}  # fmt: skip
 
@@ -122,7 +122,7 @@ def test_nan_loss_is_refused(make_run, error_of, not_a_number, regularizer, sent
 
 
 ABSENT = [
-    ({"layers": [1, 3]}, "Expected layers from 1 to 2, which 'tiny-bert' has, got [1, 3]"),
+    ({"layers": [1, 3]}, "'tiny-bert' has layers 1 to 2, got [1, 3]"),
     ({"text_columns": ["headline"]}, "headline"),
     ({"label_names": ["1", "2"]}, "has the label '0' in column 'label'; expected one of 1, 2."),
 ]

@@ -216,7 +216,7 @@ def test_gaussian_example_shows_true_score():
     truth = drawn.draw().data[-1]
     assert (truth.name, list(truth.x), list(truth.y)) == ("truth", [8, 20_000], [0.85696, 0.85696])
     assert truth.line.dash == "longdash"
-    assert drawn.caption.endswith("In long dashes, the score of the distribution itself, 0.857.")
+    assert drawn.caption.endswith("Long dashes: the score of the distribution, 0.857.")
 
 
 def test_projection_shows_names_or_rows_of_points():

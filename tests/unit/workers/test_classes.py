@@ -18,7 +18,7 @@ def test_f1_is_of_second_label_and_needs_it_among_rows():
         f1 = metrics(["no", "yes"], [0, 0], predicted)["f1"]
         assert f1 == Score.undefined("No validation row has the label 'yes', which F1 looks for.")
     scores = metrics(["no", "yes"], [1, 1, 1], [1, 0, 1])
-    reason = "All validation rows have the label 'yes', with which nothing can correlate."
+    reason = "All validation rows have the label 'yes', so correlations are undefined."
     assert scores["matthews"] == Score.undefined(reason)
     assert (scores["accuracy"].value, scores["f1"].value) == (pytest.approx(2 / 3), pytest.approx(0.8))
     assert metrics(["no", "yes"], [0, 1], [1, 1])["matthews"] == Score(0.0)

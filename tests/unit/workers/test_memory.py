@@ -25,13 +25,15 @@ def test_note_states_penalty_rows_and_single_row_cannot_shrink():
     assert with_smaller_batch(config(batch_size=1)) is None
     before = config(batch_size=16, processes=2)
     assert describe_smaller_batch(before, with_smaller_batch(before), 40) == (
-        "Memory ran out with 32 rows a batch. From step 41 on a batch has 16, and 2 batches make a step instead of 1: "
-        "as many rows a step as before. From then on each penalty is computed on 16 rows instead of "
-        "32, which changes its value."
+        "Memory ran out with 32 rows per batch. From step 41 on, each batch has 16 rows, and each step averages 2 "
+        "batches instead of 1, so that it still uses the same number of rows. From then on, each penalty is computed "
+        "on 16 rows instead of 32, which changes its value."
     )
 
 
 @pytest.mark.parametrize("changes", [{"regularizer": "none", "lam": 0}, {"regularizer": "spectrum"}])
 def test_note_without_row_penalty_omits_it(changes):
     before = config(**changes)
-    assert describe_smaller_batch(before, with_smaller_batch(before), 0).endswith("as many rows a step as before.")
+    assert describe_smaller_batch(before, with_smaller_batch(before), 0).endswith(
+        "so that it still uses the same number of rows."
+    )

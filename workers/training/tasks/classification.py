@@ -96,9 +96,7 @@ class ClassPredictions(PredictionPairs):
             f1 = Score(float(f1_score(self.references, self.predicted, average=average, zero_division=0)))
         if len(set(self.references)) == 1:
             label = self._names[self.references[0]]
-            matthews = Score.undefined(
-                f"All validation rows have the label {label!r}, with which nothing can correlate."
-            )
+            matthews = Score.undefined(f"All validation rows have the label {label!r}, so correlations are undefined.")
         else:
             matthews = Score(float(matthews_corrcoef(self.references, self.predicted)))
         accuracy = Score(float(accuracy_score(self.references, self.predicted)))

@@ -78,5 +78,5 @@ class NumberPredictions(PredictionPairs):
             (self.predicted, "The model gives every row"),
         ):
             if min(numbers) == max(numbers):
-                return Score.undefined(f"{subject} the same number, with which nothing can correlate.")
+                return Score.undefined(f"{subject} the same number, so correlations are undefined.")
         return Score.within(correlate(self.references, self.predicted).statistic, -1, 1)

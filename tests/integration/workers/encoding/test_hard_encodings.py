@@ -57,7 +57,7 @@ def test_unusable_models_are_refused(make_encoding, error_of, copy_model, models
 
 
 def test_missing_layers_columns_or_disk_space_are_reported(make_encoding, error_of, monkeypatch, settings):
-    assert "Expected layers from 0 to 2, which 'tiny-bert' has, got 3." in error_of(make_encoding(layers=[1, 3]))
+    assert "'tiny-bert' has layers 0 to 2, got 3." in error_of(make_encoding(layers=[1, 3]))
     assert "has no column 'headline'" in error_of(make_encoding(text_columns=["headline"]))
     monkeypatch.setattr("app.db.encoding.MAX_EMBEDDINGS", 2)
     assert "Expected at most 2 embeddings" in error_of(make_encoding())
