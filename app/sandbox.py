@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
 from app.core.confinement import confine
 from isoscope.core.errors import AbandonedError, InvalidError, IsoscopeError
 
-if TYPE_CHECKING:  # each sandbox imports this module anew
+if TYPE_CHECKING:  # each sandbox imports this module again
     from app.core.settings import Settings
 
 T = TypeVar("T")

@@ -31,7 +31,7 @@ class IsoscopeCallback(TrainerCallback):
     The loss is what the Trainer logs; a logged value named ``penalty`` is streamed with it. Layers are measured
     before the first step, every ``every`` steps and at the end, without dropout and without touching the random state.
     The run ends with the evaluation of the trained model (the best one if the Trainer loads it), or with the script.
-    Each training is a run of its own, also a resumed one. With several processes only the first streams.
+    Each training is a separate run, even if it resumes another. With several processes only the first streams.
 
     Args:
         experiment: name that groups runs.

@@ -158,7 +158,7 @@ class Sender:
         return self._has_arrived or self.refusal is not None or self.refused_end is not None
 
     def _give_up(self, error: SendingRefusedError) -> None:
-        self.warn_once(f"this run is not logged any more: {error}")
+        self.warn_once(f"this run is no longer logged: {error}")
         with self._changed:
             self.refusal = error
             self._steps.clear()

@@ -256,7 +256,7 @@ def _left_out_notes(count: int, singular: str, plural_words: str) -> list[str]:
 
 
 def _group_codes(values: Iterable[str]) -> NDArray[np.int64]:
-    """Return the group number of each value; each empty value is a group of its own."""
+    """Return the group number of each value; each empty value is a separate group."""
     return _number_values(value or f"\0{row}" for row, value in enumerate(values))[1]
 
 

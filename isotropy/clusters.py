@@ -75,7 +75,7 @@ def _sort_by_class(name: str, x: Tensor, labels: Tensor) -> _Classes | str:
     if len(sizes) < 2:
         return f"The {name} needs at least 2 classes; {count_clause(len(sizes))}."
     if len(sizes) == len(x):
-        return f"The {name} needs a class of at least 2 points; each of the {len(x)} points has a class of its own."
+        return f"The {name} needs a class of at least 2 points; each of the {len(x)} points has its own class."
     if not x.isfinite().all():
         return f"The {name} is not finite: some points are NaN or infinite."
     order = codes.argsort(stable=True)

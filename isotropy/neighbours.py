@@ -36,7 +36,7 @@ SAFE_MAGNITUDE = 2.0**30
 ROUGH_ROWS = 10_000
 ROUGH_DIMENSIONS = 1024
 SPARE_CANDIDATES = 9  # Candidates beyond k that allow for rounding in tiles of precise products; each costs merges
-# Dimensions per extra candidate: with more dimensions, rounding grows and distances become more alike.
+# Dimensions per extra candidate: with more dimensions, rounding grows and distances differ less.
 DIMENSIONS_PER_SPARE = 256
 
 
@@ -93,7 +93,7 @@ class NeighbourSearch:
     def __init__(self, x: Tensor, k: int) -> None:
         require_points(x)
         if k < 1:
-            raise ValueError(f"Expected at least 1 neighbor, got k = {k}: ask for one or more.")
+            raise ValueError(f"Expected at least 1 neighbor, got k = {k}: search for one or more.")
         self.points, self._scale = scaled(at_least_float32(x.detach()), SAFE_MAGNITUDE)
         n = len(x)
         self.k = min(k, max(n - 1, 0))

@@ -1,8 +1,8 @@
 """Nearest neighbors and uniformity of a cloud from one product of each pair.
 
 Cosine is the Euclidean distance of unit rows in float64; zero rows are left out, and directions equal up to rounding
-count as duplicates. The dot product is no distance: a row need not be its own nearest, and long rows are near to all.
-Its neighbors are exact up to float64 rounding.
+count as duplicates. The dot product is not a distance: a row need not be nearest to itself, and long rows are near to
+all. Its neighbors are exact up to float64 rounding.
 """
 
 from __future__ import annotations

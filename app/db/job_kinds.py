@@ -34,11 +34,11 @@ class JobKind:
     # In the engine, logs and workers' rows.
     name: str
     queue: Queue
-    # Any: the tables share ``status``, ``attempts`` and ``error``, each with states of its own.
+    # Any: the tables share ``status``, ``attempts`` and ``error``, but each has its own states.
     table: Any
     # States in which a row waits. While it is in one, workers enqueue the job again if it got lost.
     waiting: tuple[StrEnum, ...]
-    # State of a row after its job failed for good.
+    # State of a row after the last attempt at its job failed.
     failed: StrEnum
     # ``module:function``, called with row id, settings and device; returns follow-up jobs.
     work: str
@@ -48,7 +48,7 @@ class JobKind:
     pages: str = ""
     # Whether it goes first, because a user waits for it on the page.
     is_interactive: bool = False
-    # Whether the row's ``finished_at`` is set when its job fails for good.
+    # Whether the row's ``finished_at`` is set when the last attempt fails.
     sets_finished_at: bool = False
     # Column with the time at which a row was queued; None for ``created_at``.
     queued_at: Any = None

@@ -60,7 +60,7 @@ class MapLabels(BaseModel):
 
 
 class MapColumn(BaseModel):
-    """A column that rows can be colored by, in a file of its own."""
+    """A column that rows can be colored by, in its own file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -152,7 +152,9 @@ class Predictions:
         except zlib.error:
             raise ValueError("the packed predictions are damaged") from None
         _require(len(body) <= max_bytes, "the packed predictions unpack to more than they may")
-        _require(stream.eof and not stream.unused_data, "the packed predictions are cut off, or more is behind them")
+        _require(
+            stream.eof and not stream.unused_data, "the packed predictions are cut off, or followed by other bytes"
+        )
         _require(len(body) >= fixed_bytes, "the packed predictions are cut off")
         steps, *values = (
             np.frombuffer(body, dtype, n, index * n * WORD_BYTES).astype(dtype.newbyteorder("="))
@@ -161,7 +163,7 @@ class Predictions:
         _require(bool(((steps >= 0) & (steps <= 2**53 // n)).all()), "expected ascending row numbers from 0")
         rows = np.cumsum(steps)
         if kind is not TaskKind.SPAN:
-            _require(len(body) == fixed_bytes, "expected nothing behind the packed predictions")
+            _require(len(body) == fixed_bytes, "expected nothing after the packed predictions")
             return cls(rows, *values)
         (exact_match, f1, lengths), packed = values, body[fixed_bytes:]
         _require(bool(((lengths >= 0) & (lengths <= len(packed))).all()), "expected lengths of texts within the bytes")

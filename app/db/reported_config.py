@@ -28,7 +28,7 @@ Scalar = Annotated[bool | int | FiniteFloat | TextLine, AfterValidator(bounded)]
 
 COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
 RESERVED_NAMES = frozenset({*COORDINATES, "experiment", "dataset", "logged"})
-# Any: each option has a type of its own.
+# Any: each option has its own type.
 OPTION_TYPES: Mapping[str, TypeAdapter[Any]] = {
     name: TypeAdapter(Annotated[field.annotation, name, *field.metadata])  # type: ignore[arg-type]
     for name, field in TrainingOptions.model_fields.items()

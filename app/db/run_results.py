@@ -136,11 +136,11 @@ class RunResults(Learning):
     loss: Value = None
     n_validation: Count | None = Field(None, description="Evaluated rows.")
     tokens: Count | None = Field(None, description="Tokens of one layer, without padding.")
-    points: Count | None = Field(None, description="Points of all layers behind IsoScore*.")
+    points: Count | None = Field(None, description="Points of all layers that IsoScore* is computed from.")
     zeta: float | None = Field(None, ge=0, le=1, description="Zeta of the reported IsoScore*.")
     by_layer: dict[Measure, LayerValues] = {}
     by_layer_n: dict[Measure, Count | None] = Field(
-        {}, description="Points behind each measure: tokens, texts, or sentence vectors."
+        {}, description="Points that each measure is computed from: tokens, texts, or sentence vectors."
     )
     sentences: SentenceVectors | None = None
     reference: Reference | None = None

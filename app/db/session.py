@@ -111,7 +111,7 @@ def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | No
 
 _removed = Experiment.__table__  # the plain table, so that the filter does not apply to its own query
 _REMOVED = select(_removed.c.id).where(_removed.c.removed_at.is_not(None))
-# Relationship loads are filtered too, as queries of their own. Propagated filters would keep rows from being pickled.
+# Relationship loads are filtered too, as separate queries. Propagated filters would keep rows from being pickled.
 _HIDDEN_ROW_FILTERS = (
     with_loader_criteria(
         Experiment, Experiment.id.not_in(_EXPERIMENTS) & Experiment.removed_at.is_(None), propagate_to_loaders=False

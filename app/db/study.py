@@ -54,7 +54,7 @@ class Search(Options):
             "Search |λ| on a log scale from this value on, on both sides of 0. Empty: search λ itself.",
             SEARCH_SPACE,
             none_means="λ itself is searched",
-            formula="place = sign(λ) log(|λ| / minimum), |λ| ≥ minimum",
+            formula="position = sign(λ) log(|λ| / minimum), |λ| ≥ minimum",
             details="So 0.1 and 0.01 are as far apart as 10 and 1. λ itself is the better choice between −1 and 1.",
         ),
     ] = None

@@ -28,7 +28,7 @@ class RefusedRowOut(Row):
 class RowActionOut(BaseModel):
     """The result of an action; rows do not depend on each other."""
 
-    done: list[str] = Field(description="Ids of the rows to which it was done.")
+    done: list[str] = Field(description="Ids of the rows to which the action was applied.")
     refused: list[RefusedRowOut]
 
 
@@ -36,7 +36,10 @@ def actions_router(row_list: RowList, tag: str) -> APIRouter:
     router = APIRouter(prefix=row_list.path, tags=[tag])
     names = ", ".join(f"`{slug}`" for slug in row_list.actions)
 
-    @router.post("/actions", description=f"Do one thing to several rows: {names}. Each row is done or refused alone.")
+    @router.post(
+        "/actions",
+        description=f"Apply an action to several rows: {names}. A row that is refused does not affect the others.",
+    )
     def act_on_rows(context: ContextDep, request: RowActionIn) -> RowActionOut:
         ids = list(dict.fromkeys(request.ids))
         refused = [RefusedRowOut.model_validate(row) for row in row_list.apply_action(context, request.action, ids)]

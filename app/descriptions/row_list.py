@@ -16,7 +16,7 @@ class RowAction(NamedTuple):
 
     label: str
     apply: Callable[[Context, str], object]
-    # What is lost for good. The page asks for confirmation.
+    # What the action deletes permanently. The page asks for confirmation.
     warning: str = ""
 
 

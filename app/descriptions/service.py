@@ -21,7 +21,7 @@ TAGGED = (Embedding, Experiment, Run)
 class DescriptionChange(Strict):
     """A change to a row's name, notes or tags. Null or absent fields stay as they are."""
 
-    name: Annotated[str | None, Field(description="Of 1 to 200 characters.")] = None
+    name: Annotated[str | None, Field(description="1 to 200 characters.")] = None
     notes: Annotated[str | None, Field(description="Plain text of at most 10,000 characters.")] = None
     tags: Annotated[
         list[str] | None,
@@ -34,7 +34,7 @@ def apply_description(row: Described, change: DescriptionChange) -> None:
     if change.name is not None:
         cleaned = one_line(change.name)
         if not cleaned:
-            raise InvalidError("Expected a name, got nothing that can be read. Type one.", "name")
+            raise InvalidError("The name has no visible characters. Enter a name.", "name")
         if len(cleaned) > MAX_NAME_CHARACTERS:
             raise InvalidError(
                 f"Expected a name of at most {MAX_NAME_CHARACTERS} characters, got {len(cleaned)}. Shorten it, "
@@ -89,7 +89,7 @@ def clean_tags(tags: Sequence[str]) -> list[str]:
     distinct = {tag.lower(): tag for tag in reversed(cleaned) if tag}
     for tag in distinct.values():
         if "," in tag:
-            raise InvalidError(f"Expected tags without commas, which part tags on the page; got {quote(tag)}.", "tags")
+            raise InvalidError(f"Tags cannot contain commas, because commas separate tags. Got {quote(tag)}.", "tags")
         if len(tag) > MAX_TAG_CHARACTERS:
             raise InvalidError(
                 f"Expected tags of at most {MAX_TAG_CHARACTERS} characters, got {quote(tag)} of {len(tag):,}. "

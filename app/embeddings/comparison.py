@@ -80,7 +80,7 @@ def find_pairing(embedding: Embedding, counterpart: Embedding, source_candidates
 def _list_origins(embedding: Embedding, by_id: dict[str, Embedding]) -> Iterator[object]:
     """Yield keys of the origin of the rows; two embeddings share a key if their rows have the same origin."""
     origin = embedding
-    # A selection without some rows is an origin of its own, because its source has other rows too.
+    # A selection without some rows is a separate origin, because its source has more rows.
     while not list_rows_left_out(origin) and origin.source_id is not None and origin.source_id in by_id:
         origin = by_id[origin.source_id]
     yield origin.id if list_rows_left_out(origin) else origin.encoding_id or origin.source_id or origin.id
@@ -316,8 +316,8 @@ class EmbeddingComparison:
                 for embedding in small_embeddings
             )
             sentences.append(
-                f"Numbers of rows differ, and with fewer than {ROWS_PER_DIMENSION} rows a dimension IsoScore is biased "
-                f"low: {sizes}. Read the bias-corrected IsoScore instead, or compare equal numbers of rows."
+                f"Numbers of rows differ, and with fewer than {ROWS_PER_DIMENSION} rows per dimension IsoScore is "
+                f"biased low: {sizes}. Read the bias-corrected IsoScore instead, or compare equal numbers of rows."
             )
         if len(dimensions := {embedding.d or 0 for embedding in self.embeddings}) > 1:
             sizes = ", ".join(f"{d:,}" for d in sorted(dimensions))
@@ -353,7 +353,7 @@ class EmbeddingComparison:
 
 
 def suggest_order(embeddings: Sequence[Embedding]) -> list[Embedding]:
-    """Sort layers by layer, checkpoints by name, and others by age, sources first."""
+    """Sort layers by number, checkpoints by name, and others by age with sources first."""
     comparison = EmbeddingComparison(embeddings)
     if comparison.are_layers:
         return sorted(embeddings, key=lambda embedding: embedding.layer or 0)

@@ -89,7 +89,7 @@ def create_encoding_of_dataset(context: Context, dataset_id: str, split: Split, 
         )
     file = context.get(StoredFile, sha256)
     if file is None:
-        raise NotFoundError(f"The data set {dataset_id!r} was deleted at this moment.", "dataset_id")
+        raise NotFoundError(f"The data set {dataset_id!r} was just deleted.", "dataset_id")
     draft_name = clean_name(name, f"{dataset.name}, {split}")
     return _create_draft(context, Stored(sha256, file.size_bytes), filename, draft_name, dataset.quoting_of(split))
 
@@ -240,7 +240,7 @@ def _require_launchable(encoding: Encoding) -> None:
 
 
 def _queue_encoding(session: Session, encoding_id: str, config: EncodingConfig) -> bool:
-    """Queue an encoding. Return False if it was not launchable any more."""
+    """Queue an encoding. Return False if it could no longer be launched."""
     launchable = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(LAUNCHABLE))
     queued = launchable.values(
         config=config, status=EncodingStatus.QUEUED, queued_at=utcnow(), done=0, total=None, attempts=0,

@@ -63,8 +63,8 @@ def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
     types = {name: code for code, name in TYPE_NAMES.items()}
     if array.type_name not in types or array.fortran or array.dtype.newbyteorder("<") != array.dtype:
         raise ConflictError(
-            "Expected numbers that lie row after row with their lowest byte first, as safetensors has them, got "
-            f"{array.dtype.str}{' column after column' if array.fortran else ''}. Download the .npy instead."
+            "safetensors needs little-endian numbers in row-major order, and this file has "
+            f"{array.dtype.str}{' in column-major order' if array.fortran else ''}. Download the .npy instead."
         )
     tensor = {"dtype": types[array.type_name], "shape": array.shape, "data_offsets": [0, array.size_bytes]}
     header = json.dumps({TENSOR: tensor}).encode()

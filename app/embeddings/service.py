@@ -64,7 +64,7 @@ class EmbeddingSummary(Row):
     n: int | None
     d: int | None
     n_left_out: int | None
-    encoding_id: Annotated[str | None, Field(description="The encoding whose layer it is.")]
+    encoding_id: Annotated[str | None, Field(description="The encoding that it is a layer of.")]
     created_at: datetime
     measured_at: datetime | None
     trashed_at: Annotated[datetime | None, Field(description="When it was put into the trash; null where it was not.")]
@@ -123,8 +123,8 @@ def describe_lost_tasks(context: Context, *conditions: ColumnElement[bool]) -> s
     count_query = select(func.count()).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
     with context.sessions() as session:
         count = session.scalars(count_query).one()
-    clause = "that uses these vectors goes" if count == 1 else "that use these vectors go"
-    return f"{plural(count, 'task')} {clause} too, with ground truth, scores and maps." if count else ""
+    clause = "that uses these vectors is" if count == 1 else "that use these vectors are"
+    return f"{plural(count, 'task')} {clause} deleted too, with ground truth, scores and maps." if count else ""
 
 
 def create_embedding(
@@ -291,7 +291,8 @@ def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[st
         embedding = get_embedding(context, embedding_id)
         if embedding.status is not EmbeddingStatus.READY:
             raise NotFoundError(
-                f"There is no {slug!r} of {embedding.name}, which is {embedding.status}: it comes with the measures."
+                f"There is no {slug!r} of {embedding.name}, which is {embedding.status}. It is computed with the "
+                "measures."
             )
         raise NotFoundError(
             f"There is no {slug!r} of {embedding.name}: another version of Isoscope measured it. Choose again "

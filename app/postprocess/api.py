@@ -24,7 +24,7 @@ class PostProcessingRequest(Strict):
     method: Annotated[str, WithJsonSchema({"type": "string", "enum": list(METHODS)})]
     parameters: Annotated[
         dict[str, int | float],
-        Field(description="By the names of the catalog, such as `eps` of `soft_zca` or `D` of `all_but_the_top`."),
+        Field(description="By name, as in the catalog, such as `eps` of `soft_zca` or `D` of `all_but_the_top`."),
     ] = Field({})
 
 
@@ -40,7 +40,7 @@ class PostProcessingSummary(Row):
 
 
 class PostProcessingOut(PostProcessingSummary):
-    """A trial with its results: held-out rows before and after, and the rows fitted on, after."""
+    """A trial with its results: on held-out rows before and after, and on the fitted rows after."""
 
     results: dict[str, Any] | None
 
@@ -62,7 +62,7 @@ def list_postprocessings(context: ContextDep, embedding_id: str) -> Sequence[Pos
 
 @router.post("", status_code=202, response_model=PostProcessingOut)
 def request_postprocessing(context: ContextDep, embedding_id: str, request: PostProcessingRequest) -> PostProcessing:
-    """Fit a method on half of a sample of the rows and measure the other half; a stored result is answered at once."""
+    """Fit a method on half of a sample of the rows and measure the other half; a stored result is returned at once."""
     return service.request_postprocessing(context, embedding_id, request.method, request.parameters)
 
 

@@ -36,7 +36,7 @@ def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: s
     if trial is None or trial.embedding_id != embedding_id:
         raise NotFoundError(
             f"There is no post-processing {postprocessing_id!r} of this embedding; only the last {MAX_TRIALS} are "
-            "kept. Ask for it again."
+            "kept. Request it again."
         )
     return trial
 

@@ -15,7 +15,7 @@ MEASUREMENT_COLUMNS = Measurement.__table__.columns.keys()
 
 
 class TrialComparison(NamedTuple):
-    """A measure of the held-out rows before and after, and of the rows fitted on, after, if measured."""
+    """A measure of the held-out rows before and after, and of the fitted rows after, if measured."""
 
     measure: Measure
     before: Measurement

@@ -105,13 +105,15 @@ class ScriptRun(Frozen):
         if self.regularizer is Regularizer.NONE and self.lam:
             names = ", ".join(regularizer for regularizer in Regularizer if regularizer is not Regularizer.NONE)
             raise InvalidError(
-                f"Expected the regularizer whose strength lam = {self.lam:g} is, one of {names}; got none, which is "
-                "plain training. Give the strength of a penalty of your own among the settings, and leave lam at 0.",
+                f"lam = {self.lam:g} needs a regularizer, one of {names}; got none, which is plain training. Log the "
+                "strength of your own penalty among the settings, and leave lam at 0.",
                 "regularizer",
             )
         if self.lam and self.zeta is None and self.regularizer in regularizers_with("zeta"):
             name = REGULARIZERS[self.regularizer].name
-            raise InvalidError(f"Expected zeta, which {name} shrinks the covariance by; give the script's own.", "zeta")
+            raise InvalidError(
+                f"{name} needs zeta, by which it shrinks the covariance. Log the zeta of your script.", "zeta"
+            )
 
 
 def extend_grid(
@@ -132,8 +134,8 @@ def extend_grid(
             # Figures would print both the same, such as true and the text "yes".
             if isinstance(as_cell(value), str) and json.dumps(existing) != json.dumps(value):
                 raise InvalidError(
-                    f"Expected a {name} that reads unlike those of the experiment's other runs, got "
-                    f"{json.dumps(value)}, which is shown as {json.dumps(existing)} is. Say both in the same way.",
+                    f"{name} = {json.dumps(value)} would be shown like {json.dumps(existing)} of an earlier run. Log "
+                    "both in the same way.",
                     "settings",
                 )
         if not equal_values:

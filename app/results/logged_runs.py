@@ -165,7 +165,7 @@ def lock_streaming_run(session: Session, run_id: str) -> Run:
     acquire_locks(session.connection(), run_id)
     run = find_script_run(session, run_id)
     if run.status is not RunStatus.STREAMING:
-        raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.", "status")
+        raise ConflictError(f"Nothing more can be logged to this run: it is {run.status}.", "status")
     return run
 
 
@@ -218,7 +218,7 @@ def finish_run(context: Context, run_id: str, ending: LoggedEnding) -> Run:
         if run.status in (RunStatus.FINISHED, RunStatus.FAILED):
             return run
         if run.status is not RunStatus.STREAMING:
-            raise ConflictError(f"This run cannot be finished any more: it is {run.status}.", "status")
+            raise ConflictError(f"This run can no longer be finished: it is {run.status}.", "status")
         metric = run.config.metric
         run.performance = ending.metrics.get(metric)
         if run.performance is None:
@@ -297,7 +297,7 @@ def _find_or_create_experiment(session: Session, request: ScriptRun) -> Experime
 
 
 def find_script_run(session: Session, run_id: str) -> Run:
-    """Return a script's run, locked until the transaction ends, so that it cannot be cancelled or deleted meanwhile."""
+    """Return a script's run, locked until the transaction ends, so that it cannot be cancelled or deleted before."""
     run = session.get(Run, run_id, with_for_update=True)
     if run is None:
         raise run_not_found(run_id)
@@ -306,5 +306,5 @@ def find_script_run(session: Session, run_id: str) -> Run:
 
 def _require_script_run(run: Run) -> Run:
     if not run.config.logged:
-        raise ConflictError("This run is a worker's: only what a script has begun itself can be written by one.")
+        raise ConflictError("A worker trains this run. A script can only write to runs that it began.")
     return run

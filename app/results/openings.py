@@ -140,7 +140,7 @@ def require_opened(session: Session, run: Run, split: Split) -> None:
 
 def describe_unfinished(experiment: Experiment) -> str:
     if experiment.searching:
-        return "The search goes on."
+        return "The search is still running."
     n_unfinished = sum(not run.status.final for run in experiment.runs)
     return f"{plural(n_unfinished, 'run has', 'runs have')} not ended." if n_unfinished else ""
 

@@ -50,7 +50,7 @@ class LoggedValues(Generic[Value]):
         """Describe which part of the logged values was read; empty if all were."""
         if (n := sum(map(len, self.by_run.values()))) == self.total:
             return ""
-        return f" {count(n)} of {count(self.total)} {noun} are shown: of every {plural(self.stride, 'step')} the last."
+        return f" {count(n)} of {count(self.total)} {noun} are shown: the last of every {plural(self.stride, 'step')}."
 
 
 def list_logged(context: Context, source: RunSource, quantity: Literal["task_loss", "penalty"]) -> LoggedValues[float]:

@@ -156,7 +156,7 @@ class SweepFigure(NamedTuple):
     title: str
     """Title until it is drawn; ``{measure}`` in it is the measure of layers."""
     section: str
-    """A section of the page: one of ``SECTIONS``, or a name of its own."""
+    """A section of the page: one of ``SECTIONS``, or another name."""
     draw: Callable[[FigureRequest], Figure]
     query_parameters: tuple[str, ...] = ()
     wide: bool = True

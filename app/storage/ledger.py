@@ -78,7 +78,7 @@ class Ledger:
             acquire_locks(session.connection(), *{f"file:{file.sha256}" for file in stored})
             for file in stored:
                 if not self.storage.exists(file.sha256):
-                    raise ConflictError("The same file was deleted at this moment; upload it again.")
+                    raise ConflictError("The same file was just deleted; upload it again.")
                 session.merge(models.StoredFile(sha256=file.sha256, size_bytes=file.size_bytes))
             session.flush()
             yield session

@@ -57,7 +57,7 @@ ADVICE = {
     ),
     FailureCause.SETTING: Advice("A setting cannot be used", "Change the setting named above."),
     FailureCause.UNSPECIFIED: Advice(
-        "An unforeseen failure", "The last lines of its log, below, show where. Try again, or change the settings."
+        "An unexpected failure", "The last lines of its log, below, show where. Try again, or change the settings."
     ),
 }
 

@@ -39,7 +39,7 @@ FIELD_ORDER = (
     "search",
 )
 """The form's first fields, then training options, then the grid or the search."""
-HEADING = "# For Isoscope, launched by: isoscope sweep FILE. What is not said here has its default.\n"
+HEADING = "# Launch with: isoscope sweep FILE. Options that are not listed have their defaults.\n"
 
 
 def request_of(experiment: Experiment) -> LaunchRequest:

@@ -104,8 +104,8 @@ class SweepRequest(TrainingOptions):
         Grid,
         Option(
             "Grid",
-            "Values by the name of a training option: every combination is a setting, with a baseline of its own. A "
-            "regularizer's own options are varied only in its runs. A grid over max_steps stands in for epochs.",
+            "Values by the name of a training option: every combination is a setting, with its own baseline. A "
+            "regularizer's own options are varied only in its runs. A grid over max_steps replaces epochs.",
             GRID,
             details="These values replace the option’s own field above. Options of a regularizer apply to its runs "
             "only, all others to the baseline too.",
@@ -298,8 +298,8 @@ def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None
     elif rowwise and run.points is TokenPooling.TOKENS:
         field = "points"
         sentence = (
-            f"Expected points as sentence or mean for {rowwise.name}, got tokens: it holds for rows that do not depend "
-            "on each other, and the tokens of one text do. Sweep it apart from regularizers that are to see tokens."
+            f"Expected points as sentence or mean for {rowwise.name}, got tokens: it needs independent rows, and "
+            "tokens of one text depend on each other. Sweep it separately from regularizers that see tokens."
         )
     elif class_penalty and run.task is not TaskKind.CLASSIFICATION and run.entropy_by_label:
         field = "entropy_by_label"
@@ -363,7 +363,7 @@ def list_row_notes(dataset: Dataset, runs: Sequence[RunConfig]) -> list[str]:
     ):
         if available is not None and requested > available:
             notes.append(
-                f"{count(requested)} {split} rows are asked for but there are only {count(available)}: all are used."
+                f"{count(requested)} {split} rows are requested but there are only {count(available)}: all are used."
             )
     labels = {run.label_column for run in runs if run.task is TaskKind.CLASSIFICATION}
     notes += [

@@ -52,9 +52,11 @@ class TokenRequest(Strict):
     name: Annotated[str, Field(min_length=1, max_length=60, description="Whose it is."), AfterValidator(one_line)]
     scope: Annotated[
         AccessScope,
-        Field(description="`read` looks, `write` changes everything but tokens, `admin` manages tokens too."),
+        Field(
+            description="`read` can view, `write` can change everything except tokens, `admin` can also manage tokens."
+        ),
     ] = AccessScope.WRITE
-    days: Annotated[int | None, Field(ge=1, le=MAX_DAYS, description="Until it expires; null: never.")] = None
+    days: Annotated[int | None, Field(ge=1, le=MAX_DAYS, description="Days until it expires; null: never.")] = None
 
 
 def parse_token_request(fields: Mapping[str, str | None]) -> TokenRequest:
@@ -87,7 +89,7 @@ def create_token(context: Context, request: TokenRequest) -> tuple[AccessToken, 
 
 
 def list_tokens(context: Context) -> Sequence[AccessToken]:
-    """Return all tokens, newest first, revoked and expired ones too."""
+    """Return all tokens, newest first, including revoked and expired ones."""
     return context.scalars(select(AccessToken).order_by(AccessToken.created_at.desc(), AccessToken.id))
 
 

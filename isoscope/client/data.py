@@ -230,7 +230,7 @@ class Embeddings(Connection):
         return self.get("trash", limit=limit, offset=offset)
 
     def empty_trash(self) -> Row:
-        """Delete everything in the trash for good."""
+        """Permanently delete everything in the trash."""
         return self.delete("trash")
 
     def purge_embedding(self, embedding: Reference) -> Row:

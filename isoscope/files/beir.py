@@ -94,7 +94,7 @@ def unpack(path: Path, folder: Path) -> list[NamedFile]:
     """
     with path.open("rb") as stream:
         if not stream.read(4).startswith(ZIP_MAGIC):
-            raise InvalidError(f"This is no zip file. {LAYOUT}, in a folder or a zip file.", "file")
+            raise InvalidError(f"This is not a zip file. {LAYOUT}, in a folder or a zip file.", "file")
     with open_zip(path, ZIP_ERROR) as archive:
         members = _select_members(archive.infolist())
         files = []

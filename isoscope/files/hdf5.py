@@ -127,7 +127,7 @@ def _datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
             if len(addresses) > MAX_OBJECTS or depth > MAX_DEPTH:
                 raise TooLargeError(
                     f"The file has more than {MAX_OBJECTS:,} arrays and groups, or more than {MAX_DEPTH} groups in one "
-                    "another: write the arrays you want measured into a file of their own."
+                    "another: write the arrays you want measured into a separate file."
                 )
             if isinstance(node, h5py.Group):
                 pending.append((f"{prefix}{name}/", node, depth + 1))

@@ -60,7 +60,7 @@ def read_yaml(text: str) -> dict[str, Any]:
         loader = _PlainLoader(text)
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
-            raise InvalidError("Expected YAML with a setting a line, such as lambdas: [-1, 1].", FIELD)
+            raise InvalidError("Expected YAML with one setting per line, such as lambdas: [-1, 1].", FIELD)
         _require_unique_keys(node)
         _require_short_numbers(node)
         document: dict[str, Any] = loader.construct_document(node)
@@ -117,7 +117,7 @@ def _require_storable(value: Any) -> None:
     elif isinstance(value, int) and abs(value) > MAX_INTEGER:
         raise InvalidError(f"Expected integers of at most {MAX_INTEGER:,}, got {value:,}.", FIELD)
     elif isinstance(value, str) and any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in value):
-        raise InvalidError("Expected text in YAML, got NUL or half of a surrogate pair, which is no text.", FIELD)
+        raise InvalidError("The YAML contains NUL or half of a surrogate pair, which are not text.", FIELD)
 
 
 def write_yaml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """Dimensions that are not coordinates: ids, labels, counts, prices or times that came along with the vectors.
 
 Their values have few decimals where other dimensions have arbitrary fractions, or repeat, or follow the row order. A
-property that most dimensions share comes from how values were written, and is no finding.
+property that most dimensions share comes from how values were written, and is not a finding.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def mixed_clouds(examined: ExaminedCloud) -> Defect | None:
     """Find the rows outside the largest part, if a cloud falls into two to four parts."""
     if not examined.has_spread or examined.cloud.d < 2:
         return None
-    # With very unequal norms, compare angles: otherwise long rows would form a part of their own.
+    # With very unequal norms, compare angles: otherwise long rows would form a separate part.
     by_angle = has_unequal_norms(examined)
     sample = unit_rows(examined.sample) if by_angle else examined.sample
     mean, directions = leading_directions(sample)

@@ -104,7 +104,7 @@ class Decision:
     smallest_difference: Gain
     """On the report part, of the smallest to the chosen variant, with its own 95% interval.
 
-    If both answer every unit alike, the interval allows for units that they would answer differently.
+    If both have the same score on every unit, the interval allows for units on which they would differ.
     """
     tolerance: float
     trivial_score: float = 0.0

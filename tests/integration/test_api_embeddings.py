@@ -103,7 +103,7 @@ def test_curve_towards_embedding_is_computed_on_request(client, work, ready):
     assert curve["lines"][0]["values"][100] == pytest.approx(find_value(measured))
     answer = client.post(path, json={"source_id": narrow})
     assert answer.status_code == 422
-    assert "Expected an embedding of 8 dimensions" in answer.json()["detail"]
+    assert "has 8 dimensions and " in answer.json()["detail"]
 
 
 def test_shared_file_is_deleted_with_last_embedding(client, context, work, cloud):

@@ -147,7 +147,7 @@ def test_misuse_prints_sentence_and_exit_code(run_cli):
     nobody = f"http://127.0.0.1:{free_port()}"
     for words, sentence in (
         (("sweep", "none.yaml"), "none.yaml cannot be read: No such file or directory.\n"),
-        (("sweep", "-"), "Expected YAML with a setting a line, such as lambdas: [-1, 1].\n"),
+        (("sweep", "-"), "Expected YAML with one setting per line, such as lambdas: [-1, 1].\n"),
         (("upload", "none.npy"), "none.npy cannot be read: No such file or directory.\n"),
         (("runs", "--sort", "weather"), "weather"),
         (("encode", "--dataset", "Rows", "--model", "m"), "There is no data set 'Rows' on http://127.0.0.1:"),

@@ -91,7 +91,7 @@ def test_concurrent_uploads_share_file_until_last_is_released(context):
     assert not context.storage.exists(sha256)
     gone = Stored("0" * 64, 1)
     with (
-        pytest.raises(ConflictError, match="The same file was deleted at this moment; upload it again"),
+        pytest.raises(ConflictError, match="The same file was just deleted; upload it again"),
         context.ledger.recording(gone),
     ):
         pytest.fail("there is nothing to record")

@@ -57,7 +57,7 @@ def change_line(files, name, change, line=0):
 def test_reader_rejects_incomplete_or_altered_export(refusal, files, tmp_path):
     assert refusal(b"not a zip").startswith("The file cannot be read as a zip archive (File is not a zip ")
     assert refusal(pack(files)[:-30]).startswith("The file cannot be read as a zip archive (")
-    no_export = f"The archive holds 'weights.bin', which no export does. {CHOOSE}"
+    no_export = f"The archive contains 'weights.bin', which exports never contain. {CHOOSE}"
     assert refusal(pack({"weights.bin": b"x"}, manifest=False)) == no_export
     without = f"Expected an exported experiment, got a zip archive without manifest.json. {CHOOSE}"
     assert refusal(pack({"README.txt": b"x"}, manifest=False)) == without
@@ -84,7 +84,7 @@ def test_reader_rejects_incomplete_or_altered_export(refusal, files, tmp_path):
         archive.writestr("README.txt", b"again")
     assert refusal(doubled.read_bytes()) == f"Two files in the archive have the same name. {ADVICE}"
     squeezed = pack(files, compression=zipfile.ZIP_LZMA)
-    assert "is encrypted, or compressed as no export is" in refusal(squeezed)
+    assert "is encrypted, or compressed in another way than exports are" in refusal(squeezed)
 
 
 def test_reader_rejects_too_many_or_too_large_files(refusal, files):
@@ -124,7 +124,7 @@ def test_reader_rejects_unstorable_values(refusal, files):
         assert old in files[name]
         return pack(files | {name: files[name].replace(old, new, 1)})
 
-    sentence = "it holds NaN, which is no number in JSON; a value that is undefined is null."
+    sentence = "it contains NaN, which is not a number in JSON; a value that is undefined is null."
     nan = lines("runs.jsonl", b'"loss":0.5', b'"loss":NaN')
     assert refusal(nan) == f"runs.jsonl, line 1 cannot be read: {sentence} {ADVICE}"
     assert "beyond 1e-100 to 1e+100" in refusal(lines("runs.jsonl", b'"loss":0.5', b'"loss":1e999'))
@@ -137,7 +137,7 @@ def test_reader_rejects_unstorable_values(refusal, files):
     cut = pack(files | {"steps.jsonl": files["steps.jsonl"][:-1]})
     assert refusal(cut) == f"The last line of steps.jsonl is cut off. {ADVICE}"
     broken = pack(files | {"runs.jsonl": b"{\n"})
-    assert refusal(broken).startswith("runs.jsonl, line 1 cannot be read: it is no JSON (")
+    assert refusal(broken).startswith("runs.jsonl, line 1 cannot be read: it is not JSON (")
     assert refusal(pack(files | {"runs.jsonl": b""})) == (f"runs.jsonl is empty: there is no run to show. {ADVICE}")
 
 

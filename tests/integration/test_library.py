@@ -154,11 +154,11 @@ def test_number_of_queries_is_constant_and_pages_have_fifty(client, context):
 
 
 REFUSED = [
-    ({"name": " \t"}, "name", "Expected a name, got nothing that can be read. Type one."),
+    ({"name": " \t"}, "name", "The name has no visible characters. Enter a name."),
     ({"name": "x" * 201}, "name",
      "Expected a name of at most 200 characters, got 201. Shorten it, or write it into the notes."),
     ({"notes": "x" * 10_001}, "notes", "Expected notes of at most 10,000 characters, got 10,001. Shorten them."),
-    ({"tags": ["a,b"]}, "tags", "Expected tags without commas, which part tags on the page; got 'a,b'."),
+    ({"tags": ["a,b"]}, "tags", "Tags cannot contain commas, because commas separate tags. Got 'a,b'."),
     ({"tags": [f"{i}" for i in range(21)]}, "tags", "Expected at most 20 tags, got 21. Leave some out."),
 ]  # fmt: skip
 

@@ -130,7 +130,7 @@ def test_refusal_is_printed_and_cancelled_run_stops_logging(settings, context, c
         run_json = httpx2.get(f"{address}/api/runs/{run.id}").json()
     assert (run_json["status"], run_json["steps"]) == (RunStatus.CANCELLED, [])
     assert capsys.readouterr().err == (
-        "isoscope: this run is not logged any more: Nothing can be logged to this run any more: it is cancelled.\n"
+        "isoscope: this run is no longer logged: Nothing more can be logged to this run: it is cancelled.\n"
     )
 
 

@@ -45,7 +45,7 @@ def test_tabs_show_failures_notes_hashes_and_logs(client, add):
     log = 'Traceback (most recent call last):\n  File "<loss>"\nArithmeticError: two'
     run_id, _ = add(status=RunStatus.FAILED, error="ArithmeticError: two", log=log)
     page = client.get(f"/runs/{run_id}").text
-    assert "<strong>An unforeseen failure.</strong> ArithmeticError: two" in page
+    assert "<strong>An unexpected failure.</strong> ArithmeticError: two" in page
     assert f'<a href="/runs/{run_id}?tab=log" aria-current="page">Log</a>' in page
     assert "File &#34;&lt;loss&gt;&#34;\nArithmeticError: two</pre>" in page
     assert client.get(f"/api/runs/{run_id}").json()["log"] == log

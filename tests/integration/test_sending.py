@@ -46,13 +46,13 @@ def test_vanished_run_or_thread_error_is_printed(server, capsys, monkeypatch):
     run._sender.put(1, {"task_loss": object()})
     wait_for(lambda: run._sender.refusal, 20)
     assert not run.finish({"accuracy": 1})
-    assert "this run is not logged any more: TypeError: Object of type object is not JSON" in capsys.readouterr().err
+    assert "this run is no longer logged: TypeError: Object of type object is not JSON" in capsys.readouterr().err
     server.answer = lambda path, _: (
         (404, {"detail": "There is no run.", "field": None}) if path != "runs" else (200, {})
     )
     run = log_run("e", url=server.url, **RUN)
     assert not run.finish({"accuracy": 1})
-    assert capsys.readouterr().err == "isoscope: this run is not logged any more: There is no run.\n"
+    assert capsys.readouterr().err == "isoscope: this run is no longer logged: There is no run.\n"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -64,7 +64,7 @@ def test_redirect_fails_and_names_its_target(server, capsys, status):
     assert not run.finish()
     err = capsys.readouterr().err
     assert err == (
-        f"isoscope: this run is not logged any more: POST {server.url}/api/runs answered {status} and names "
+        f"isoscope: this run is no longer logged: POST {server.url}/api/runs answered {status} and names "
         "https://other/api/runs. Give the address that the dashboard really has.\n"
     )
 

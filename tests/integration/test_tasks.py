@@ -97,7 +97,7 @@ def test_form_follows_kind_and_pages_count_dependent_tasks(client, corpus, queri
         assert ('id="labels"' in page) == (kind == "labels")
         wrong = client.post(f"/embeddings/{corpus}/tasks", data={"kind": kind, "seed": "x", "labels": "side"})
         assert (wrong.status_code, 'id="seed-error"' in wrong.text) == (422, True)
-    warning = "2 tasks that use these vectors go too"
+    warning = "2 tasks that use these vectors are deleted too"
     encoding = Encoding(name="e", filename="e.txt", n_texts=1, columns=[], status=EncodingStatus.FINISHED)
     with context.sessions.begin() as session:
         encoding.file_sha256 = session.scalars(select(StoredFile.sha256)).first()

@@ -17,7 +17,7 @@ def test_tags_are_trimmed_deduplicated_and_sorted():
         (["x" * 41], f"Expected tags of at most 40 characters, got '{'x' * 41}' of 41. Shorten it, "
          "or write it into the notes."),
         (["x" * 500_000], f"got '{'x' * 80}'... of 500,000."),
-        ([f"{'x' * 500},"], f"Expected tags without commas, which part tags on the page; got '{'x' * 80}'...."),
+        ([f"{'x' * 500},"], f"Tags cannot contain commas, because commas separate tags. Got '{'x' * 80}'...."),
         ([f"t{i}" for i in range(21)], "Expected at most 20 tags, got 21. Leave some out."),
     ],
 )  # fmt: skip

@@ -56,7 +56,7 @@ def test_missing_rows_have_a_note():
     options = {"regularizer": "none", "lam": 0, "train_rows": 500, "validation_rows": 100}
     run = RunConfig.model_validate(values | options)
     (note,) = list_row_notes(Dataset(n_train=300, n_validation=100), [run])
-    assert note == "500 train rows are asked for but there are only 300: all are used."
+    assert note == "500 train rows are requested but there are only 300: all are used."
     assert list_row_notes(Dataset(n_train=None, n_validation=None), [run]) == []
 
 

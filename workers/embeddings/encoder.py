@@ -233,7 +233,7 @@ class Encoder:
                 f"{2 * size_bytes / 1e9:,.1f} GB. Choose fewer layers, poolings or rows, or make room.",
                 "layers",
             )
-        with TemporaryFile(dir=folder) as file:  # the map keeps a descriptor of its own
+        with TemporaryFile(dir=folder) as file:  # the map keeps its own descriptor
             vectors = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
         return EncodedTexts(list(pooled), vectors, depth, self.config.batch_size)
 

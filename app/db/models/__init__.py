@@ -1,4 +1,4 @@
-"""Rows and their states. The job engine has tables of its own."""
+"""Rows and their states. The job engine has its own tables."""
 
 from app.db.models.access import AccessScope, AccessToken, Activity, LoginSession
 from app.db.models.base import MAX_TAG_CHARACTERS, MAX_TAGS, Base, Described, Tagged

@@ -45,7 +45,7 @@ class Embedding(Described, Base):
     source_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="SET NULL"), index=True)
     # The PostProcessing or TaskRun whose map makes it. No foreign key: it is deleted with the source.
     made_by_id: Mapped[str | None] = mapped_column(String(32))
-    # The encoding whose ``layer`` with this ``pooling`` it is.
+    # The encoding that it belongs to, as the vectors of one ``layer`` under one ``pooling``.
     encoding_id: Mapped[str | None] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
     # Layer of an encoding, 0 for the embedding layer; or of an uploaded array [layers, n, d].
     layer: Mapped[int | None]

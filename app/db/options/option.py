@@ -143,7 +143,7 @@ def single_type(annotation: Any) -> type | None:
 
 
 def list_type(annotation: Any) -> tuple[Any, frozenset[str]] | None:
-    """Return the item type of a list and the words accepted in its place; None if it is no list."""
+    """Return the item type of a list and the words accepted in its place; None if it is not a list."""
     types = non_null_types(annotation)
     list_types = [type_ for type_ in types if get_origin(type_) is list]
     words = {word.value for type_ in types if isinstance(type_, type) and issubclass(type_, StrEnum) for word in type_}

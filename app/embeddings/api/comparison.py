@@ -50,7 +50,7 @@ class ComparedOut(Row):
 class ComparisonOut(Row):
     """Embeddings side by side."""
 
-    embeddings: Annotated[list[EmbeddingSummary], Field(description="In the order that was asked for.")]
+    embeddings: Annotated[list[EmbeddingSummary], Field(description="In the requested order.")]
     cautions: list[str]
     measures: list[ComparedOut]
 
@@ -58,7 +58,7 @@ class ComparisonOut(Row):
 router = APIRouter(prefix="/compare", tags=["embeddings"])
 AgainstQuery = Annotated[
     Against,
-    Query(description="What each is compared with: the `first`, or the `previous` one, as steps of a series are."),
+    Query(description="Compare each with the `first`, or with the `previous` one, as in a series of steps."),
 ]
 
 
@@ -106,7 +106,7 @@ class AlignmentOut(Row):
     ]
     embedding_id: Annotated[str, Field(validation_alias=AliasPath("embedding", "id"))]
     rows_by: Annotated[RowsBy, Field(description="How rows were matched.")]
-    status: Annotated[ResultStatus | None, Field(description="Null if nobody has asked for it yet.")]
+    status: Annotated[ResultStatus | None, Field(description="Null before the first request.")]
     error: str | None
     shared: Annotated[int | None, Field(description="Rows that both have.")]
     rows: Annotated[int | None, Field(description="Number of matched rows that were compared.")]
@@ -134,7 +134,7 @@ def show_alignments(
 
 @router.post("/alignments", status_code=202, response_model=list[AlignmentOut])
 def post_alignments(context: ContextDep, request: AlignmentRequest) -> list[alignments.AlignedPair]:
-    """Have embeddings compared row by row: CKA, shared neighbors, Procrustes residual, and which rows moved."""
+    """Request the comparison of embeddings row by row: CKA, shared neighbors, Procrustes residual, rows that moved."""
     pairs = alignments.pair_with_bases(get_embeddings_to_compare(context, request.id), request.to)
     return alignments.request_alignments(context, pairs)
 
@@ -142,25 +142,25 @@ def post_alignments(context: ContextDep, request: AlignmentRequest) -> list[alig
 class MovedRowOut(Row):
     """A row that both embeddings have."""
 
-    row: Annotated[int, Field(description="Its place in the file of the first, from 0.")]
-    other_row: Annotated[int, Field(description="Its place in the file of the other.")]
+    row: Annotated[int, Field(description="Position in the file of the first embedding, from 0.")]
+    other_row: Annotated[int, Field(description="Position in the file of the second embedding.")]
     name: Annotated[str, Field(description="Cut to 60 characters; empty where rows have no names.")]
     neighbors_kept: Annotated[float, Field(description="Share of its 10 nearest neighbors that are the same in both.")]
     residual: Annotated[
         float | None,
-        Field(description="Distance to its place in the other after the best rotation, in typical row lengths."),
+        Field(description="Distance between its two vectors after the best rotation, in typical row lengths."),
     ]
 
 
 class MovedRowsOut(BaseModel):
     """How far rows move between two embeddings."""
 
-    status: Annotated[ResultStatus | None, Field(description="Null where nobody asked for the alignment yet.")]
+    status: Annotated[ResultStatus | None, Field(description="Null before the alignment was requested.")]
     error: str | None
     rows_by: Annotated[RowsBy, Field(description="How rows were matched.")]
     shared: Annotated[int | None, Field(description="Rows that both have.")]
-    compared: Annotated[int, Field(description="Rows whose moves are known, of all pages.")]
-    references: Annotated[int, Field(description="Rows among which neighbors were sought.")]
+    compared: Annotated[int, Field(description="Number of compared rows, on all pages.")]
+    references: Annotated[int, Field(description="Rows among which neighbors were searched.")]
     reason: Annotated[str, Field(description="Why there are no residuals, or no rows; else empty.")]
     rows: Annotated[list[MovedRowOut], Field(description="The row that moved most first.")]
 

@@ -52,8 +52,8 @@ class EmbeddingOut(EmbeddingSummary):
     selection: Annotated[
         dict[str, Any] | None,
         Field(
-            description="What was chosen. More than 100,000 `without_rows` are base64 of bits, one a row of the file, "
-            "the highest of a byte first."
+            description="The selection. More than 100,000 `without_rows` are encoded in base64 as bits, one per row of "
+            "the file, the highest bit of a byte first."
         ),
     ]
     measurements: list[MeasurementOut]
@@ -70,9 +70,9 @@ class SelectionRequest(Strict):
     """What to leave out: the rows and dimensions of a finding, or those in the lists."""
 
     finding: Annotated[str | None, Field(description="Slug of a finding; then give no rows and no dimensions.")] = None
-    rows: Annotated[Indices, Field(description="Places in the file, from 0, as findings give them.")] = Field([])
-    dimensions: Annotated[Indices, Field(description="Numbers in the file, from 0.")] = Field([])
-    name: Annotated[str | None, Field(max_length=200, description="Of the new embedding.")] = None
+    rows: Annotated[Indices, Field(description="Positions in the file, from 0, as findings list them.")] = Field([])
+    dimensions: Annotated[Indices, Field(description="Dimensions of the file, from 0.")] = Field([])
+    name: Annotated[str | None, Field(max_length=200, description="Name of the new embedding.")] = None
 
 
 router = APIRouter(prefix="/embeddings", tags=["embeddings"])
@@ -89,7 +89,7 @@ def _read_search(
     tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
     origin: EmbeddingOrigin | None = None,
     status: EmbeddingStatus | None = None,
-    layers: Annotated[bool, Query(description="Layers of encodings too.")] = False,
+    layers: Annotated[bool, Query(description="Include layers of encodings.")] = False,
     trashed: Annotated[bool, Query(description="List the trash instead of the library.")] = False,
     sort: Annotated[Sort, Query(description="A minus sorts descending.")] = "-created",
 ) -> EmbeddingSearch:
@@ -173,7 +173,7 @@ def post_selection(context: ContextDep, embedding_id: str, request: SelectionReq
 
 @router.delete("/{embedding_id}", status_code=204)
 def trash_embedding(context: ContextDep, embedding_id: str) -> None:
-    """Put an embedding into the trash, from which `/api/trash` deletes it for good."""
+    """Put an embedding into the trash, from which `/api/trash` deletes it permanently."""
     trash.trash_embedding(context, embedding_id)
 
 
@@ -185,7 +185,7 @@ def restore_embedding(context: ContextDep, embedding_id: str) -> Embedding:
 
 @router.get("/{embedding_id}/files/{position}", **FILE_RESPONSE)
 def show_file(context: ContextDep, embedding_id: str, position: int) -> FileResponse:
-    """A file as it was uploaded or made; they count from 0, in the order of `files`."""
+    """A file as it was uploaded or made, by its position in `files`, from 0."""
     return download_response(get_file(context, embedding_id, position))
 
 
@@ -222,11 +222,11 @@ def list_trash(context: ContextDep, limit: Limit = PAGE_ROWS, offset: Offset = 0
 
 @trash_router.delete("")
 def empty_trash(context: ContextDep) -> Purged:
-    """Delete everything in the trash for good, with the tasks that use it."""
+    """Permanently delete everything in the trash, with the tasks that use it."""
     return trash.empty_trash(context)
 
 
 @trash_router.delete("/{embedding_id}")
 def purge_embedding(context: ContextDep, embedding_id: str) -> Purged:
-    """Delete an embedding in the trash for good, with the tasks that use it and the files that only it needs."""
+    """Permanently delete an embedding in the trash, the tasks that use it, and the files that only it needs."""
     return trash.purge_embedding(context, embedding_id)

@@ -42,7 +42,7 @@ class EncodingOut(Row):
     status: EncodingStatus
     done: Annotated[int, Field(description="Texts encoded so far.")]
     total: Annotated[int | None, Field(description="Number of texts to encode; null until they have been read.")]
-    qrels: Annotated[list[QrelsOut], Field(description="Of the corpus of a BEIR data set: its splits.")]
+    qrels: Annotated[list[QrelsOut], Field(description="Splits of a BEIR data set, on the encoding of its corpus.")]
     error: str | None
     environment: dict[str, Any] | None
     created_at: datetime
@@ -79,11 +79,13 @@ def create_encoding(
     file: Annotated[
         list[UploadFile] | None,
         File(
-            description=f"Texts: {usual_suffixes(Role.TEXTS)}; a text a line in .txt. Or a BEIR data set: its zip "
+            description=f"Texts: {usual_suffixes(Role.TEXTS)}; one text per line in .txt. Or a BEIR data set: its zip "
             "file, or corpus.jsonl, queries.jsonl and the .tsv files of its qrels, which are named by their split."
         ),
     ] = None,
-    dataset_id: Annotated[RowId | None, Form(description="Or an uploaded data set, with `split`.")] = None,
+    dataset_id: Annotated[
+        RowId | None, Form(description="An uploaded data set in place of a file, with `split`.")
+    ] = None,
     split: Annotated[Split, Form()] = "validation",
     name: Annotated[str | None, Form(max_length=200)] = None,
 ) -> Encoding:

@@ -115,7 +115,7 @@ class ZetaCurveOut(BaseModel):
 class LookupOut(Row):
     """The nearest neighbors of a row or a text among all rows; results are null until there are any."""
 
-    name: Annotated[str, Field(description="The name or the text that was asked for.")]
+    name: Annotated[str, Field(description="The requested name or text.")]
     status: ResultStatus
     error: str | None
     results: dict[str, Any] | None
@@ -162,7 +162,7 @@ def show_zeta_curve(
 
 @readings_router.post("/curves/zeta", status_code=202)
 def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurveRequest) -> ZetaCurveOut:
-    """Have the curve computed with another embedding's covariance."""
+    """Request the curve with another embedding's covariance."""
     return _serialize_curve(zeta_curves.request_zeta_curve(context, embedding_id, request.source_id), None)
 
 

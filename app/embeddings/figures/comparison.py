@@ -207,7 +207,7 @@ def moved_figures(moved: MovedRows) -> list[Figure]:
         counts[min(int(value / width), BINS - 1)] += 1
     residuals_figure = Figure(
         slug="residuals",
-        title="Distance to the other place",
+        title="Distance moved",
         caption="After the best rotation of one embedding onto the other, in typical row lengths: 0 stays, about 1.4 "
         "lands anywhere. Rows on the right moved most.",
         table=FigureTable(

@@ -110,7 +110,7 @@ def _assign_label_colors(overlay: Overlay) -> dict[str, str]:
 
 
 def _group_points(series: Series, max_points: int, colours: dict[str, str]) -> list[PointGroup]:
-    """Group the points to draw by label. Points without a color of their own come first, behind the others."""
+    """Group the points to draw by label. Points of labels without their own color come first, behind the others."""
     labels = _list_labels(series)
     indices = pick_evenly(range(len(labels)), max_points)
     if series.detail(PROJECTION)["labels"] is None:

@@ -1,4 +1,4 @@
-"""Pages of the library and the trash: search, upload, trash, restore, delete for good."""
+"""Pages of the library and the trash: search, upload, trash, restore, delete permanently."""
 
 from contextlib import suppress
 from dataclasses import asdict, replace

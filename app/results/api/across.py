@@ -60,7 +60,7 @@ class RunTableOut(BaseModel):
     columns: list[ColumnOut]
     rows: list[GroupOut]
     notes: Annotated[
-        list[str], Field(description="What was left out, and in which settings the runs behind a mean differ.")
+        list[str], Field(description="What was left out, and in which settings the runs of a mean differ.")
     ]
 
 
@@ -145,11 +145,15 @@ def show_table(
     ] = "json",
     decimals: Annotated[
         int | None,
-        Query(ge=0, le=MAX_DECIMALS, description="Decimals in Markdown and LaTeX. By default, as the intervals allow."),
+        Query(
+            ge=0, le=MAX_DECIMALS, description="Decimals in Markdown and LaTeX. By default, chosen from the intervals."
+        ),
     ] = None,
-    bold: Annotated[bool, Query(description="Print the best setting by a verdict in bold.")] = True,
+    bold: Annotated[
+        bool, Query(description="Print the best setting in bold, if its verdict is better than the baseline.")
+    ] = True,
 ) -> Response | RunTableOut:
-    """Means of groups of runs with half their 95% intervals, as a paper prints them or as numbers."""
+    """Means of groups of runs, each with half its 95% interval: formatted for a paper, or as numbers."""
     selection = select_runs(context, q, group or ())
     summary = summarize_selection(context, selection, columns)
     if format == "json":

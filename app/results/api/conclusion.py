@@ -50,7 +50,7 @@ class SettingDifferenceOut(BaseModel):
     estimate: float = Field(description="Mean difference in performance.")
     low: float | None = Field(description="End of the 95% interval, simultaneous over all comparisons.")
     high: float | None
-    pooled_low: float | None = Field(description="The interval if seeds vary alike in all settings.")
+    pooled_low: float | None = Field(description="The interval if seeds vary equally in all settings.")
     pooled_high: float | None
     p_adjusted: float | None = Field(description="At most 0.05 if and only if the interval excludes 0.")
     comparisons: int = Field(description="Number of settings compared; their intervals hold simultaneously.")
@@ -126,10 +126,15 @@ class ConclusionOut(BaseModel):
 
     unfinished: int = Field(description="Number of runs that have not ended. There are no verdicts before all have.")
     look: int = Field(
-        description="How often settings were tested: once, again after each round of added seeds; 0 while runs go on."
+        description="How often settings were tested: once, and again after each round of added seeds; 0 while runs are "
+        "unfinished."
     )
-    level: float | None = Field(description="Of this look: 0.04, then 0.005, 0.0025 and so on; less than 0.05 in sum.")
-    more_seeds: MoreSeedsOut | None = Field(description="Null while runs go on, or if no setting is undecided.")
+    level: float | None = Field(
+        description="Level of this look: 0.04, then 0.005, 0.0025 and so on; less than 0.05 in sum."
+    )
+    more_seeds: MoreSeedsOut | None = Field(
+        description="Null while runs are unfinished, or if no setting is undecided."
+    )
     collapsed: list[CollapsedOut]
     baseline_collapsed: bool = Field(description="Whether no setting can be compared, because its baseline collapsed.")
     differences: list[SettingDifferenceOut]

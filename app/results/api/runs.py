@@ -222,7 +222,7 @@ def describe_run(context: ContextDep, run_id: str, request: RunTags) -> Run:
 
 @router.delete("/{run_id}", status_code=204)
 def delete_run(context: ContextDep, run_id: str) -> None:
-    """Delete a run that has ended. 409: its search goes on, its test scores are open, or it is the last run."""
+    """Delete a run that has ended. 409: its search is running, its test scores are open, or it is the last run."""
     run_actions.delete_run(context, run_id)
 
 

@@ -64,21 +64,21 @@ MAX_STEPS = 10_000_000
 
 README_TEXT = """An experiment of Isoscope {version}, format {format}, exported at {exported_at}.
 
-Another Isoscope reads this file whole: Experiments, Import; or
+To read this file in another Isoscope: Experiments, Import; or
   isoscope import this.zip
 
 manifest.json      format, version, time, and the SHA-256 and size of every other file
 experiment.json    name, settings that all runs share, values that they differ in, data set with its files' hashes
-runs.jsonl         a run a line: settings, status, times, performance and IsoScore*, results, environment, notes, tags,
-                   log
-steps.jsonl        a logged step a line, none left out: run, step, task_loss, penalty, and measures by layer
+runs.jsonl         one run per line: settings, status, times, performance and IsoScore*, results, environment, notes,
+                   tags, log
+steps.jsonl        one logged step per line, none left out: run, step, task_loss, penalty, and measures by layer
 run_figures.jsonl  what figures of a run show that no other file holds, such as its activation by dimension
-predictions.jsonl  predictions of runs by validation row, up to 5,000 rows a line; positions are from 0
+predictions.jsonl  predictions of runs by validation row, up to 5,000 rows per line; positions are from 0
 sealed/            where the data set has a test split: scores and predictions of runs on it, and every choice that was
                    opened, by whom and when. Freeze a choice before you read them; an import keeps them sealed
 figures/           the figures of the experiment's page: plotly JSON, and the numbers of each as CSV
 
-Times are in UTC. A value that is undefined is null, with the reason beside it; NaN and infinity are never written.
+Times are in UTC. A value that is undefined is null, with the reason next to it; NaN and infinity are never written.
 Trained models are not inside; each run's own page has them. In Python:
   runs = pandas.read_json("runs.jsonl", lines=True); steps = pandas.read_json("steps.jsonl", lines=True)
   plotly.io.read_json("figures/isotropy.json").show()
@@ -103,7 +103,9 @@ class Container:
         self.names = frozenset(zip_file.namelist())
         members = zip_file.infolist()
         if len(members) > MAX_MEMBERS:
-            raise TooLargeError(f"The archive has {len(members):,} files, more than {MAX_MEMBERS}: it is no export.")
+            raise TooLargeError(
+                f"The archive has {len(members):,} files, more than {MAX_MEMBERS}: it is not an export."
+            )
         if len(self.names) < len(members):
             raise InvalidError(f"Two files in the archive have the same name. {ADVICE}")
         for member in members:
@@ -111,11 +113,11 @@ class Container:
             limit = MAX_BYTES.get(member.filename, MAX_FIGURE_BYTES)
             if not (member.filename in MAX_BYTES or FIGURE.fullmatch(member.filename) is not None):
                 raise InvalidError(
-                    f"The archive holds {name!r}, which no export does. Choose a file that an experiment's Export "
-                    "wrote."
+                    f"The archive contains {name!r}, which exports never contain. Choose a file that an experiment's "
+                    "Export wrote."
                 )
             if member.flag_bits & ENCRYPTED or member.compress_type not in COMPRESSIONS:
-                raise InvalidError(f"{name!r} is encrypted, or compressed as no export is. {ADVICE}")
+                raise InvalidError(f"{name!r} is encrypted, or compressed in another way than exports are. {ADVICE}")
             if size > limit:
                 raise TooLargeError(f"{name!r} unpacks to {size:,} bytes, more than the {limit:,} allowed here.")
             if is_bomb(size, member.compress_size):
@@ -148,7 +150,7 @@ def read_json(text: str | bytes) -> Any:
     except RecursionError:
         raise InvalidError("it is nested too deeply") from None
     except ValueError as error:
-        raise InvalidError(f"it is no JSON ({str(error)[:80]})") from None
+        raise InvalidError(f"it is not JSON ({str(error)[:80]})") from None
 
 
 def write_json(value: Any) -> bytes:
@@ -174,19 +176,19 @@ def map_json(value: Any, change: Callable[[Any], Any], depth: int = MAX_DEPTH) -
 
 
 def _reject_constant(name: str) -> NoReturn:
-    raise InvalidError(f"it holds {name}, which is no number in JSON; a value that is undefined is null")
+    raise InvalidError(f"it contains {name}, which is not a number in JSON; a value that is undefined is null")
 
 
 def _parse_float(digits: str) -> float:
     value = float(digits)
     if value and not MIN_NUMBER <= abs(value) <= MAX_NUMBER:
-        raise InvalidError(f"it holds the number {digits[:LONGEST_NUMBER]}, beyond {MIN_NUMBER:g} to {MAX_NUMBER:g}")
+        raise InvalidError(f"it contains the number {digits[:LONGEST_NUMBER]}, beyond {MIN_NUMBER:g} to {MAX_NUMBER:g}")
     return value
 
 
 def _parse_int(digits: str) -> int:
     if len(digits) > 17 or abs(int(digits)) > MAX_INTEGER:
-        raise InvalidError(f"it holds the whole number {digits[:LONGEST_NUMBER]}, beyond 2 to the power of 53")
+        raise InvalidError(f"it contains the whole number {digits[:LONGEST_NUMBER]}, beyond 2 to the power of 53")
     return int(digits)
 
 

@@ -290,7 +290,7 @@ def compare_settings(
     notes = []
     if unpaired:
         counts = " that counts" if any(setting.is_baseline for setting in sweep.pruned_settings) else ""
-        without = f"no run at λ = 0 that is alike in all else has a performance{counts}"
+        without = f"no run at λ = 0 with the same other settings has a performance{counts}"
         notes.append(f"Not compared, because {without}: {join_first(unpaired)}.")
     if unmatched:
         notes.append(f"Not compared, because λ = 0 was run with other seeds: {join_first(unmatched)}.")

@@ -22,7 +22,7 @@ class VerdictRow(NamedTuple):
     difference: str
     interval: str
     pooled: str
-    """The interval if seeds vary alike in all settings."""
+    """The interval if seeds vary equally in all settings."""
     p_adjusted: str
     seeds: str
     rows: str
@@ -96,7 +96,7 @@ def describe_methods(evidence: Evidence, sweep: RunTable) -> list[str]:
     sentences.append(
         "Intervals hold for all settings at once, in about 95% of sweeps or more (largest |t|, as in Dunnett’s test). "
         "The interval is the wider of two: with a variance for each setting, and with one for all. The second stands "
-        "beside it: it is right if seeds vary alike in all settings."
+        "beside it: it is right if seeds vary equally in all settings."
     )
     if evidence.overall is not None and evidence.overall.p is not None:
         sentences.append(

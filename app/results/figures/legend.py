@@ -112,7 +112,7 @@ class Colouring:
         return setting.zeta if self.key == ZETA else setting.values[self.table.fields.index(self.key)]
 
     def colour(self, setting: Setting) -> str:
-        """Return the color of a setting. Plain training has the color of λ = 0 unless it has a value of its own."""
+        """Return the color of a setting. Plain training has the color of λ = 0 unless it has its own value."""
         value = self.value(setting)
         if self.key == LAMBDA:
             return palette.lambda_color(setting.lam)

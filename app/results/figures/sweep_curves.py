@@ -115,7 +115,7 @@ def mean_curve(curves: Iterable[tuple[int, Curve]]) -> list[tuple[int, Estimate]
 
 
 def count_seeds(means: Means) -> list[int]:
-    """Return the number of seeds behind each mean."""
+    """Return the number of seeds that each mean is taken over."""
     return [mean.n for points in means.values() for _, mean in points]
 
 

@@ -95,7 +95,7 @@ def list_runs(request: Request, context: ContextDep, query: RunQueryDep) -> Resp
 
 @router.get("/table.html")
 def show_table_page(request: Request, context: ContextDep, query: AcrossDep, table_query: TableDep) -> Response:
-    """Show the table of means on a page of its own, from which an experiment's page loads it."""
+    """Show the table of means on its own page, from which an experiment's page loads it."""
     selection = select_runs(context, query.q, query.group)
     values = {"query": query, "table_url": "/compare/runs/table.html", "hidden_fields": parse_qsl(query.encoded())}
     return render(request, "results/compare_table.html", values | _table_values(context, selection, query, table_query))

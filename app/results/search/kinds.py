@@ -61,7 +61,7 @@ class TextField:
 
 @dataclass(frozen=True)
 class TagsField:
-    """Tags in a table of their own. At least one must match, as in TextField."""
+    """Tags in a separate table. At least one must match, as in TextField."""
 
     row_id: ColumnElement[Any]
     tagged_row_id: ColumnElement[Any]

@@ -116,7 +116,7 @@ def run_conditions(q: str, experiment_id: str | None = None) -> list[Condition]:
 
 
 NOT_COMPARED = ("model", "task", "text_columns", "label_column")
-"""Options that have a column of their own or belong to the data set."""
+"""Options that have their own column or belong to the data set."""
 LIVE_STATUSES = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.STREAMING)
 """Statuses of runs that may still change."""
 COUNTED_COLUMNS: Mapping[str, ColumnElement[Any]] = {

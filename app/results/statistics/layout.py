@@ -1,9 +1,9 @@
 """Contrasts between settings of a sweep, with intervals that are simultaneous over a family.
 
-One model: performance is setting plus seed plus an error of the run, and rows are drawn. Each setting has a variance of
-its own, from the residuals of all settings (White's estimator with HC2's correction, MacKinnon and White 1985), with
-Satterthwaite's degrees of freedom. A second estimate has one variance for all settings: more precise if settings vary
-alike, and wrong if they do not. The interval is the wider of both.
+One model: performance is setting plus seed plus an error of the run, and rows are drawn. Each setting has its own
+variance, from the residuals of all settings (White's estimator with HC2's correction, MacKinnon and White 1985), with
+Satterthwaite's degrees of freedom. A second estimate has one variance for all settings. It is more precise if all
+settings have the same variance, and wrong if they do not. The interval is the wider of the two.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from app.core.evidence import FIRST_LOOK_LEVEL, SIGNIFICANCE_LEVEL, t_quantile, 
 MAX_DRAWS, MIN_DRAWS = 20_000, 2_000
 MAX_DRAWN_NUMBERS = 4_000_000
 CORRELATION_STEP = 0.02
-"""Correlations are rounded to it, so that layouts that are almost alike share their draws of maxima."""
+"""Correlations are rounded to multiples of this, so that nearly equal layouts share their draws of maxima."""
 NODES = 160
 """Quadrature nodes of the shared variance."""
 PRECISION = 1e-6
@@ -53,7 +53,7 @@ class Contrast(NamedTuple):
     p: float | None = None
     """Adjusted for family and look: at most .05 exactly where the interval excludes 0; None without an error."""
     pooled_half_width: float | None = None
-    """Half the interval if seeds vary alike in all settings."""
+    """Half the interval if seeds vary equally in all settings."""
     seed_variance: float = 0.0
     row_variance: float = 0.0
     degrees: float = inf
@@ -215,7 +215,7 @@ class Layout:
     def _freedom(self) -> Values:
         """Return covariances of the variances of settings over twice their product; 1 / degrees on the diagonal.
 
-        A setting with one run has no variance of its own, so it takes the pooled one.
+        A setting with one run has no variance, so it takes the pooled one.
         """
         sums = self._shares.sum(axis=1)
         has_one_run = sums < ROUNDING

@@ -76,7 +76,7 @@ def _jackknife(value: float, left_out_values: Values) -> Values:
 def _jackknife_counts(reference: Labels, predicted: Labels, metric: Callable[[Counts, Labels], float]) -> Values:
     """Return jackknife values of a metric computed from label counts.
 
-    Rows with the same pair of labels change the metric alike, so it is computed once per pair.
+    Rows with the same pair of labels change the metric equally, so it is computed once per pair.
     """
     labels, label_indices = np.unique(np.concatenate([reference, predicted]), return_inverse=True)
     k, n = len(labels), len(reference)

@@ -26,14 +26,14 @@ class PrintStyle(NamedTuple):
 
 
 class PrintedValue(NamedTuple):
-    """A cell as text with hyphens for minus; without a half-width if there is one seed, or if all scored alike."""
+    """A cell as text with hyphens for minus; no half-width if there is one seed, or if all have the same score."""
 
     mean: str
     half_width: str | None
     n: int
     best: bool
     size: str = ""
-    """Number of seeds in words, if it differs from the caption's, and whether all scored alike or they collapsed."""
+    """Number of seeds in words, if it differs from the caption's, and whether all have the same score or collapsed."""
 
 
 class PrintedRow(NamedTuple):
@@ -91,7 +91,7 @@ def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
         sentences.append("A single seed has no interval.")
     printed_values = [value for values in printed_columns for value in values if value is not None]
     if any(ALL_EQUAL in value.size for value in printed_values):
-        sentences.append("All equal: the seeds scored alike, so their error is unknown.")
+        sentences.append("All equal: the seeds have the same score, so their error is unknown.")
     if any(Verdict.COLLAPSED in value.size for value in printed_values):
         sentences.append("Collapsed: most seeds give the same prediction for nearly all rows.")
     if any(value.best for value in printed_values):
@@ -111,7 +111,7 @@ def _print_value(
 
 
 def _format_half_width(half_width: float, decimals: int) -> str | None:
-    """Format a half-width, with more decimals if it would print as 0; None if seeds scored alike."""
+    """Format a half-width, with more decimals if it would print as 0; None if all seeds have the same score."""
     texts = (f"{half_width:.{precision}f}" for precision in range(decimals, MAX_DECIMALS + 1))
     return next((text for text in texts if float(text)), None)
 

@@ -116,4 +116,4 @@ def test_invalid_setting_is_problem_and_value_is_hidden(tmp_path):
     assert ended.stdout.startswith(sentence)
     assert "allowed_hosts" in ended.stdout
     ended = isoscope(tmp_path, "doctor", ISOSCOPE_DATADIR="/elsewhere")
-    assert "warning  settings: ISOSCOPE_DATADIR is set, and is no setting." in ended.stdout
+    assert "warning  settings: ISOSCOPE_DATADIR is set, but it is not a setting." in ended.stdout

@@ -58,14 +58,14 @@ def test_databases_without_tables_are_problems(check, tmp_path):
         path.touch()
     sentence = f"sqlite:///{file} has no tables yet. {advice}"
     assert check("metrics database", settings) == (PROBLEM, sentence)
-    sentence = f"sqlite:///{tmp_path}/queue.sqlite answers, and lacks tables of the job engine. {advice}"
+    sentence = f"sqlite:///{tmp_path}/queue.sqlite answers but lacks tables of the job engine. {advice}"
     assert check("queue database", settings) == (PROBLEM, sentence)
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("create table alembic_version (x)")
     level, sentence = check("metrics database", settings)
     assert level == PROBLEM
     assert sentence.startswith("The tables cannot be read: no such column")
-    assert sentence.endswith("See that they are Isoscope's, and that its user may read and write them.")
+    assert sentence.endswith("Make sure that they are Isoscope's, and that its user may read and write them.")
     file.write_text("no database at all, but a text that is long enough to be read" * 20)
     level, sentence = check("metrics database", settings)
     assert level == PROBLEM

@@ -109,7 +109,7 @@ def test_access_check_names_audience_and_used_port():
         ({"access_token": "a" * 16, "host": "0.0.0.0"}, WARNING, "repeats the same few characters"),
         ({"allowed_hosts": ["https://lab.example.org"]}, WARNING, "which no request's name can equal."),
         ({"allowed_hosts": ["lab.example.org:8000"]}, WARNING, "which no request's name can equal."),
-        ({"host": "192.0.2.1", "access_token": TOKEN}, PROBLEM, "Nobody can listen at 192.0.2.1:"),
+        ({"host": "192.0.2.1", "access_token": TOKEN}, PROBLEM, "This machine cannot listen at 192.0.2.1:"),
     ):
         results = list(check_access(Settings(port=free_port(), **values)))
         assert [result[0] for result in results if sentence in result[1]] == [level]

@@ -39,7 +39,7 @@ def test_living_worker_is_fine_and_lost_worker_is_warning(context, add_heartbeat
     results = list(check_workers(context.settings))
     [(_, sentence, advice)] = [result for result in results if result[0] == WARNING]
     assert sentence == f"{lost} gave its last sign of life 5 minutes ago: lost."
-    assert advice == "It is gone, or hangs: start it again. Its jobs go on from their checkpoints."
+    assert advice == "It has ended or hangs: start it again. Its jobs continue from their checkpoints."
     assert [result for result in results if result[0] == OK] == [alive, (OK, "Waiting or running: 0 jobs.")]
 
 

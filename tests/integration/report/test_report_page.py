@@ -165,7 +165,7 @@ def test_missing_figure_data_names_the_remedy(client, context, measured, cloud, 
     assert absent.startswith(f"There is no 'projection' of {HOSTILE}: another version of Isoscope")
     draft = client.post("/api/embeddings", files={"file": ("cloud.csv", make_csv(cloud))}).json()["id"]
     early = client.get(path.format(draft, "projection"))
-    sentence = "There is no 'projection' of cloud.csv, which is inspecting: it comes with the measures."
+    sentence = "There is no 'projection' of cloud.csv, which is inspecting. It is computed with the measures."
     assert (early.status_code, early.json()["detail"]) == (404, sentence)
     assert client.get(path.format(measured, "other")).status_code == 422
     assert client.get(path.format("none", "projection")).status_code == 404

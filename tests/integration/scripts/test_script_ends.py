@@ -124,8 +124,8 @@ def test_cancelled_run_accepts_nothing_and_can_be_deleted(client, run):
     assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 409
     assert client.post(f"{path}/cancel").json()["status"] == RunStatus.CANCELLED
     for answer, sentence in (
-        (log(client, run, {"step": 1}), "Nothing can be logged to this run any more: it is cancelled."),
-        (client.post(f"{path}/finish", json={}), "This run cannot be finished any more: it is cancelled."),
+        (log(client, run, {"step": 1}), "Nothing more can be logged to this run: it is cancelled."),
+        (client.post(f"{path}/finish", json={}), "This run can no longer be finished: it is cancelled."),
     ):
         refused = answer.json()
         assert (answer.status_code, refused["field"], refused["detail"]) == (409, "status", sentence)

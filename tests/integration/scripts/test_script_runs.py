@@ -53,8 +53,8 @@ def test_ambiguous_setting_values_are_refused(begin, client):
         assert (answer.status_code, answer.json()["field"]) == (422, "settings")
         quoted_value = json.dumps("unknown" if first is None else first)
         assert answer.json()["detail"] == (
-            "Expected a flag that reads unlike those of the experiment's other runs, got "
-            f"{json.dumps(second)}, which is shown as {quoted_value} is. Say both in the same way."
+            f"flag = {json.dumps(second)} would be shown like {quoted_value} of an earlier run. Log both in the same "
+            "way."
         )
 
 
@@ -85,11 +85,10 @@ def test_number_and_size_of_settings_are_limited(begin, client):
 
 REFUSED = [
     ({"metric": "pearson"}, "metric", "Expected a metric of classification, one of accuracy, f1, matthews"),
-    ({"zeta": None}, "zeta", "Expected zeta, which I-STAR shrinks the covariance by"),
+    ({"zeta": None}, "zeta", "I-STAR needs zeta, by which it shrinks the covariance"),
     ({"regularizer": "none", "lam": 2, "zeta": None}, "regularizer",
-     "Expected the regularizer whose strength lam = 2 is, one of istar, istar_unbiased, cosreg, entropy, spectrum; got "
-     "none, which is plain training. Give the strength of a penalty of your own among the settings, and leave lam at "
-     "0."),
+     "lam = 2 needs a regularizer, one of istar, istar_unbiased, cosreg, entropy, spectrum; got none, which is plain "
+     "training. Log the strength of your own penalty among the settings, and leave lam at 0."),
     ({"settings": {"lam": 2}}, "settings", "expected lam outside the settings, not among them"),
     ({"settings": {"experiment": "a"}}, "settings", "expected experiment outside the settings, not among them"),
     ({"settings": {"batch_size": 0}}, "settings",

@@ -64,7 +64,7 @@ def test_classes_larger_than_a_tile_are_counted_fully(name, measure):
         ([], "needs at least 2 classes; there are 0."),
         ([5], "needs at least 2 classes; there is 1."),
         ([5, 5, 5], "needs at least 2 classes; there is 1."),
-        ([0, 1], "needs a class of at least 2 points; each of the 2 points has a class of its own."),
+        ([0, 1], "needs a class of at least 2 points; each of the 2 points has its own class."),
     ],
 )
 @each_silhouette

@@ -29,7 +29,7 @@ BY_LAMBDA = SummaryTable(
 CAPTION = (
     "Mean ± half the 95% interval of each measure on CoLA over seeds (n = 5 unless a cell says otherwise). "
     "A single seed has no interval. "
-    "All equal: the seeds scored alike, so their error is unknown. "
+    "All equal: the seeds have the same score, so their error is unknown. "
     "Collapsed: most seeds give the same prediction for nearly all rows. "
     "Bold: better than the baseline by a verdict, and by the most. Runs in one mean differ in batch size too."
 )
