@@ -161,7 +161,7 @@ class JobQueue:
         return workflows[0] if workflows else None
 
     def _reenqueue(self, job: Job, workflow: WorkflowStatus | None) -> None:
-        """Enqueue a job again. If it was just cancelled, wait for its worker, unless another enqueues it meanwhile."""
+        """Enqueue a job again. If it was just cancelled, wait for its worker, unless someone else enqueues it first."""
         if workflow and workflow.status == "CANCELLED" and workflow.executor_id is not None and workflow.updated_at:
             seconds_since_cancel = abs(datetime.now(UTC).timestamp() - workflow.updated_at / 1000)
             if seconds_since_cancel < MAX_CLOCK_DIFFERENCE.total_seconds():  # its worker may still run it

@@ -212,7 +212,7 @@ def answer_call() -> None:
     outcome: Any
     try:
         os.nice(NICENESS)
-        # Before unpickling the call, which imports libraries that start threads.
+        # Confine before unpickling the call, because that imports libraries that start threads.
         confine(readable, writable)
         function, args = pickle.load(sys.stdin.buffer)  # noqa: S301
         limit_resources(memory_bytes, cpu_seconds)

@@ -21,7 +21,7 @@ RETRYABLE_STATUSES = {
 class Address(NamedTuple):
     """URL and credentials of a dashboard."""
 
-    # Without a password, so that it is safe to print.
+    # Leaves out any password, so that it is safe to print.
     url: str
     token: str | None
     # User and password of a proxy, from the address.

@@ -177,7 +177,7 @@ class Cloud:
         """Partition function of all points, from a second pass, once its directions are known."""
         partition = PartitionFunction(self._second_moment.vectors)
         for chunk, _, _ in finite_chunks(self.points):
-            # In the original scale, because exp(c.x) depends on it.
+            # Use the original scale, because exp(c.x) depends on it.
             partition.update(chunk if self.unit == 1 else chunk * self.unit)
         return partition
 

@@ -48,7 +48,7 @@ def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
     N = len(log_mu)
     n_fitted = min(int(N * (1 - discard)), N - 1)
     if n_fitted < 2:
-        reason = f"TwoNN needs at least 2 points to fit; of {N} without a duplicate it kept {max(n_fitted, 0)}."
+        reason = f"TwoNN needs at least 2 points to fit; it kept {max(n_fitted, 0)} of {N} without a duplicate."
         return TwoNNFit(Score.undefined(reason), log_mu[:0], log_mu[:0])
     x = log_mu.sort().values[:n_fitted]
     y = -torch.log1p(-torch.arange(1, n_fitted + 1, dtype=torch.float64, device=x.device) / N)

@@ -176,7 +176,7 @@ def _nearest_by_dot(x: Tensor, k: int) -> NearestNeighbours:
     n = len(x)
     k = min(k, max(n - 1, 0))
     if k == 0:
-        return nearest_neighbours(x, 1)  # empty, as there are no other rows
+        return nearest_neighbours(x, 1)  # empty, because there are no other rows
     norms = lengths(x)
     bound = norms * norms.max()
     distances, indices = x.new_empty(n, k), torch.empty(n, k, dtype=torch.int64, device=x.device)

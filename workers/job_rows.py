@@ -77,7 +77,7 @@ class ResultJob(Generic[ResultRow]):
     def require_current_vectors(self, *, is_current: bool) -> None:
         """Raise ConflictError unless the embedding's vectors are those of the request."""
         if not is_current:
-            raise ConflictError("Other vectors of this embedding were selected meanwhile. Try again.")
+            raise ConflictError("Other vectors of this embedding have been selected since. Try again.")
 
 
 def run_result_job(

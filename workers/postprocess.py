@@ -138,7 +138,7 @@ def make_results(trial: HeldOut, sample: LabSample, before: dict[str, Any] | Non
     fit_groups = _select_rows(sample.groups, trial.fit_rows)
     neighbors = None
     if (names := _select_rows(sample.names, trial.held_out_rows)) is not None:
-        # The first names are a random sample, as the rows are shuffled. Neighbors are held-out rows too.
+        # The first names are a random sample, because the rows are shuffled. Neighbors are held-out rows too.
         x, mapped = trial.held_out.before, trial.held_out.after
         queries = first_named_rows(names, x, torch.arange(len(names)), NAMED_ROWS)
         neighbors = {"k": K, "rows": len(names), "of": find_named_neighbours(names, x, mapped, queries)}
@@ -240,11 +240,11 @@ def map_rows(matrix: Matrix, mapping: RowMapping) -> Iterator[NDArray[Any]]:
 
 
 def _load_task_map(source: Embedding, task: TaskRun | None, variant_name: MapVariant, settings: Settings) -> RowMapping:
-    """Return the map that a task stored, applied as its exported NumPy code does."""
+    """Return the map that a task stored, which gives the same vectors as its exported NumPy code."""
     if task is None or task.results is None or source.id not in (task.embedding_id, task.queries_id):
         raise ConflictError(
-            f"The task to make this with is gone, or other vectors of {source.name} were selected meanwhile. Judge it "
-            "again first."
+            f"The task whose map makes this embedding was deleted, or other vectors of {source.name} have been "
+            "selected since. Judge the vectors again first."
         )
     results, is_chosen = task.results, variant_name == "chosen"
     scored_variant = results.variants[results.chosen if is_chosen else results.smallest]
@@ -262,11 +262,11 @@ def _load_task_map(source: Embedding, task: TaskRun | None, variant_name: MapVar
 def _load_trial_map(matrix: Matrix, source: Embedding, trial: PostProcessing | None, settings: Settings) -> RowMapping:
     if trial is None:
         raise ConflictError(
-            f"The trial to make this with is gone: other vectors of {source.name} were selected meanwhile, or newer "
-            "trials took its place. Try the method again first."
+            f"The trial whose map makes this embedding is gone: other vectors of {source.name} have been selected "
+            "since, or newer trials replaced it. Try the method again first."
         )
     if trial.state_sha256 is None or not trial.fits_selection_of(source):
-        raise ConflictError(f"Other vectors of {source.name} were selected meanwhile. Try the method on them first.")
+        raise ConflictError(f"Other vectors of {source.name} have been selected since. Try the method on them first.")
     tensors = load_file(fetch(trial.state_sha256, f"map.safetensors of {source.name!r}", settings))
     return RowMapping(matrix.d, matrix.dtype, restore(trial.method, tensors).apply)
 

@@ -61,7 +61,7 @@ class JobProcesses:
         self._device = device
         self._context = get_context("forkserver")
         self._context.set_forkserver_preload(["workers.preload"])
-        # By process, not by job: the engine may start a job again before its first process has ended.
+        # Keyed by process, because the engine may start a job again before its first process has ended.
         self._running: dict[ForkServerProcess, tuple[Job, datetime]] = {}
         self._is_stopped = False
 
@@ -76,12 +76,12 @@ class JobProcesses:
 
         Cancellation ends the process and all that it started.
         """
-        # Identifiers only: a Job refers to columns of tables, which cannot be pickled.
+        # Pass identifiers only, because a Job refers to columns of tables, which cannot be pickled.
         identifiers = (job.workflow_id, job.kind.work, job.row_id)
         process = self._context.Process(
             target=_run_job, args=(*identifiers, self._settings, self._device), name=identifiers[0]
         )
-        # In a thread: it waits for the fork server, which may still be importing.
+        # Start in a thread, because this waits for the fork server, which may still be importing.
         await asyncio.to_thread(process.start)
         self._running[process] = (job, utcnow())
         if self._is_stopped:  # ``kill_all`` was called before the process started

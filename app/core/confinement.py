@@ -126,7 +126,7 @@ def _python_paths() -> Iterator[Path]:
             yield entry
             yield from filter(Path.is_symlink, entry.iterdir())  # installers may link packages from a cache
         elif not any(map(entry.is_relative_to, prefixes)):
-            # Not the whole folder: a checkout may contain .env and the data folder.
+            # Do not allow the whole folder: a checkout may contain .env and the data folder.
             yield from (path for path in entry.iterdir() if path.suffix in LIBRARIES or any(path.glob("*.py")))
 
 

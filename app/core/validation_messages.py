@@ -13,7 +13,7 @@ from isoscope.core.formatting import capitalized
 MAX_VALUE_CHARACTERS = 80
 NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?", re.ASCII)
 
-# By pydantic's error type. Placeholders are keys of the error's context.
+# Endings of "Expected `field` ..." by pydantic's error type. Placeholders are keys of the error's context.
 EXPECTED = {
     "less_than": "below {lt}",
     "less_than_equal": "up to {le}",

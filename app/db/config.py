@@ -108,7 +108,7 @@ class RunConfig(TrainingConfig):
         return option_applies(field, self.weights, self.points)
 
 
-# By name, in the order of groups.
+# Options by name, in the order of groups.
 OPTIONS = collect_options(RunConfig)
 TRAINING_OPTIONS = collect_options(TrainingOptions)
 

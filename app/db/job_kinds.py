@@ -10,7 +10,7 @@ from typing import Any
 from app.db import models
 from app.db.models.runs import QUEUE_ORDER
 
-# Of jobs that take seconds while a user waits on the page; others may take hours.
+# Priority of jobs that take seconds while a user waits on the page; others may take hours.
 INTERACTIVE_PRIORITY = 10
 
 
@@ -31,7 +31,7 @@ class Queue(StrEnum):
 class JobKind:
     """A kind of job that a worker does on a row."""
 
-    # In the engine, logs and workers' rows.
+    # Name in the engine, logs and workers' rows.
     name: str
     queue: Queue
     # Any: the tables share ``status``, ``attempts`` and ``error``, but each has its own states.
@@ -42,7 +42,7 @@ class JobKind:
     failed: StrEnum
     # ``module:function``, called with row id, settings and device; returns follow-up jobs.
     work: str
-    # Words on the queue page.
+    # What the worker does, in words for the queue page.
     activity: str
     # First part of the path of the row's page.
     pages: str = ""
@@ -86,7 +86,7 @@ LOOKUP = JobKind(
     work="workers.embeddings.neighbours:look_up", activity="looks up a row", is_interactive=True,
 )  # fmt: skip
 ALIGN = JobKind(
-    # Not ``is_interactive``: a series enqueues dozens of these at once, which must not delay the lab.
+    # This is not ``is_interactive``, because a series enqueues dozens at once, which must not delay the lab.
     "align", Queue.LAB, models.Alignment, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
     work="workers.embeddings.alignments:align", activity="compares two embeddings of the same rows",
 )  # fmt: skip
@@ -130,7 +130,7 @@ class Job:
 
     kind: JobKind
     row_id: str
-    # From the row; no part of the job's identity.
+    # Priority of the row; not part of the job's identity.
     row_priority: int | None = field(default=None, compare=False)
 
     @property

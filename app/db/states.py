@@ -153,7 +153,7 @@ class AttemptOutcome(StrEnum):
     PRUNED = "pruned"
     CANCELLED = "cancelled"
     PAUSED = "paused"
-    # By a signal, or without an error message.
+    # Ended by a signal, or without an error message.
     KILLED = "killed"
     WORKER_LOST = "worker_lost"
     WORKER_STOPPED = "worker_stopped"

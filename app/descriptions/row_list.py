@@ -56,7 +56,7 @@ class RowList:
             raise InvalidError(f"Select at most {MAX_ROWS:,} rows at a time. You selected {len(ids):,}.", self.field)
         refused_rows = []
         for row_id in ids:
-            name = self.name_or_id(context, row_id)  # before, as it may be deleted
+            name = self.name_or_id(context, row_id)  # before the action, which may delete the row
             try:
                 action.apply(context, row_id)
             except IsoscopeError as error:

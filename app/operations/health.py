@@ -23,7 +23,7 @@ from app.training.queue_status import count_live_workers
 from isoscope.core.errors import UnavailableError
 
 ANSWER_SECONDS = 1.5
-# How long the last answer of the database counts while the next is late, as it may be under load.
+# How long the last answer of the database counts while the next is late, which can happen under load.
 RECENT_SECONDS = 10.0
 CONNECT_SECONDS = 0.2
 

@@ -47,8 +47,8 @@ class Child:
             self.restart_at = now + self.back_off
             self.back_off = min(2 * self.back_off, MAX_BACK_OFF_SECONDS)
         if now >= self.restart_at:
-            # In its own process group, so that Ctrl-C reaches only the supervisor, which stops its children in order.
-            # Standard input closes when the supervisor is killed, which ends the child.
+            # The child has its own process group, so that Ctrl-C reaches only the supervisor, which stops its children
+            # in order. If the supervisor is killed, standard input closes, which ends the child.
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
             self.started_at = now
 

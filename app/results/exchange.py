@@ -120,7 +120,7 @@ def _write_members(context: Context, experiment: Experiment, figures: Iterable[F
 
 
 def _run_records(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    # By id, because a run that was added after the experiment was read may have values that its grid lacks.
+    # Select runs by id, because a run that was added since the experiment was read may have values that its grid lacks.
     with context.sessions() as session:
         for start in range(0, len(run_ids), RUNS_AT_ONCE):
             batch = Run.id.in_(run_ids[start : start + RUNS_AT_ONCE])

@@ -180,7 +180,7 @@ def compute_results(session: Session, run: Run) -> dict[str, Any]:
 
 
 def _find_trivial_predictor(predictions: Predictions, metric: Metric) -> Trivial | None:
-    # On the validation rows, as training rows are not logged.
+    # Fit the predictor on the validation rows, because training rows are not logged.
     if predictions.reference is None or isinstance(predictions.predicted, tuple):
         return None
     if predictions.kind is TaskKind.REGRESSION:

@@ -113,7 +113,7 @@ def write_temporary(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Pat
     """Write bytes to a temporary file and hash them. The file is removed afterward unless it was moved."""
     digest = hashlib.sha256()
     size_bytes = 0
-    # In the final folder, because a rename is atomic only within one file system.
+    # Write in the final folder, because a rename is atomic only within one file system.
     with explain_full_disk(folder), NamedTemporaryFile(dir=folder, prefix=TEMPORARY_PREFIX, delete=False) as temporary:
         path = Path(temporary.name)
         try:

@@ -207,7 +207,7 @@ def delete_dataset(context: Context, dataset_id: str) -> None:
 
 
 FILE_SUFFIX = re.compile(r"\.[^.]*(\.gz)?$", re.IGNORECASE)
-# By field of a division. The form field of a split's values is split_train and the like.
+# Form field names by field of a division. The values of a split have form fields such as split_train.
 FORM_FIELDS = {
     "column": "split_column", "fraction": "test_fraction", "validation_fraction": "validation_fraction",
     "seed": "split_seed",

@@ -170,7 +170,10 @@ def list_waiting_runs(context: Context, limit: int, offset: int = 0) -> WaitingR
 def list_unfinished_experiments(
     context: Context, runs_by_experiment: Mapping[str, Sequence[RunAtWork]] | None = None
 ) -> list[ExperimentQueued]:
-    """Return every experiment with unfinished runs, next first; pass ``list_runs_in_progress`` if it was read."""
+    """Return every experiment with unfinished runs, next first.
+
+    ``runs_by_experiment`` is what ``list_runs_in_progress`` returns, if already called.
+    """
     unfinished = Run.status.in_((*UNFINISHED, RunStatus.PAUSED))
     states = (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)
     counts = [func.count(case((Run.status == status, 1))).label(status.value) for status in states]
@@ -186,8 +189,8 @@ def list_unfinished_experiments(
     workers = count_live_workers(context.sessions)
     with context.sessions() as session:
         rows = session.execute(query).all()
-    times = {row_id: estimate_seconds_left(runs, workers) for row_id, runs in runs_by_experiment.items()}
-    return [ExperimentQueued(**row._asdict(), seconds_left=times.get(row.id)) for row in rows]
+    seconds_left = {row_id: estimate_seconds_left(runs, workers) for row_id, runs in runs_by_experiment.items()}
+    return [ExperimentQueued(**row._asdict(), seconds_left=seconds_left.get(row.id)) for row in rows]
 
 
 def list_runs_in_progress(context: Context) -> dict[str, list[RunAtWork]]:

@@ -78,7 +78,7 @@ class AccessLog(HttpMiddleware):
         self._logged_polls: set[tuple[str, str, str]] = set()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Before a proxy's headers replace the address.
+        # Read the address before a proxy's headers replace it.
         visit = scope["visit"] = Visit(peer=scope.get("client"))
         started_at = time.perf_counter()
 

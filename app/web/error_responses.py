@@ -176,7 +176,7 @@ def _install_database_and_disk_handlers(app: FastAPI, settings: Settings) -> Non
     async def handle_database_error(request: Request, error: DatabaseError | PoolTimeoutError) -> Response:
         sentence = f"The database is busy. Try again in {RETRY_SECONDS} seconds."
         if not isinstance(error, PoolTimeoutError) and SQLITE_LOCKED not in str(error.orig):
-            # In a thread, because it may query the database for its schema.
+            # Explain in a thread, because that may query the database for its schema.
             if (explanation := await run_in_threadpool(explain_error, error, settings)) is not None:
                 logger.error("%s", explanation.message, exc_info=error)
                 return _error_response(request, explanation)

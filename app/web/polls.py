@@ -38,7 +38,7 @@ class SharedPolls(HttpMiddleware):
                 asyncio.get_running_loop().call_later(SHARED_SECONDS, self._answers.pop, key, None)
             for message in await asyncio.shield(self._answers[key]):  # another request may be waiting for the task
                 await send({**message, "headers": [*message["headers"]]} if "headers" in message else message)
-        # Not after changes over the API, because scripts make many a second and no page has to show them immediately.
+        # Changes over the API discard nothing: scripts make many per second, and no page must show them immediately.
         elif scope["method"] in SAFE_METHODS or scope["path"].startswith("/api/"):
             await self._app(scope, receive, send)
         else:

@@ -113,7 +113,7 @@ class Gate(HttpMiddleware):
 
     async def _admit(self, request: Request, visit: Visit) -> Response | None:
         """Identify the visitor; return a refusal unless they may send this request."""
-        # Not request.url, whose path a forged Host can change.
+        # Do not use request.url, because a forged Host can change its path.
         path = request.scope["path"]
         if path.startswith(OPEN_PATHS):
             return None

@@ -98,6 +98,6 @@ def in_parser_slot(handler: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T
 
 
 async def _wait_for_disconnect(request: Request) -> None:
-    # Not is_disconnected(), which does not wait and therefore never sees a disconnect behind the middleware.
+    # is_disconnected() does not wait, and therefore never sees a disconnect through the middleware.
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -24,7 +24,7 @@ def limit(statistic: str, n: int, d: float) -> float:
     """Return the 99.9% point of a statistic in healthy clouds, interpolated in log n and log d."""
     table = _table()
     values = table["statistics"][statistic]
-    # By rows, then dimensions: the last grid point not above the value, and the fraction of the way to the next.
+    # For rows, then dimensions: the last grid point not above the value, and the fraction of the way to the next.
     grid_positions: list[tuple[int, float]] = []
     for grid, value in ((table["rows"], n), (table["dimensions"], d)):
         index = max((i for i, point in enumerate(grid) if point <= value), default=0)

@@ -147,7 +147,7 @@ class Encoder:
         The longest texts come first: padding is small, and a batch that is too large fails at once. If memory runs out,
         the batch size is halved once. Raises InvalidError if a text has no token, or the model gives NaN or infinity.
         """
-        # By characters: tokenizing all texts at once would take many times their memory.
+        # Sort by characters, because tokenizing all texts at once would take many times their memory.
         order = np.argsort([-sum(map(len, row)) for row in texts.rows], kind="stable")
         encoded: EncodedTexts | None = None
         batch_size, done = self.config.batch_size, 0

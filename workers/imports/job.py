@@ -78,7 +78,7 @@ def discard_import(import_id: str, settings: Settings, device: str) -> Sequence[
 def _prepare_target(row: Import, path: Path, progress: JobProgress, settings: Settings) -> ImportTarget:
     if row.experiment_id is not None:
         return ImportTarget(row.id, row.experiment_id)
-    # Sandboxed, as untrusted content is read here for the first time.
+    # Use a sandbox, because untrusted content is read here for the first time.
     with blaming(row.filename):
         checked: CheckedArchive = read_in_sandbox(settings, check_archive, path)
     with progress.sessions.begin() as session:

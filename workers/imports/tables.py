@@ -220,7 +220,7 @@ def write_experiment(session: Session, checked: CheckedArchive) -> tuple[Experim
 
 
 def adopt_dataset(session: Session, record: DatasetRecord, experiment_id: str, placeholder_id: str) -> None:
-    """Replace an import's placeholder data set if a matching one was uploaded meanwhile."""
+    """Replace an import's placeholder data set if a matching one has been uploaded since."""
     if (dataset := find_dataset(session, record)) is None:
         return
     session.execute(update(Experiment).where(Experiment.id == experiment_id).values(dataset_id=dataset.id))
@@ -252,5 +252,5 @@ def _imported_experiments(session: Session) -> Iterator[Experiment]:
 
 
 def _dataset_source(record: DatasetRecord) -> dict[str, Any]:
-    # Without optional fields that are empty, so that exports with and without them match.
+    # Leave out optional fields that are empty, so that exports with and without them match.
     return record.model_dump(mode="json", exclude={"columns"} if record.quoting else {"columns", "quoting"})

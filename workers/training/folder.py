@@ -98,12 +98,12 @@ class DamagedError(Exception):
 
 
 class RunFolder:
-    """The folder of a run. It keeps two sealed checkpoints ``checkpoint-<step>``, as a disk may damage one."""
+    """The folder of a run. It keeps two sealed checkpoints ``checkpoint-<step>``, because a disk may damage one."""
 
     def __init__(self, settings: Settings, run_id: str) -> None:
         self.path = settings.runs / run_id
         self.log = Log(self.path)
-        self._best: dict[str, Seal] = {}
+        self._best_seals: dict[str, Seal] = {}
         """Seals of the best weights so far, by file name."""
 
     def locked(self) -> AbstractContextManager[None]:
@@ -128,7 +128,7 @@ class RunFolder:
         damages: list[tuple[int, str]] = []
         for checkpoint in self.checkpoints():
             if (damage := find_damage(checkpoint)) is None:
-                self._best = {
+                self._best_seals = {
                     Path(name).name: seal for name, seal in read_seals(checkpoint).items() if name.startswith("../")
                 }
                 return checkpoint, damages
@@ -148,7 +148,7 @@ class RunFolder:
         seals = {path.name: seal for path, seal in seal_files(files).items()}
         if best_step is not None:
             name = self.best_weights_path(best_step).name
-            seals[f"../{name}"] = self._best[name]
+            seals[f"../{name}"] = self._best_seals[name]
         unfinished = checkpoint / f"{COMPLETE_MARKER}.unfinished"
         unfinished.write_text(json.dumps({name: seal._asdict() for name, seal in seals.items()}, indent=1))
         flush(unfinished)
@@ -165,13 +165,13 @@ class RunFolder:
         """Write weights so that they appear only once complete and flushed."""
         unfinished = self.path / "best.unfinished"
         write(unfinished)
-        (self._best[self.best_weights_path(step).name],) = seal_files([unfinished]).values()
+        (self._best_seals[self.best_weights_path(step).name],) = seal_files([unfinished]).values()
         unfinished.rename(self.best_weights_path(step))
         flush(self.path)
 
     def are_best_weights_sound(self, step: int) -> bool:
         path = self.best_weights_path(step)
-        return path.is_file() and read_seal(path) == self._best.get(path.name)
+        return path.is_file() and read_seal(path) == self._best_seals.get(path.name)
 
     def remove_other_best_weights(self, except_step: int | None) -> None:
         """Remove all best weights except one and those that a checkpoint needs."""

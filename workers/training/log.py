@@ -33,7 +33,7 @@ class Log:
         self._path = folder / LOG_NAME
 
     def begin(self, attempt: int, slot: str, earlier_log: str | None) -> None:
-        """Write an attempt's header; ``earlier_log`` is the log of attempts elsewhere."""
+        """Write an attempt's header; ``earlier_log`` is the log of attempts on other machines."""
         with self._path.open("a", encoding="utf-8") as file:
             if not file.tell() and earlier_log is not None:
                 file.write(f"{earlier_log}\n")

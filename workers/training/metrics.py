@@ -92,9 +92,9 @@ class Probe:
         self.indices = rows.longest_first(
             draw_row_indices(rows.token_counts, max_tokens, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS)
         )
-        self.n = {"tokens": int(rows.token_counts[self.indices].sum()), "texts": len(self.indices)}
+        self.point_counts = {"tokens": int(rows.token_counts[self.indices].sum()), "texts": len(self.indices)}
         """Points that a layer's measures use: texts for the bias-corrected IsoScore, tokens for the others."""
-        self.cost = self.n["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
+        self.cost = self.point_counts["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
         """The cost of one measurement, in tokens of a forward pass."""
 
     def steps_between_probes(self, max_steps: int, tokens_per_step: float) -> int:

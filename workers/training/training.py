@@ -92,7 +92,7 @@ def train(
     process_rank.seed_differently(config.seed)
     environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
     probe = Probe(model, loaded.validation, config)
-    environment |= {"dataset": describe_rows(spec.dataset), "batches": batches_of(config), "probe": probe.n}
+    environment |= {"dataset": describe_rows(spec.dataset), "batches": batches_of(config), "probe": probe.point_counts}
     with progress.sessions.begin() as session:
         progress.write(session, environment=environment)
 
@@ -161,7 +161,7 @@ def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
     validation = task.encode(validation_part.columns, tokenizer, max_length)
     test_columns, test = load_test_columns(spec.dataset, config, settings), None
     if test_columns is not None:
-        # Before training, so that an unknown label fails the run at once.
+        # Encode test rows before training, so that an unknown label fails the run at once.
         with blaming(spec.dataset.test_filename or "The test split"):
             test_rows = task.encode(test_columns, tokenizer, max_length)
             test = SealedRows(test_rows, hash_rows(test_columns, config.text_columns, config.label_column))

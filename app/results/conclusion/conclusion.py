@@ -243,6 +243,6 @@ class _Cache(Generic[Value]):
 
 
 _fact_cache: _Cache[RunFacts] = _Cache(MAX_CACHED_BYTES)
-# Without references to database rows, which would stay in memory.
+# Cached values hold no references to database rows, which would stay in memory.
 _evidence_cache: _Cache[Evidence] = _Cache(MAX_CACHED_CONCLUSIONS)
 _pooled_cache: _Cache[PooledTests] = _Cache(MAX_CACHED_CONCLUSIONS)

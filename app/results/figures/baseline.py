@@ -151,7 +151,7 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
         shapes=lines,
         showlegend=bool(lines),
         annotations=[
-            # Beyond the end of the bar with its interval, away from zero.
+            # The number stands beyond the end of the interval, away from zero.
             *({"x": bar.performance.ends[1 if bar.performance.mean >= 0 else 0], "y": index,
                "text": f" {number(bar.performance.mean)} ", "showarrow": False,
                "xanchor": "right" if bar.performance.mean < 0 else "left"}

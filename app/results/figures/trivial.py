@@ -14,7 +14,7 @@ from isoscope.core.formatting import number, plural
 
 MAX_REASON_LENGTH = 80
 CROSS_SIZE = 15
-# In multiples of the points' range. A line farther away is only in the legend, to leave room for points.
+# Maximum distance of the line, as a multiple of the points' range. A farther line is only in the legend, to leave room.
 MAX_DISTANCE = 2.0
 
 

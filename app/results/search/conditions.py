@@ -203,7 +203,7 @@ def sort_column(name: str) -> ColumnElement[Any]:
 
 
 OTHER_LANGUAGES = {
-    "AND": "leave it out, as all conditions must hold",
+    "AND": "leave it out, because all conditions must hold",
     "OR": "put commas between values, such as seed:0,1",
     "NOT": "put a hyphen before what must not hold, such as -status:failed",
 }

@@ -144,7 +144,7 @@ def test_invalid_parameters_or_changed_vectors_fail(add_trial, run_trial, settin
     with sessions.begin() as session:
         session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
     post_process(trial_id, settings, "cpu")
-    assert get(PostProcessing, trial_id).error == "Other vectors of this embedding were selected meanwhile. Try again."
+    assert get(PostProcessing, trial_id).error == "Other vectors of this embedding have been selected since. Try again."
 
 
 def test_deleted_trial_leaves_no_map(add_trial, settings, sessions, monkeypatch, caplog):
@@ -214,12 +214,12 @@ def test_changed_or_deleted_source_fails(run_trial, add_embedding, settings, get
     first, second, third = (add_embedding(trial.id) for _ in range(3))
     with sessions.begin() as session:
         session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
-    assert error_of(first) == "Other vectors of x were selected meanwhile. Try the method on them first."
+    assert error_of(first) == "Other vectors of x have been selected since. Try the method on them first."
     with sessions.begin() as session:
         session.delete(session.get(PostProcessing, trial.id))
     assert error_of(second) == (
-        "The trial to make this with is gone: other vectors of x were selected meanwhile, or newer trials took its "
-        "place. Try the method again first."
+        "The trial whose map makes this embedding is gone: other vectors of x have been selected since, or newer "
+        "trials replaced it. Try the method again first."
     )
     with sessions.begin() as session:
         session.delete(session.get(Embedding, source))

@@ -115,7 +115,7 @@ def test_fit_keeps_figure_points_without_largest_ratio():
 def test_fewer_than_three_points_have_no_intrinsic_dimension(n):
     neighbours = nearest_neighbours(randn(n, 4), 10)
     fit = twonn(neighbours)
-    assert fit.dimension.reason == f"TwoNN needs at least 2 points to fit; of {n} without a duplicate it kept {n // 2}."
+    assert fit.dimension.reason == f"TwoNN needs at least 2 points to fit; it kept {n // 2} of {n} without a duplicate."
     assert len(fit.log_mu) == 0
     reason = f"TwoNN's likelihood needs at least 3 points without a duplicate; {count_clause(n)}."
     assert twonn_mle(neighbours).reason == reason
@@ -129,7 +129,7 @@ def test_three_points_are_enough_and_duplicates_alone_are_not():
     assert twonn(neighbours).dimension.value == pytest.approx(slope)
     assert twonn_mle(neighbours).value == pytest.approx(2 / math.log(9))
     neighbours = nearest_neighbours(torch.ones(20, 3), 10)
-    reason = "TwoNN needs at least 2 points to fit; of 0 without a duplicate it kept 0."
+    reason = "TwoNN needs at least 2 points to fit; it kept 0 of 0 without a duplicate."
     assert twonn(neighbours).dimension.reason == reason
     assert twonn_mle(neighbours).value is None
     reason = "Levina and Bickel's estimate needs at least 2 points without a duplicate; there are 0."
