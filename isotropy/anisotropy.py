@@ -16,7 +16,7 @@ def anisotropy(values: Tensor, K: int) -> tuple[Score, ...]:
     """
     if not 1 <= K <= len(values):
         raise ValueError(f"Expected 1 <= K <= d = {len(values)}, got {K}: there are d directions.")
-    if (reason := why_undefined(values)) is not None:
+    if (reason := explain_undefined(values)) is not None:
         return (Score.undefined(reason),) * K
     relative_values = values / values[0]
     return tuple(Score.within(share, 0, 1) for share in (relative_values / relative_values.sum())[:K].tolist())
@@ -30,7 +30,7 @@ def mean_share(moments: Moments) -> Score:
     # A product of two dimensions never exceeds both squares, so checking the diagonal is enough.
     squared_mean = moments.mean.square()
     energies = moments.scatter.diagonal() / max(moments.n, 1) + squared_mean
-    if (reason := why_undefined(energies)) is not None:
+    if (reason := explain_undefined(energies)) is not None:
         return Score.undefined(reason)
     return Score.within(float(squared_mean.sum() / energies.sum()), 0, 1)
 
@@ -41,7 +41,7 @@ def second_moment(moments: Moments) -> Tensor:
     return population_covariance + torch.outer(moments.mean, moments.mean)
 
 
-def why_undefined(S: Tensor) -> str | None:
+def explain_undefined(S: Tensor) -> str | None:
     """Return why moments or eigenvalues are undefined, in a sentence, or None if they are defined."""
     if not S.isfinite().all():
         return "The moments are not finite: some points are NaN, infinite or too large."

@@ -66,7 +66,7 @@ class CosineMoments:
         rows, and for NaN or infinity.
         """
         n = self.n
-        if (reason := self._why_undefined()) is not None:
+        if (reason := self._explain_undefined()) is not None:
             return Score.undefined(reason)
         squared_norm = float((self._sum / n).square().sum())
         return Score.within((n * squared_norm - 1) / (n - 1), -1 / (n - 1), 1)
@@ -74,13 +74,13 @@ class CosineMoments:
     def rogue_dimensions(self) -> RogueDimensions:
         """Return each dimension's part of the mean cosine, ((sum u_i)^2 - sum u_i^2) / (n (n - 1))."""
         n = self.n
-        if (reason := self._why_undefined()) is not None:
+        if (reason := self._explain_undefined()) is not None:
             return RogueDimensions(Score.undefined(reason), self._sum[:0])
         contributions = (self._sum.square() - self._squares) / (n * (n - 1))
         lowest = -1 / (len(contributions) * (n - 1))
         return RogueDimensions(Score.within(float(contributions.max()), lowest, 1), contributions)
 
-    def _why_undefined(self) -> str | None:
+    def _explain_undefined(self) -> str | None:
         if self.n < 2:
             return f"The mean cosine needs at least 2 rows that are not zero; {count_clause(self.n)}."
         if not self._sum.isfinite().all():

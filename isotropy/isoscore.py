@@ -122,8 +122,8 @@ def evenness(S: Tensor) -> Tensor:
     # the gradient would overflow. NaN passes through and raises an error below.
     floor = torch.finfo(S.dtype).tiny / torch.finfo(S.dtype).eps
     S = torch.where(S.trace() <= floor, torch.ones_like(S), S)
-    # Divided by the trace first, or fourth powers of the points would leave the range of float32. The trace counts as a
-    # constant, because the ratio does not depend on scale.
+    # Divide by the trace first, because fourth powers of the points could leave the range of float32. The trace counts
+    # as a constant, because the ratio does not depend on scale.
     S = S / S.trace().detach()
     score = (S.trace() ** 2 / S.square().sum() - 1) / (d - 1)
     if not score.isfinite():

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.score import Score
-from isotropy.topology import barcode, require_bars, why_undefined
+from isotropy.topology import barcode, explain_undefined, require_bars
 
 SEED = 0  # Seed of the Gaussian cloud
 # Sums of bars that differ by at most this fraction count as equal, because equal bars may differ by rounding.
@@ -46,7 +46,7 @@ def prominent_bars(lengths: Tensor) -> Score:
     Undefined where no bar is longer than 0, and for NaN or infinity.
     """
     require_bars(lengths)
-    reason = why_undefined(lengths)
+    reason = explain_undefined(lengths)
     return Score.undefined(reason) if reason is not None else Score(float(prominent_mask(lengths).sum()))
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from isotropy.anisotropy import anisotropy, why_undefined
+from isotropy.anisotropy import anisotropy, explain_undefined
 from isotropy.score import Score, count_clause
 
 RANKME_EPSILON = 1e-7  # Added to every weight of RankMe, as in its paper for float32
@@ -24,7 +24,7 @@ def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score
     ``weights`` "sigma" are singular values over their sum, as in the paper; "lambda" are eigenvalues over their sum.
     Undefined without spread, and for NaN or infinity.
     """
-    if (reason := why_undefined(values)) is not None:
+    if (reason := explain_undefined(values)) is not None:
         return Score.undefined(reason)
     return Score.within(float(differentiable_effective_rank(values, weights)), 1, len(values))
 
@@ -42,7 +42,7 @@ def rankme(values: Tensor, n: int) -> Score:
     H is -sum p log p over min(n, d) singular values, zeros included, so it is about 1 to min(n, d). Undefined where all
     points are zero, and for NaN or infinity.
     """
-    if (reason := why_undefined(values)) is not None:
+    if (reason := explain_undefined(values)) is not None:
         return Score.undefined(reason)
     return Score(float(differentiable_rankme(values[:n])))
 
@@ -58,7 +58,7 @@ def stable_rank(values: Tensor) -> Score:
 
     Undefined without spread, and for NaN or infinity.
     """
-    if (reason := why_undefined(values)) is not None:
+    if (reason := explain_undefined(values)) is not None:
         return Score.undefined(reason)
     return Score.within(float((values / values[0]).sum()), 1, len(values))
 
@@ -83,7 +83,7 @@ def alpha_req(values: Tensor, window: tuple[int, int] = ALPHA_WINDOW) -> Score:
     first, last = window
     if not 1 <= first < last:
         raise ValueError(f"Expected a window of ranks 1 <= first < last, got {window}: a slope needs two points.")
-    if (reason := why_undefined(values)) is not None:
+    if (reason := explain_undefined(values)) is not None:
         return Score.undefined(reason)
     fitted = values[first - 1 : last]
     fitted = fitted[fitted > 0]

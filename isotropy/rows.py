@@ -284,7 +284,9 @@ def deal_groups(groups: Iterable[str], n: int) -> Dealing:
     """
     numbers = group_numbers(groups)
     if len(numbers) != n:
-        raise ValueError(f"Expected a group for each of {n} rows, got {len(numbers)}: empty for a row of no group.")
+        raise ValueError(
+            f'Expected a group for each of {n} rows, got {len(numbers)}: use "" for a row without a group.'
+        )
     return Dealing("groups", int(numbers.max(initial=-1)) + 1, numbers)
 
 

@@ -67,7 +67,7 @@ def persistent_entropy(lengths: Tensor, *, normalised: bool = False) -> Score:
     m = len(lengths)
     if m < 2:
         return Score.undefined(f"Persistent entropy needs at least 2 bars, so at least 3 points; {count_clause(m)}.")
-    reason = why_undefined(lengths)
+    reason = explain_undefined(lengths)
     if reason is not None:
         return Score.undefined(reason)
     maximum = math.log(m)
@@ -81,7 +81,7 @@ def longest_bar(lengths: Tensor) -> Score:
     Undefined without a bar, and for NaN or infinity.
     """
     require_bars(lengths)
-    reason = _why_no_length(lengths)
+    reason = _explain_missing_length(lengths)
     return Score.undefined(reason) if reason is not None else Score(float(lengths.max()))
 
 
@@ -94,14 +94,14 @@ def require_bars(lengths: Tensor) -> None:
         )
 
 
-def why_undefined(lengths: Tensor) -> str | None:
+def explain_undefined(lengths: Tensor) -> str | None:
     """Return why bars [m] cannot be compared, in a sentence, or None if they can."""
     if len(lengths) and not lengths.any():
         return "All bars have length 0: all points are equal."
-    return _why_no_length(lengths)
+    return _explain_missing_length(lengths)
 
 
-def _why_no_length(lengths: Tensor) -> str | None:
+def _explain_missing_length(lengths: Tensor) -> str | None:
     if len(lengths) == 0:
         return "There is no bar: a barcode needs at least 2 points."
     if not lengths.isfinite().all():

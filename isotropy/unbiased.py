@@ -151,7 +151,7 @@ def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
     else:
         _, codes = torch.unique(groups.detach().cpu(), return_inverse=True)
     sizes = codes.bincount()
-    if (reason := _why_too_few(len(sizes), d, "points" if groups is None else "groups")) is not None:
+    if (reason := _explain_too_few(len(sizes), d, "points" if groups is None else "groups")) is not None:
         return Score.undefined(reason)
     if not x.isfinite().all():
         return Score.undefined(NOT_FINITE)
@@ -161,7 +161,7 @@ def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
         moments.update(x)
         return isoscore_unbiased_from_moments(moments)
     _, y = centre(x.cpu().double())
-    if (reason := why_without_spread(y)) is not None:
+    if (reason := explain_missing_spread(y)) is not None:
         return Score.undefined(reason)
     y = y / y.abs().max()  # or products leave the range of float64
     return _isoscore_from_traces(*_trace_estimates_by_groups(y * ((n - 1) ** 0.5 / y.norm()), codes, sizes.double()), d)
@@ -175,7 +175,7 @@ def isoscore_unbiased_from_moments(moments: FourthMoments) -> Score:
 def corrected_scores_from_moments(moments: FourthMoments) -> dict[str, Score]:
     """Return the bias-corrected IsoScore and participation ratio from moments, by slug."""
     n, d = moments.n, moments.d
-    if (reason := _why_too_few(n, d) or why_without_spread(moments.scatter)) is not None:
+    if (reason := _explain_too_few(n, d) or explain_missing_spread(moments.scatter)) is not None:
         return corrected_scores(reason, d)
     if float(moments.scatter.trace()) / (n - 1) < 1e-146 * n:
         return corrected_scores("The fourth powers of the points are too small for float64: scale the points up.", d)
@@ -190,7 +190,7 @@ def corrected_scores_from_sums(n: int, d: int, trace: float, squares: float, fou
 
     These are tr(scatter), ||scatter||^2 and the sum of ||x - mean||^4.
     """
-    if (reason := _why_too_few(n, d)) is not None:
+    if (reason := _explain_too_few(n, d)) is not None:
         return corrected_scores(reason, d)
     if not trace > 0:
         return corrected_scores("There is no spread, or it is not finite.", d)
@@ -288,7 +288,7 @@ def _isoscore_from_traces(trace_squared: float, squares: float, d: int) -> Score
     return Score((trace_squared / squares - 1) / (d - 1))
 
 
-def _why_too_few(n: int, d: int, kind: str = "points") -> str | None:
+def _explain_too_few(n: int, d: int, kind: str = "points") -> str | None:
     if n < 4:
         return f"The bias-corrected IsoScore needs at least 4 {kind}; {count_clause(n)}."
     if d < 2:
@@ -296,7 +296,7 @@ def _why_too_few(n: int, d: int, kind: str = "points") -> str | None:
     return None
 
 
-def why_without_spread(values: Tensor) -> str | None:
+def explain_missing_spread(values: Tensor) -> str | None:
     """Return why a covariance or centered points have no spread, or None."""
     # A finite norm settles both in one pass; squares may overflow.
     if 0 < float(torch.linalg.vector_norm(values)) < inf:
@@ -324,7 +324,7 @@ class BlockProducts:
         scatters = [block.scatter for block in blocks]
         scatter_traces = torch.stack([scatter.trace() for scatter in scatters]).cpu()
         traces = scatter_traces + n * delta.square().sum(1)
-        self.reason = why_without_spread(traces)
+        self.reason = explain_missing_spread(traces)
         # Mean squared length of a row: estimates are then in units of the sample's tr(C)^2, as `corrected_scores`
         # expects.
         scale = float(traces.sum() / n.sum()) or 1.0

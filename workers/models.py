@@ -79,7 +79,7 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
         except LocalEntryNotFoundError as error:
             raise NotFoundError(
                 f"There is no model {name!r} on this machine, and the Hub cannot be reached to fetch it. "
-                f"Choose {BUNDLED_MODEL}, or put the model into the models directory, a folder with its name.",
+                f"Choose {BUNDLED_MODEL}, or put the model into a folder of its name in the models directory.",
                 "model",
             ) from error
         except HfHubHTTPError as error:
@@ -92,7 +92,7 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
     if not any(source.folder.glob("*.safetensors")):
         raise InvalidError(
             f"The model {name!r} has no weights as safetensors; pickled weights are never loaded. Convert it with "
-            "save_pretrained() of a current transformers, or choose another.",
+            "save_pretrained() of a current version of transformers, or choose another.",
             "model",
         )
     if name == BUNDLED_MODEL and source.revision is None and set(source.weights_sha256().values()) != {BUNDLED_SHA256}:

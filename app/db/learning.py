@@ -66,16 +66,18 @@ def describe_divergence(divergence: Divergence) -> str:
 Labels = NDArray[np.int64]
 
 
-def best_constant_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metric, rows: str) -> Trivial:
+def best_constant_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metric, split: str) -> Trivial:
     """Return the constant class that maximizes the metric on ``train``, scored on ``labels``.
 
     Both are label arrays [n] that index ``names``. The best class is the most frequent one for accuracy, macro F1 and
-    Matthews, the second of two for F1. ``rows`` names the rows of ``train`` in the sentence: training.
+    Matthews, the second of two for F1. ``split`` names the rows of ``train`` in the sentence: training.
     """
     most_frequent = int(np.bincount(train).argmax())
     f1_decides = metric is Metric.F1 and len(names) == 2 and 1 in train
     chosen = 1 if f1_decides else most_frequent
-    reason = f"the most frequent class of the {rows} rows" if chosen == most_frequent else "the class that F1 looks for"
+    reason = (
+        f"the most frequent class of the {split} rows" if chosen == most_frequent else "the class that F1 looks for"
+    )
     share = float((labels == chosen).mean())
     f1: float | None = 2 * share / (1 + share)  # of the chosen class; all others have 0
     if len(names) != 2:
@@ -97,11 +99,11 @@ def best_constant_class(train: Labels, labels: Labels, names: Sequence[str], met
     )
 
 
-def mean_predictor(train: NDArray[np.float64], rows: str) -> Trivial:
+def mean_predictor(train: NDArray[np.float64], split: str) -> Trivial:
     """Return the predictor of the mean of ``train``, without scores: no constant correlates with anything."""
     names = (Metric.PEARSON, Metric.SPEARMAN)
     return Trivial(
-        predictor=f"always {number(float(train.mean()), 4)}, the mean of the {rows} rows",
+        predictor=f"always {number(float(train.mean()), 4)}, the mean of the {split} rows",
         metrics=dict.fromkeys(names),
         reasons=dict.fromkeys(names, NO_CORRELATION),
     )

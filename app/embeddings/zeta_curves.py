@@ -55,8 +55,8 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
         require_measured(source, "a shrinkage-zeta curve")
         if embedding.d != source.d:
             raise InvalidError(
-                f"{embedding.name} has {embedding.d} dimensions and {source.name} has {source.d}. Choose an embedding "
-                "with equally many.",
+                f"{embedding.name} has {embedding.d} dimensions and {source.name} has {source.d}. Choose one with the "
+                "same number.",
                 "source_id",
             )
         curve = _find_curve(session, embedding_id, "embedding", source_id)

@@ -174,7 +174,7 @@ def list_cautions(selection: RunSelection, evaluation_key: str) -> list[str]:
             f"{plural(len(table.runs), 'run')}. The table of means has a column for each."
         )
     if "evaluation_zeta" in evaluated_table.differing_fields:
-        cautions.append("IsoScore★ was measured at different ζ, so it cannot be compared. No mean is over several ζ.")
+        cautions.append("IsoScore★ was measured at different ζ, so it cannot be compared. No mean combines several ζ.")
     if mixed_fields := evaluated_table.differing_within_groups([*selection.fields, *COORDINATES, *NEVER_AVERAGED]):
         names = ", ".join(field_in_sentence(field) for field in mixed_fields)
         cautions.append(f"Some points are means over runs that differ in {names} too.")

@@ -109,7 +109,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
             raise ConflictError(f"No run of {choice.label} has a test score. Choose another.", "choose")
         earlier = _list_openings(session, experiment_id)
         if earlier and (earlier[-1].kind, earlier[-1].position) == (choice.kind, choice.position):
-            raise ConflictError(f"{choice.label} is the choice already.", "choose")
+            raise ConflictError(f"{choice.label} is already the choice.", "choose")
         session.add(
             Opening(
                 experiment_id=experiment_id,

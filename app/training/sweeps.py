@@ -338,8 +338,10 @@ def list_plan_notes(request: SweepRequest, factors: Product, n_repeated: int) ->
             notes.append(f"{label} {text} is given more than once and counts once.")
     if n_repeated:
         notes.append(
-            f"{count(n_repeated)} would repeat another, because nothing in {'it' if n_repeated == 1 else 'them'} reads "
-            f"what they differ in, and {'is' if n_repeated == 1 else 'are'} left out."
+            "1 run is left out, because the values in which it differs have no effect on it."
+            if n_repeated == 1
+            else f"{count(n_repeated)} runs are left out, because the values in which they differ have no effect on "
+            "them."
         )
     if factors.methods and factors.lambdas:
         # What the sweep cannot show, whatever its results.

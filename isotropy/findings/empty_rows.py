@@ -45,11 +45,11 @@ def zero_rows(examined: ExaminedCloud) -> Defect | None:
         return None
     remaining = examined.without_rows(rows_read[is_zero])
     effects = [neighbors_kept_effect(1 - count / n), *score_effects(examined.cloud, remaining.cloud)]
-    are = "row is" if count == 1 else "rows are"
+    subject = "1 row is" if count == 1 else f"{count:,} rows are"
     return Defect(
         slug="zero_rows",
         severity=Severity.WARNING,
-        title=f"{count:,} {are} zero",
+        title=f"{subject} zero",
         evidence=(
             f"{count:,} of {n:,} rows ({percent(count / n)}) {'is' if count == 1 else 'are'} zero in every dimension, "
             "up to rounding. They have no direction: cosines with them are undefined, and no row is their neighbor."

@@ -131,7 +131,7 @@ def _graph_eigenvectors(neighbors: Tensor) -> Tensor:
 
 
 def _find_max_stray_cosine(units: Tensor) -> float | None:
-    """Return the mean cosine with neighbors up to which unit rows [n, d] are strays; None if none or many are."""
+    """Return the mean cosine with neighbors up to which unit rows [n, d] are strays; None if there are none or many."""
     order = torch.rand(units.shape, generator=torch.Generator().manual_seed(SEED)).argsort(1)
     shuffled = units.gather(1, order)
     cosines, by_chance = (cosines_to_others(rows, units).topk(NEAREST).values.mean(1) for rows in (units, shuffled))

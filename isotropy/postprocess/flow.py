@@ -183,7 +183,7 @@ def _train(
     """Train on whitened float32 points and return the flow at its best step on the validation points."""
     parameters = {name: getattr(flow, name).requires_grad_() for name in TRAINED_PARAMETERS}
     optimizer = torch.optim.Adam(parameters.values(), lr=rate)
-    best, best_loss, checks = _copy_parameters(parameters), _loss(flow, validation).item(), 0
+    best, best_loss, checks_since_best = _copy_parameters(parameters), _loss(flow, validation).item(), 0
     for step in range(1, steps + 1):
         rows = torch.randint(len(points), (BATCH_ROWS,), generator=generator).to(points.device)
         with torch.enable_grad():
@@ -193,10 +193,10 @@ def _train(
         if progress is not None:
             progress(step, steps)
         if step % CHECK_STEPS == 0 or step == steps:
-            loss, checks = _loss(flow, validation).item(), checks + 1
+            loss, checks_since_best = _loss(flow, validation).item(), checks_since_best + 1
             if loss < best_loss:
-                best, best_loss, checks = _copy_parameters(parameters), loss, 0
-            elif checks >= PATIENT_CHECKS:
+                best, best_loss, checks_since_best = _copy_parameters(parameters), loss, 0
+            elif checks_since_best >= PATIENT_CHECKS:
                 break
     return replace(flow, **best)
 

@@ -30,9 +30,9 @@ def list_notes(repeated=0, **changed):
         ({"lambdas": [-1.0, 0.0, 1.0]},
          "3 values of λ cannot show whether performance goes with isotropy. Use 5 or more, λ = 0 included."),
         ({"seeds": [4, 5]}, "2 seeds cannot give a verdict on any λ. Use 3 or more."),
-        ({"repeated": 1}, "1 would repeat another, because nothing in it reads what they differ in, and is left out."),
+        ({"repeated": 1}, "1 run is left out, because the values in which it differs have no effect on it."),
         ({"repeated": 3},
-         "3 would repeat another, because nothing in them reads what they differ in, and are left out."),
+         "3 runs are left out, because the values in which they differ have no effect on them."),
         ({}, None),
     ],
 )  # fmt: skip

@@ -117,7 +117,7 @@ class SelectionCallback(TrainerCallback):
         """Load the best weights into the model, and return which were selected."""
         if self.best_step is not None:
             if not self.folder.are_best_weights_sound(self.best_step):
-                raise DamagedError(f"The weights of step {self.best_step}, the best ones, were damaged on the disk.")
+                raise DamagedError(f"The best weights, of step {self.best_step}, were damaged on the disk.")
             load_weights(self.model, str(self.folder.best_weights_path(self.best_step)))
         return self.describe_selection()
 

@@ -224,7 +224,7 @@ def show_experiment(
         "ended": experiment.ended,
         "workers": workers,
         "running": list_running_with_time_left(experiment.runs) if tab == "training" else [],
-        "left": estimate_seconds_left(experiment.runs, sum(worker.alive for worker in workers)),
+        "seconds_left": estimate_seconds_left(experiment.runs, sum(worker.alive for worker in workers)),
     }
     return render(request, "results/experiment.html", page_values)
 

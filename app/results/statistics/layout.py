@@ -145,9 +145,10 @@ class Layout:
         row_noise, pooled_row_noise = self._row_noise
         equal_share = EQUAL_SHARE if level >= FIRST_LOOK_LEVEL else 0.0
         separate = self._errors(weights, by_setting, row_noise, self._freedom, equal_share)
-        alike = np.full_like(by_setting, pooled)
-        shared = np.full_like(self._freedom, 1 / self._degrees)
-        shared_errors = self._errors(weights, alike, np.full_like(by_setting, pooled_row_noise), shared, 0.0)
+        equal_variances = np.full_like(by_setting, pooled)
+        equal_row_noise = np.full_like(by_setting, pooled_row_noise)
+        shared_freedom = np.full_like(self._freedom, 1 / self._degrees)
+        shared_errors = self._errors(weights, equal_variances, equal_row_noise, shared_freedom, 0.0)
         separate_maxima = Maxima.draw(separate.correlations)
         shared_maxima = Maxima.draw(shared_errors.correlations, float(shared_errors.degrees.min()))
         single_level = 2 * NORMAL.cdf(-separate_maxima.critical_value(level))
