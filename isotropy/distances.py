@@ -18,7 +18,7 @@ class CentredPoints:
     """Points and their offsets from a center, which other points may share."""
 
     points: Tensor  # float64 [n, d]
-    centred: Tensor  # float64 [n, d], the points less the center
+    centred: Tensor  # float64 [n, d], the points minus the center
     squared_norms: Tensor  # float64 [n], of the centered points
 
     @classmethod

@@ -129,7 +129,7 @@ class Products:
         return nearest.distances, nearest.columns, nearest.settled
 
     def _bounds_of(self, rows: Tensor) -> Tensor:
-        """Return lower bounds of squared distances less the squared norm of the row, padded with infinity."""
+        """Return lower bounds of squared distances minus the squared norm of the row, padded with infinity."""
         n = len(self._points)
         products = torch.mm(self._rounded_points[rows] * -2, self._rounded_points.T, out=self._products[: len(rows)])
         bounds = self._bounds[: len(rows)]

@@ -255,7 +255,7 @@ class Slices:
 class Dealing:
     """Groups of rows that are independent of each other, and their assignment to jackknife blocks."""
 
-    grouping: Grouping  # Each row by itself, exact duplicates together, or named groups
+    grouping: Grouping  # Each row alone, exact duplicates together, or named groups
     n_groups: int  # Number of groups among the measured rows
     # [rows] the number of each row's group, by first appearance; None if every row is its own group.
     group_numbers: NDArray[np.int64] | None = None

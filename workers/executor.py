@@ -211,7 +211,7 @@ class Executor:
             return NOT_STARTED
 
     async def _begin_patiently(self, job: Job, last_end: ProcessEnd | None, last_attempt: int) -> int:
-        """Call ``_begin``; while the database cannot be written, try again for some minutes."""
+        """Call ``_begin``; while the database cannot be written, try again for several minutes."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -278,8 +278,8 @@ class Executor:
         if not advice:
             suggestion = "a smaller batch, a smaller model" if kind.queue is Queue.GPU else "fewer dimensions"
             advice = (
-                f" (last by {row.error or 'the end of its whole worker'}). SIGKILL most often means that memory ran "
-                f"out: try {suggestion} or fewer rows."
+                f" (last time: {row.error or 'its worker ended'}). SIGKILL most often means that memory ran out: try "
+                f"{suggestion} or fewer rows."
             )
         row.error = f"The process of this job ended {row.attempts - 1} times without progress{advice}"
         if isinstance(row, Run):

@@ -186,7 +186,7 @@ def check_heartbeats(settings: Settings, *, this_machine_only: bool = True) -> R
         level = WARNING if alive or not this_machine_only else PROBLEM
         yield (OK, f"{sentence}.") if worker in alive else (level, f"{sentence}: lost.", RESTART_ADVICE)
     if this_machine_only and not workers:
-        yield PROBLEM, f"None has announced itself from {socket.gethostname()}.", START_ADVICE
+        yield PROBLEM, f"No worker on {socket.gethostname()} has registered.", START_ADVICE
     elif not this_machine_only:
         job_count = f"Waiting or running: {plural(jobs, 'job')}"
         no_worker = (PROBLEM if jobs else WARNING, f"{job_count}, and no worker is alive.", START_ADVICE)

@@ -66,7 +66,7 @@ def _draw_example(figure: Figure, true_score: float, row_range: list[int]) -> go
         mode="lines",
         line={"color": palette.QUIET, "width": 1.6, "dash": "longdash"},
         name="truth",
-        hovertemplate="the distribution itself: %{y:.3f}<extra></extra>",
+        hovertemplate="the distribution: %{y:.3f}<extra></extra>",
     )
     return figure.draw().add_trace(line)
 

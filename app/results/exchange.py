@@ -137,7 +137,7 @@ def _run_records(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str,
 def _rows_by_run(
     context: Context, run_ids: Iterable[str], run_column: Any, columns: Sequence[Any]
 ) -> Iterator[dict[str, Any]]:
-    # Run by run: sorting the steps of all runs would copy the table.
+    # Read one run at a time, because sorting the steps of all runs would copy the table.
     with context.sessions() as session:
         for run_id in run_ids:
             row_query = select(*columns).where(run_column == run_id).order_by(columns[0])

@@ -65,7 +65,7 @@ _ENTRIES = (
         "zeros in each dimension. Always a warning: cosines with such rows are undefined.",
         effect="The share of rows that have neighbors by cosine.",
         advice="Encode these rows again: empty texts and failed requests are common. Otherwise remove them.",
-        pitfall="In sparse counts rows of zeros occur by nature and are no finding.",
+        pitfall="In sparse counts, rows of zeros are normal and are not a finding.",
         removed_nouns=("zero row", "zero rows"),
     ),
     FindingEntry(

@@ -91,9 +91,11 @@ def _relation_of(first: Tensor, second: Tensor) -> DirectionRelation:
         squares = float(S.square().sum() - rows.square().sum(1).square().sum()) * len(rows) / max(len(rows) - 1, 1)
         covariances.append(S / max(trace, 1e-300))
         variations.append(d * squares / max(trace, 1e-300) ** 2 - 1)
-    common = d * float((covariances[0] * covariances[1]).sum()) - 1
+    shared_variation = d * float((covariances[0] * covariances[1]).sum()) - 1
     smaller, larger = min(variations), max(variations)
-    return DirectionRelation(common / max(smaller * larger, 1e-18) ** 0.5, smaller, larger / max(smaller, 1e-18))
+    return DirectionRelation(
+        shared_variation / max(smaller * larger, 1e-18) ** 0.5, smaller, larger / max(smaller, 1e-18)
+    )
 
 
 def cosines_to_others(units: Tensor, references: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Hubs: rows that are among the nearest neighbors of far too many others, by angle or by distance.
 
-High-dimensional clouds have hubs by nature (Radovanović, Nanopoulos & Ivanović 2010), so the limit by angle is that of
+All high-dimensional clouds have hubs (Radovanović, Nanopoulos & Ivanović 2010), so the limit by angle is that of
 healthy clouds with as many rows and effective dimensions. By distance, short rows of every real cloud are hubs. Those
 far nearer to the center than others share the neighbor slots, so they are counted together. Others are compared with a
 Gaussian cloud of the same variances. Where neighbors are searched by cosine, which has no such hubs, they are a note.

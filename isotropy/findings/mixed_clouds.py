@@ -60,7 +60,7 @@ def mixed_clouds(examined: ExaminedCloud) -> Defect | None:
     remaining = examined.without_rows(minority)
     first, second = sorted(parts, key=lambda part: int(part.mask.sum()))[-2:]
     units = unit_rows(examined.sample - examined.cloud.moments.mean).float()
-    # Parts of one model share directions, and may lie apart by nature.
+    # Parts of one model share directions, and may lie apart without any defect.
     unrelated = are_unrelated(units[first.mask], units[second.mask])
     effect, severity = judge(
         score_effects(examined.cloud, remaining.cloud),
@@ -76,7 +76,7 @@ def mixed_clouds(examined: ExaminedCloud) -> Defect | None:
         else "The rows outside the largest part are listed."
     )
     if unrelated:
-        row_sentence += " Their directions have nothing to do with each other, as after a rotation or permutation."
+        row_sentence += " Their directions are unrelated, as after a rotation or permutation."
     return Defect(
         slug="mixed_clouds",
         severity=Severity.NOTE if by_label else severity,

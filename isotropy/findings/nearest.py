@@ -38,8 +38,8 @@ def find_nearest(
 ) -> NearestRows:
     """Return the nearest rows of queries [q, d] at ``query_positions`` [q], excluding themselves.
 
-    ``chunks`` yields all rows [m, d] with their positions [m]. Products are float32 of rows less a common center, so
-    that neither a distant mean nor huge numbers cost digits.
+    ``chunks`` yields all rows [m, d] with their positions [m]. Rows are multiplied in float32, after a common center is
+    subtracted, so that neither a distant mean nor huge numbers cost digits.
     """
     q = queries.double()
     q = unit_rows(q) if similarity == "cosine" else q

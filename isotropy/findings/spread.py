@@ -57,7 +57,7 @@ def collapsed(examined: ExaminedCloud) -> Defect | None:
         title="All rows are equal" if all_equal else "All rows are nearly the same vector",
         evidence=(
             f"The rows differ by {0 if all_equal else spread:.1g} of the length of their mean"
-            f"{', which is rounding' if all_equal else f': the cosine of two rows is about {1 - spread**2:.6f}'}."
+            f"{', within rounding' if all_equal else f': the cosine of two rows is about {1 - spread**2:.6f}'}."
         ),
         effect=undefined_effect if all_equal else centering_effect,
         advice="Check the training: a collapsed loss or a constant input is common.",
@@ -87,7 +87,7 @@ def _find_few_directions(examined: ExaminedCloud) -> Defect | None:
         severity=severity,
         title=f"{directions} {percent(share)} of the variance",
         evidence=(
-            f"After direction {k:,} of {cloud.d:,} the variance falls {min(gap.ratio, 1e12):.3g} times. The effect is "
+            f"After direction {k:,} of {cloud.d:,} the variance drops {min(gap.ratio, 1e12):.3g}-fold. The effect is "
             f"IsoScore {context}."
         ),
         effect=effect,

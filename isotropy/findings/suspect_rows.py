@@ -1,7 +1,7 @@
 """Rows that are not finite, and rows that repeat others, exactly or up to rounding.
 
 Near copies, such as one vector in float32 and in float16, are searched in 16 random directions (Johnson & Lindenstrauss
-1984). Rows on a curve or in few dimensions may be as near by nature, but then others lie only a little farther away,
+1984). Rows on a curve or in few dimensions may be just as near, but then other rows lie only a little farther away,
 while copies have no such neighbors.
 """
 

@@ -23,7 +23,7 @@ EIGENVECTORS = 3  # Eigenvectors of the graph that are cut
 ITERATIONS = 100
 SEED = 0
 STRAY_QUANTILE = 0.999  # Quantile of the mean cosines of shuffled rows up to which a row is a stray
-MAX_STRAYS = 0.25  # Maximum share of strays; with more, rows have no near neighbors by nature
+MAX_STRAYS = 0.25  # Maximum share of strays; with more, the cloud is just too sparse for near neighbors
 MIN_STRAY_RATIO = 2.0  # Minimum ratio of strays to rows just above the quantile, within its distance to the median
 
 

@@ -188,5 +188,5 @@ def test_conclusion_compares_within_data_sets(client, context):
     assert result["pooled"]["relation"]["lambdas"] == [5, 5]
     assert result["pooled"]["relation"]["p"] < 0.001
     assert result["relation"]["lambdas"] == [5]
-    assert any("Over all 2 data sets" in sentence for sentence in result["sentences"])
-    assert "Over all 2 data sets" in " ".join(html.unescape(client.get("/compare/runs").text).split())
+    assert any("Pooled over 2 data sets" in sentence for sentence in result["sentences"])
+    assert "Pooled over 2 data sets" in " ".join(html.unescape(client.get("/compare/runs").text).split())

@@ -79,7 +79,7 @@ def test_crashing_job_fails_with_cause_and_ended_job_is_skipped(context, job):
     processes = Processes(then=KILLED)
     embedding = execute(context, processes, job)
     assert (len(processes.started), embedding.status) == (MAX_ATTEMPTS, models.EmbeddingStatus.FAILED)
-    assert "ended 5 times without progress (last by signal SIGKILL)" in embedding.error
+    assert "ended 5 times without progress (last time: signal SIGKILL)" in embedding.error
     with context.sessions.begin() as session:
         session.get(models.Embedding, job.row_id).status = models.EmbeddingStatus.READY
     for candidate in (job, Job(job_kinds.CURVE, "no such row")):
@@ -93,7 +93,7 @@ def test_lost_workers_are_tolerated_longer_than_crashes(context, job):
             session.get(models.Embedding, job.row_id).attempts = attempts
         embedding = execute(context, processes := Processes(0), job)
         assert processes.started == started
-    assert "ended 25 times without progress (last by the end of its whole worker)" in embedding.error
+    assert "ended 25 times without progress (last time: its worker ended)" in embedding.error
 
 
 @pytest.mark.both_databases
@@ -111,7 +111,7 @@ def test_run_of_lost_worker_is_taken_over_unless_reassigned(context, run_job):
 @pytest.mark.parametrize(
     ("exit_code", "cause", "sentence"),
     [
-        (KILLED, models.FailureCause.KILLED, "ended 5 times without progress (last by signal SIGKILL)"),
+        (KILLED, models.FailureCause.KILLED, "ended 5 times without progress (last time: signal SIGKILL)"),
         (LIBRARY_MISSING, models.FailureCause.UNSPECIFIED, "a library that is missing or too old. Its log names it."),
         (DATABASE_AWAY, models.FailureCause.DATABASE, "the last time because the database did not answer."),
     ],

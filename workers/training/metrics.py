@@ -86,7 +86,7 @@ class Probe:
     def __init__(self, model: PreTrainedModel, rows: TokenizedRows, config: RunConfig) -> None:
         self.model = model
         self.rows = rows
-        self.size = inference_batch_size(config)
+        self.batch_size = inference_batch_size(config)
         self.interval = config.probe_every
         max_tokens = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.token_counts.max())
         self.indices = rows.longest_first(
@@ -107,7 +107,7 @@ class Probe:
     def measure(self) -> dict[str, list[float | None]]:
         layers = LayerMeasures(self.model)
         with evaluation_mode(self.model):
-            for batch in self.rows.batches(self.indices, self.size, self.model.device):
+            for batch in self.rows.batches(self.indices, self.batch_size, self.model.device):
                 outputs = self.model(**batch, output_hidden_states=True)
                 layers.update(hidden_states_of(outputs), batch["attention_mask"])
         return layers.values()

@@ -143,7 +143,7 @@ def _count_lambdas(relation: Relation) -> str:
 def describe_pooled_relation(pooled: PooledTests) -> str:
     """Describe the relation pooled over data sets. Runs are compared only within a data set."""
     relation = pooled.relation
-    scope = f"Over all {count(pooled.n_sweeps)} data sets and metrics, each within itself"
+    scope = f"Pooled over {count(pooled.n_sweeps)} data sets and metrics, comparing only within each"
     if relation.p is None:
         return f"{scope}: no relation can be tested."
     if relation.p > SIGNIFICANCE_LEVEL:

@@ -57,7 +57,7 @@ def test_doctor_finds_no_problem_after_migrate(tmp_path):
     assert list((data / "files").iterdir()) == []
     ended = isoscope(tmp_path, "doctor", "--worker")  # the health check of a container, limited to its own worker
     assert ended.returncode == 1
-    assert ended.stdout.startswith("problem  worker: None has announced itself from ")
+    assert ended.stdout.startswith("problem  worker: No worker on ")
     assert ended.stdout.count("\n") == 1
 
 
