@@ -141,7 +141,7 @@ class AdvisoryLocks:
                         if not all(_try_lock(connection, name) for name in self._names):
                             connection.close()
                             # The server still counts the old session, or another worker took a lock.
-                            raise psycopg.OperationalError("another session holds them")
+                            raise psycopg.OperationalError("another session holds its locks")
                         self._connection = connection
                 self._answered_at = time.monotonic()
             except psycopg.OperationalError as error:
@@ -149,7 +149,7 @@ class AdvisoryLocks:
                     logger.warning("the session that holds this worker's locks is lost: %s", error)
 
     def _guard(self) -> None:
-        """End the worker if the session is silent for too long; in its own thread, as ``_keep_alive`` may hang."""
+        """End the worker if the session is silent for too long; in its own thread, because ``_keep_alive`` may hang."""
         while not self._stop.wait(CHECK_EVERY_SECONDS):
             if time.monotonic() - self._answered_at > FENCE_SECONDS:
                 logger.error("no answer from PostgreSQL for %.0f s: the worker and its jobs end here", FENCE_SECONDS)
@@ -170,7 +170,7 @@ class BackgroundThread(ABC):
 
     def __post_init__(self) -> None:
         self.stop = Event()
-        """Set as the context closes."""
+        """Set when the context closes."""
         self._thread = Thread(target=self.work, name=type(self).__name__.lower(), daemon=True)
 
     @abstractmethod

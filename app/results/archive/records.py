@@ -291,7 +291,7 @@ class LoggedResults(RunResults):
     @model_validator(mode="after")
     def _check_script_fields(self) -> Self:
         if unknown := self.model_fields_set - SCRIPT_FIELDS:
-            raise ValueError(f"expected what a script says of its run, got {', '.join(sorted(unknown))}")
+            raise ValueError(f"expected results that a script can log, got {', '.join(sorted(unknown))}")
         return self
 
 
