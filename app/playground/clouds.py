@@ -204,7 +204,7 @@ def explain_measures(position: Position) -> str:
         on_line = full["isoscore"] < LINE_ISOSCORE
         reason = "all variance lies on one line" if on_line else "some directions hold less variance than others"
         sentences = (
-            f"The mean cosine is {cosine}, as of a perfectly even cloud. IsoScore is {isoscore}: {reason}. A cosine "
+            f"The mean cosine is {cosine}, as for a perfectly even cloud. IsoScore is {isoscore}: {reason}. A cosine "
             "near 0 is not isotropy."
         )
     if gap > NOTABLE_DIFFERENCE:

@@ -39,8 +39,8 @@ def is_bomb(declared_bytes: int, held_bytes: int) -> bool:
 def require_plausible_size(noun: str, declared_bytes: int, held_bytes: int) -> None:
     if is_bomb(declared_bytes, held_bytes):
         raise TooLargeError(
-            f"{noun} declares {declared_bytes:,} bytes in {held_bytes:,}, more than {MAX_RATIO} to 1, as made to "
-            "exhaust memory: if it is honest, save the array as .npy."
+            f"{noun} declares {declared_bytes:,} bytes in {held_bytes:,}, more than {MAX_RATIO} to 1, which could "
+            "exhaust memory: save the array as .npy instead."
         )
     if declared_bytes > MAX_DECOMPRESSED_BYTES:
         raise TooLargeError(
@@ -87,8 +87,8 @@ class _LimitedGzip(io.RawIOBase):
         self._unpacked_bytes += n_read
         if self._unpacked_bytes > self._limit:
             raise TooLargeError(
-                f"The gzip file of {self._held_bytes:,} bytes unpacks to more than {self._limit:,}, as made to exhaust "
-                "memory or time: if it is honest, upload a part of it, or upload it uncompressed."
+                f"The gzip file of {self._held_bytes:,} bytes unpacks to more than {self._limit:,}, which could "
+                "exhaust memory or time: upload a part of it, or upload it uncompressed."
             )
         return n_read
 

@@ -150,7 +150,7 @@ def test_reader_rejects_inconsistent_rows(refusal, files):
         (1, lambda run: run.update(id=first["id"]), "runs.jsonl has two runs of the same id or position."),
         (0, lambda run: run["config"].update(batch_size=64),
          "A run in runs.jsonl has a batch_size that is not among those of the grid."),
-        (0, lambda run: run.update(lam=5.0), "Expected the lam of a run as its config has it, 0.0, got 5.0."),
+        (0, lambda run: run.update(lam=5.0), "Expected lam = 0.0, as in the config of the run, got 5.0."),
         (0, lambda run: run["config"].update(model="m" * 201),
          "Expected a model's name of at most 200 characters, got 201."),
         (0, lambda run: run.update(queued_at="9999-12-31T23:59:59Z"),

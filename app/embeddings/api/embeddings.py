@@ -120,7 +120,7 @@ def create_embedding(
     name: Annotated[str | None, Form(max_length=200)] = None,
     commit: Literal["auto"] | None = None,
 ) -> Embedding:
-    """Upload a file, or several shards. With `?commit=auto` it is measured as soon as it is found readable."""
+    """Upload a file, or several shards. With `?commit=auto` it is measured as soon as a worker has read it."""
     annotation_file = None if annotations is None else to_incoming(annotations)
     vectors = [*map(to_incoming, file)]
     return service.create_embedding(context, vectors, annotation_file, name, commit=commit == "auto")

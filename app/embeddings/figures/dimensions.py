@@ -58,12 +58,13 @@ def _describe_blamed(series: Series) -> str:
     return f" Marked: {plural(len(blamed), 'dimension')} that findings name ({names})."
 
 
-def mark_dimensions(figure: Figure, dimensions: Sequence[int], finding: str) -> Figure:
+def mark_dimensions(figure: Figure, dimensions: Sequence[int], finding_title: str) -> Figure:
     lines = f"; the first {MAX_LINES} have lines" if len(dimensions) > MAX_LINES else ""
     rows = [[*row, "yes" if row[0] in set(dimensions) else ""] for row in figure.table.rows]
     return replace(
         figure,
-        caption=f"{figure.caption} Dotted: {plural(len(dimensions), 'dimension')} of the finding “{finding}”{lines}.",
+        caption=f"{figure.caption} Dotted: {plural(len(dimensions), 'dimension')} of the finding “{finding_title}”"
+        f"{lines}.",
         table=FigureTable([*figure.table.columns, "in_the_finding"], rows),
         draw=partial(_draw_with_lines, figure.draw, dimensions[:MAX_LINES]),
     )
@@ -156,7 +157,7 @@ def rogue(overlay: Overlay) -> Figure:
         title="Rogue dimensions",
         caption="What each dimension adds to the mean cosine, "
         f"{overlay.describe_rows(ROGUE)}. "
-        f"Greatest: {overlay.describe(_name_largest)}.{'' if overlay.several else _describe_blamed(overlay.series[0])}",
+        f"Largest: {overlay.describe(_name_largest)}.{'' if overlay.several else _describe_blamed(overlay.series[0])}",
         table=overlay.stacked_table(
             {
                 "dimension": lambda series: range(len(_read_contributions(series))),

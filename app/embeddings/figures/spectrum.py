@@ -108,8 +108,7 @@ def _draw_cumulative(overlay: Overlay) -> go.Figure:
 def anisotropy(overlay: Overlay) -> Figure:
     styles = " Raw: lines with dots; centered: dashed." if overlay.several else ""
     undefined = " ".join(
-        f"{f'Of {series.name} centered' if overlay.several else 'Centered'} it is undefined: "
-        f"{series.explain_missing(CENTRED)}"
+        f"Centered{f' ({series.name})' if overlay.several else ''}, it is undefined: {series.explain_missing(CENTRED)}"
         for series in overlay.series
         if not series.can_draw(CENTRED)
     )

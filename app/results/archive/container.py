@@ -122,8 +122,8 @@ class Container:
                 raise TooLargeError(f"{name!r} unpacks to {size:,} bytes, more than the {limit:,} allowed here.")
             if is_bomb(size, member.compress_size):
                 raise TooLargeError(
-                    f"{name!r} declares {size:,} bytes in {member.compress_size:,}, more than {MAX_RATIO} to 1, as "
-                    "made to exhaust memory."
+                    f"{name!r} declares {size:,} bytes in {member.compress_size:,}, more than {MAX_RATIO} to 1, "
+                    "which could exhaust memory."
                 )
 
     def blocks(self, name: str) -> Iterator[bytes]:

@@ -208,7 +208,7 @@ class RunRecord(Record):
             # Scripts give zeta for I-STAR only; the column always has a number.
             if getattr(self, field) != (0.0 if configured is None else configured):
                 raise ValueError(
-                    f"expected the {field} of a run as its config has it, {configured}, got {getattr(self, field)}"
+                    f"expected {field} = {configured}, as in the config of the run, got {getattr(self, field)}"
                 )
         return self
 

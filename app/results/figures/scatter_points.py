@@ -280,7 +280,7 @@ class ScatterPlan:
             sentences.append("λ values are equally spaced.")
         sizes = [max((mean.n for mean in point.means.values() if mean), default=1) for point in self.points]
         if max(sizes) == 1:
-            sentences.append("Each point is of one seed (n = 1 seed); error bars need two seeds or more.")
+            sentences.append("Each point is one seed (n = 1 seed); error bars need two seeds or more.")
         else:
             scope = "on both axes " if len(self.measured_axes) == 2 else ""
             ends = [

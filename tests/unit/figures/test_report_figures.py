@@ -144,7 +144,7 @@ def test_rogue_dimensions_sum_to_mean_cosine():
     stems = traces("rogue")[0]
     assert list(stems.y[1::3]) == column(figure("rogue").table, "contribution") == contributions.tolist()
     assert sum(contributions) == pytest.approx(CLOUD().cosines.mean_cosine().value)
-    assert "Greatest: 1 (" in figure("rogue").caption
+    assert "Largest: 1 (" in figure("rogue").caption
     assert all(type(row[0]) is int for row in figure("rogue").table.rows)
     assert {type(result) for result in column(figure("cosines").table, "pairs")} == {int}
     assert np.isfinite(column(figure("rogue").table, "contribution")).all()

@@ -46,10 +46,10 @@ def test_caption_discloses_sample_of_cosines():
 def test_canceling_contributions_have_no_shares():
     alike = figure("rogue", "rogue_dimensions", {"contributions": [0.1, 0.3]})
     assert [row[2] for row in alike.table.rows] == pytest.approx([0.25, 0.75])
-    assert "Greatest: 1 (0.30, 75% of the mean)." in alike.caption
+    assert "Largest: 1 (0.30, 75% of the mean)." in alike.caption
     cancelling = figure("rogue", "rogue_dimensions", {"contributions": [0.3, -0.29]})
     assert [row[2] for row in cancelling.table.rows] == [None, None]
-    assert "Greatest: 0 (0.30)." in cancelling.caption
+    assert "Largest: 0 (0.30)." in cancelling.caption
     below = figure("rogue", "rogue_dimensions", {"contributions": [-0.1, -0.2]})
     assert "none: no dimension adds to it" in below.caption
     subject = subject_with("rogue_dimensions", {"contributions": [0.0, 0.3, 0.2]})

@@ -130,7 +130,7 @@ def test_zip_member_names_cannot_leave_folder(tmp_path):
 def test_zip_bomb_is_refused_before_unpacking(tmp_path):
     path = zipped(tmp_path / "a.zip", FILES | {"corpus.jsonl": " " * 80_000_000})
     (tmp_path / "made").mkdir()
-    with pytest.raises(TooLargeError, match="made to exhaust memory"):
+    with pytest.raises(TooLargeError, match="could exhaust memory"):
         unpack(path, tmp_path / "made")
     assert not list((tmp_path / "made").iterdir())
     path = zipped(tmp_path / "a.zip", {str(number): "" for number in range(10_001)})

@@ -166,7 +166,7 @@ HOSTILE_ROWS = {
     "gzip of gzip": ("x.tsv.gz", gzip.compress(gzip.compress(GOOD_ROWS[1])), "compressed with gzip, which is not read"),
     "gzip of a pickle": ("x.tsv.gz", gzip.compress(pickle.dumps(Explosive())), "Python pickle"),
     "gzip of parquet": ("x.parquet.gz", gzip.compress(parquet(label=[1])), "parquet compressed with gzip, which only"),
-    "a bomb of gzip": ("x.tsv.gz", GZIP_BOMB, "unpacks to more than 67,108,864, as made to exhaust memory"),
+    "a bomb of gzip": ("x.tsv.gz", GZIP_BOMB, "unpacks to more than 67,108,864, which could exhaust memory"),
     "text named gz": ("x.tsv.gz", GOOD_ROWS[1], "whose name ends in '.gz'"),
     "jsonl of lists": ("x.jsonl", b"[1]\n", "holds list where an object belongs"),
     "a json document": ("x.json", b'[{"a": 1}]', "one object a line"),
