@@ -162,7 +162,7 @@ def test_experiment_is_imported_again_if_deleted_or_changed(client, context, exp
     page = html.unescape(other_client.get(f"/datasets/{dataset['id']}").text)
     assert "name only: its rows are where its runs were trained" in page
     again = send(client, content, "/experiments/import")
-    assert f'already: Renamed. <a href="/experiments/{experiment}">Open it</a>' in again.text
+    assert f'exists: Renamed. <a href="/experiments/{experiment}">Open it</a>' in again.text
     assert len(client.get("/api/experiments").json()) == 1
 
 

@@ -82,5 +82,5 @@ def test_doctor_warns_if_users_cannot_be_told_apart(settings, monkeypatch):
     assert [level for level, *_ in check_access(settings) if level == "warning"] == []
     monkeypatch.setattr("app.operations.doctor.peer_uid", lambda client, server: None)
     (warning,) = [result for result in check_access(settings) if result[0] == "warning"]
-    assert "Every user of this machine goes in" in warning[1]
+    assert "Every user of this machine has access" in warning[1]
     assert "ISOSCOPE_ACCESS_TOKEN" in warning[2]

@@ -117,7 +117,7 @@ def test_refusal_is_printed_and_cancelled_run_stops_logging(settings, context, c
         assert not wrong.finish()
     assert [step["step"] for step in run_json["steps"]] == [2]
     assert run_json["notes"] == ["1 steps were not logged."]
-    assert "this run is not logged any more: Expected metric" in capsys.readouterr().err
+    assert "this run is no longer logged: Expected metric" in capsys.readouterr().err
     with serve_in_thread(create_app(settings)) as address:
         run = log_run("cancelled", **RUN, url=address)
         wait_for(lambda: httpx2.get(f"{address}/api/runs/{run.id}").is_success, 20)

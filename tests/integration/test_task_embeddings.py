@@ -118,8 +118,8 @@ def test_queries_are_required_and_deleted_task_maps_nothing(client, judge_varian
     with context.sessions() as session:
         failed = session.get_one(Embedding, embedding_id)
     assert failed.status is EmbeddingStatus.FAILED
-    assert "The task to make this with is gone" in failed.error
-    assert "Judge it again first." in failed.error
+    assert "The task whose map makes this embedding was deleted" in failed.error
+    assert "Judge the vectors again first." in failed.error
 
 
 def test_kept_embedding_names_its_task(client, work, judge_variant, corpus):

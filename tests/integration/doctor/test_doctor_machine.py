@@ -107,8 +107,8 @@ def test_access_check_names_audience_and_used_port():
         ({"access_token": TOKEN}, OK, "is reached from this machine only, with the access token."),
         ({"access_token": TOKEN, "host": "0.0.0.0"}, OK, "is reached from other machines, with the access token."),
         ({"access_token": "a" * 16, "host": "0.0.0.0"}, WARNING, "repeats the same few characters"),
-        ({"allowed_hosts": ["https://lab.example.org"]}, WARNING, "which no request's name can equal."),
-        ({"allowed_hosts": ["lab.example.org:8000"]}, WARNING, "which no request's name can equal."),
+        ({"allowed_hosts": ["https://lab.example.org"]}, WARNING, "which no request can match."),
+        ({"allowed_hosts": ["lab.example.org:8000"]}, WARNING, "which no request can match."),
         ({"host": "192.0.2.1", "access_token": TOKEN}, PROBLEM, "This machine cannot listen at 192.0.2.1:"),
     ):
         results = list(check_access(Settings(port=free_port(), **values)))

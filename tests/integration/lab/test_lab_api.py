@@ -115,7 +115,7 @@ def test_safetensors_download_has_same_numbers(client, tmp_path):
         created = upload("x.npy", unsuitable)
         refused = client.get(f"/api/embeddings/{created}/vectors.safetensors")
         assert refused.status_code == 409
-        assert "row after row with their lowest byte first" in refused.json()["detail"]
+        assert "safetensors needs little-endian numbers in row-major order" in refused.json()["detail"]
         assert client.get(f"/api/embeddings/{created}/vectors.npy").content == npy(unsuitable)
 
 

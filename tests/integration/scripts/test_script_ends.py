@@ -138,7 +138,7 @@ def test_script_cannot_write_to_run_of_worker(client, context):
     for path, body in (("steps", {"steps": []}), ("finish", {})):
         answer = client.post(f"/api/runs/{row.id}/{path}", json=body)
         assert answer.status_code == 409
-        assert answer.json()["detail"].startswith("This run is a worker's")
+        assert answer.json()["detail"].startswith("A worker trains this run.")
 
 
 def test_named_dataset_without_rows_cannot_be_trained_on(client, begin, context):

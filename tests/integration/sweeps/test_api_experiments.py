@@ -211,10 +211,14 @@ REFUSED = [
     ({"grid": {"model": ["all-MiniLM-L6-v2", "no such model!"]}}, "model", "got 'no such model!'"),
     ({"grid": {"batch_size": list(range(1, 51))}, "seeds": list(range(9))}, "grid", "50 batch sizes × (1 baseline"),
     ({"fixed_regularizers": {"istar": 1}}, "fixed_regularizers", "would have two λ in one run"),
-    ({"regularizers": ["istar_unbiased"], "points": "tokens"}, "points", "the tokens of one text do"),
+    ({"regularizers": ["istar_unbiased"], "points": "tokens"}, "points", "tokens of one text depend on each other"),
     ({"regularizers": ["spectrum"], "layers": "last"}, "layers", "sees the input embedding matrix"),
     ({"regularizers": ["spectrum"], "points": "mean"}, "points", "sees the input embedding matrix"),
-    ({"regularizers": ["istar_unbiased", "cosreg"], "points": "tokens"}, "points", "Sweep it apart from regularizers"),
+    (
+        {"regularizers": ["istar_unbiased", "cosreg"], "points": "tokens"},
+        "points",
+        "Sweep it separately from regularizers",
+    ),
     (
         {"regularizers": ["cosreg"], "points": "mean", "grid": {"include_padding": [True, False]}},
         "grid",

@@ -149,7 +149,7 @@ def test_unreadable_zip_file_states_reason(tmp_path):
         for name, text in FILES.items():
             archive.writestr(name, text)
     for hostile, sentence in (
-        (b"\x1f\x8b not a zip", "no zip file"),
+        (b"\x1f\x8b not a zip", "not a zip file"),
         (content[:-30], "cannot be read"),
         (content[:start] + bytes(20) + content[start + 20 :], "cannot be read"),
         (encrypted, "encrypted"),

@@ -176,7 +176,7 @@ def test_invalid_number_of_neighbors_is_refused(k):
         ValueError, match=f"Expected k from 1 to 3, as many neighbors as were searched, got {k}: search"
     ):
         nearest_neighbours(randn(20, 2), 3).take_nearest(k)
-    with pytest.raises(ValueError, match="Expected at least 1 neighbor, got k = 0: ask for one or more"):
+    with pytest.raises(ValueError, match="Expected at least 1 neighbor, got k = 0: search for one or more"):
         nearest_neighbours(randn(20, 2), 0)
 
 
