@@ -222,7 +222,10 @@ def _verify_checksums(backup: Path) -> list[str]:
 
 
 def _list_databases(settings: Settings) -> dict[str, str]:
-    """Return database URLs by the file name of their copy: the job engine's, if it has its own, then the metrics'."""
+    """Return database URLs by the file names of their copies, the metrics database last.
+
+    The job engine may share it. Raises ConflictError if a program that copies PostgreSQL is missing.
+    """
     urls = {"queue": add_driver(settings.queue), "metrics": settings.database}
     if urls["queue"] == urls["metrics"]:
         del urls["queue"]

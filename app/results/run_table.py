@@ -240,7 +240,7 @@ class RunTable:
 
     @cached_property
     def experiment_names(self) -> dict[str, str]:
-        """Return experiment names by id, in the order of their first runs. Equal names get a part of the id."""
+        """Return experiment names by id, in the order of their first runs. Equal names are told apart by their ids."""
         return _distinct_names({row_id: row.name for row_id, row in self._experiments.items()})
 
     @cached_property

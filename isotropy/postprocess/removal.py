@@ -39,7 +39,7 @@ def fit_all_but_the_top(points: Tensor, D: int | None = None, components: Compon
 def fit_weighted_removal(points: Tensor, D: int | None = None, components: Components | None = None) -> Removal:
     """Fit the removal of the mean and a part of the top D components of points [n, d] (after Liang et al. 2021).
 
-    They train weights on human scores; here weights in [0, 1] maximize IsoScore of the fitted points. With v the
+    Liang et al. train weights on human scores. Here weights in [0, 1] maximize IsoScore of fitted points: with v the
     variances that remain, setting the derivative of (sum v)^2 / sum v^2 to zero gives weight_i = 1 - sqrt(c / v_i),
     where c = sum_{i > D} v_i^2 / sum_{i > D} v_i, or the smallest top variance if no component is below the top.
     D = None takes max(1, d // 100). Raises ValueError unless 0 <= D <= d.
