@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks import (
     _calibration_cards,
     _calibration_clouds,
+    _calibration_cutoffs,
     _calibration_sweeps,
     _calibration_tasks,
     _calibration_upgrade,
@@ -21,7 +22,13 @@ from benchmarks._calibration_cards import CardRates
 from benchmarks._calibration_verdicts import VerdictRates
 from benchmarks._rounds import machine
 
-MODULES = (_calibration_sweeps, _calibration_clouds, _calibration_tasks, _calibration_upgrade)
+MODULES = (
+    _calibration_sweeps,
+    _calibration_clouds,
+    _calibration_tasks,
+    _calibration_cutoffs,
+    _calibration_upgrade,
+)
 SWEEP_TABLES: tuple[tuple[str, Sequence[Any], Callable[[Any, int | None], VerdictRates | CardRates]], ...] = (
     (_calibration_verdicts.HEAD, _calibration_verdicts.CASES, _calibration_verdicts.verdict_rates),
     (_calibration_cards.HEAD, _calibration_cards.CASES, _calibration_cards.card_rates),

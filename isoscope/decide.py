@@ -88,7 +88,8 @@ def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[Lo
     if arguments.labels is not None and not arguments.full:
         if len(arguments.vectors or ()) < 2:  # several vectors are judged on the same rows, whatever their dimensions
             loaded = sample_labels(loaded, arguments.seed)
-        loaded.notes.append("Only remedies that take seconds are tried. --full tries all.")
+        if arguments.full is not None:
+            loaded.notes.append("Only remedies that take seconds are tried. --full tries all.")
     try:
         return loaded, JudgingTask(loaded.corpus, loaded.truth, similarity, arguments.seed, arguments.metric)
     except ValueError as error:

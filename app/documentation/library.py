@@ -18,7 +18,7 @@ DOCS = FILES / "docs"
 IMAGES = DOCS / "images"
 HOME = "index"
 GROUPS = {
-    "Use it": ("tutorial", "recipes", "decide", "own_loop", "clients", "test_split"),
+    "Use it": ("tutorial", "recipes", "decide", "calibrate", "own_loop", "clients", "test_split"),
     "Look it up": ("findings", "postprocessing", "regularizers", "options", "settings", "commands", "api"),
     "Trust it": ("statistics", "reproduction", "benchmarks", "reliability", "compared"),
     "Run and change it": (

@@ -50,6 +50,7 @@ COMMANDS = {
         "choose post-processing, dimensions and storage by your task", "local", "decide", needs_dashboard=False
     ),
     "upgrade": Command("stay with a model, bridge to a new one or re-embed", "local", "upgrade", needs_dashboard=False),
+    "calibrate": Command("find the similarity from which on a pair is a match", "local", "calibrate", False),
     "check": Command(
         "find what is wrong with the vectors of files, without a server", "local", "check", needs_dashboard=False
     ),
@@ -78,8 +79,8 @@ def main(words: Sequence[str] | None = None) -> int:
 def make_parser(command_names: Sequence[str]) -> ArgumentParser:
     parser = ArgumentParser(
         prog="isoscope",
-        description="Measure isotropy, and train for it. score, check, decide and upgrade read files and need no "
-        "server. serve starts a dashboard; upload, encode, sweep, runs and the like speak to one.",
+        description="Measure isotropy, and train for it. score, check, decide, upgrade and calibrate read files and "
+        "need no server. serve starts a dashboard; upload, encode, sweep, runs and the like speak to one.",
     )
     parser.add_argument("--version", action="version", version=f"isoscope {version('isoscope')}")
     commands = parser.add_subparsers(required=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from isoscope.core.errors import IsoscopeError, UnavailableError
 from isoscope.threads import limit_thread_spinning
 from isotropy.catalog import MEASURES, METRICS, Similarity
+from isotropy.catalog.calibration import PROMISES
 
 # Packages of ``isoscope decide`` to install, by the module to import.
 PACKAGES = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
@@ -122,6 +123,30 @@ def decide_arguments(command: ArgumentParser) -> None:
         metavar="WHICH",
         help="map to write: chosen, smallest or a number",
     )
+
+
+def calibrate_arguments(command: ArgumentParser) -> None:
+    command.add_argument("corpus", nargs="+", type=Path, metavar="CORPUS", help="vectors, in the order of their rows")
+    truth = _add_task_arguments(command, "no cutoff can be set")
+    truth.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")
+    command.add_argument("--match", type=float, metavar="SCORE", help="minimum score of a match, unless scores are 0/1")
+    promise = command.add_mutually_exclusive_group()
+    promise.add_argument("--miss-rate", type=float, choices=PROMISES, help="share of matches to miss at most (0.05)")
+    promise.add_argument(
+        "--false-match-rate", type=float, choices=PROMISES, help="share of other pairs to take at most"
+    )
+    command.add_argument("--save-map", type=Path, metavar="FILE", help="write the map of the chosen remedy")
+    command.set_defaults(full=None, metric=None)  # it tries the remedies only
+
+
+def calibrate(arguments: Namespace) -> int:
+    """Say from which similarity on a pair is a match, with a guaranteed error rate, before and after each remedy."""
+    limit_thread_spinning()
+    try:
+        from isoscope.calibrate import print_calibration  # noqa: PLC0415 - it loads torch
+    except ModuleNotFoundError as error:
+        raise _missing_package_error(error) from error
+    return print_calibration(arguments)
 
 
 def upgrade_arguments(command: ArgumentParser) -> None:

@@ -68,14 +68,7 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
     """
     _, codes = np.unique(groups, return_inverse=True)
     n_groups = int(codes.max()) + 1
-    generator = np.random.default_rng(seed)
-    at_once = max(1, RESAMPLED_AT_ONCE // max(n_groups, len(codes)))
-    resampled = []
-    for start in range(0, RESAMPLES, at_once):
-        drawn_groups = generator.integers(0, n_groups, (min(at_once, RESAMPLES - start), n_groups))
-        weights = np.stack([np.bincount(resample, minlength=n_groups) for resample in drawn_groups]).astype(np.float64)
-        resampled.append(statistic(values, weights[:, codes]))
-    scores = np.concatenate(resampled)
+    scores = resample(values, codes, statistic, seed)
     observed = statistic(values, np.ones((1, len(codes))))[0]
     left_out = leave_out(values, codes, statistic, seed)
     value_bounds = _bounds(scores, observed, left_out, n_groups)
@@ -96,6 +89,19 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
         Interval(*map(float, (observed[i], *value_bounds[:, i], observed[i] - observed[0], *difference_bounds[:, i])))
         for i in range(len(values))
     ]
+
+
+def resample(values: Numbers, codes: Codes, statistic: Statistic, seed: int) -> Numbers:
+    """Return the scores [r, V] of values [V, m] in resamples of groups; ``codes`` [m] number groups from 0."""
+    n_groups = int(codes.max()) + 1
+    generator = np.random.default_rng(seed)
+    at_once = max(1, RESAMPLED_AT_ONCE // max(n_groups, len(codes)))
+    resampled = []
+    for start in range(0, RESAMPLES, at_once):
+        drawn_groups = generator.integers(0, n_groups, (min(at_once, RESAMPLES - start), n_groups))
+        weights = np.stack([np.bincount(drawn, minlength=n_groups) for drawn in drawn_groups]).astype(np.float64)
+        resampled.append(statistic(values, weights[:, codes]))
+    return np.concatenate(resampled)
 
 
 def leave_out(values: Numbers, codes: Codes, statistic: Statistic, seed: int) -> Numbers:

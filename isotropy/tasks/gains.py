@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2
 
-from isotropy.tasks.bootstrap import LEVEL, Numbers, Statistic, leave_out
+from isotropy.tasks.bootstrap import LEVEL, Numbers, Statistic, leave_out, resample
 from isotropy.tasks.parts import Codes
 
 DRAWS = 20_000
@@ -40,6 +40,23 @@ def gains(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> li
     error = np.sqrt((blocks - 1) / blocks * np.square(influence).sum(0))
     error[(values == values[0]).all(1)] = 0
     margin = _critical_value(influence[:, error > 0], seed) * error
+    return [Gain(*map(float, ends)) for ends in zip(difference, difference - margin, difference + margin, strict=True)]
+
+
+def resampled_gains(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> list[Gain]:
+    """Return gains as ``gains`` does, for statistics that rest on a quantile, where the jackknife fails.
+
+    Standard errors and the critical value of the largest |t| are those of resampled groups.
+    """
+    _, codes = np.unique(groups, return_inverse=True)
+    observed = statistic(values, np.ones((1, values.shape[1])))[0]
+    difference, scores = observed - observed[0], resample(values, codes, statistic, seed)
+    deviations = scores - scores[:, :1] - difference
+    error = deviations.std(0)
+    error[(values == values[0]).all(1)] = 0
+    varies = error > 0
+    largest = np.abs(deviations[:, varies] / error[varies]).max(1, initial=0)
+    margin = float(np.quantile(largest, LEVEL)) * error
     return [Gain(*map(float, ends)) for ends in zip(difference, difference - margin, difference + margin, strict=True)]
 
 

@@ -15,7 +15,7 @@ from isotropy.postprocess.fitted import FittedMap
 from isotropy.tasks.bootstrap import Interval, Numbers, intervals
 from isotropy.tasks.decision import BASELINE, Decision, VariantScores, choose_variants
 from isotropy.tasks.gains import Gain, gains
-from isotropy.tasks.maps import Map, apply_fitted, dimension_matrix, fit_variant, reduce_dimensions
+from isotropy.tasks.maps import Map, apply_fitted, dimension_matrix, fit_map, fit_variant, reduce_dimensions
 from isotropy.tasks.parts import Codes, TaskPart, split
 from isotropy.tasks.search import Floats, Indices, RetrievalCounts, prepare
 from isotropy.tasks.storage import StoredSpace, VectorStorage
@@ -166,9 +166,7 @@ def _report_intervals(task: JudgingTask, values: Numbers) -> list[Interval]:
 
 
 def map_of(task: JudgingTask, variant: Variant) -> Map:
-    points = _select_fit_points(task)
-    fitted = fit_variant(points, variant, task.seed)
-    return Map(variant, task.similarity, fitted, dimension_matrix(apply_fitted(fitted, points), variant.dimensions))
+    return fit_map(_select_fit_points(task), variant, task.similarity, task.seed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,6 +131,17 @@ def fit_variant(
     return fit(variant.method, torch.from_numpy(points), components, **parameters)
 
 
+def fit_map(
+    points: NDArray[Any],
+    variant: Variant,
+    similarity: Similarity,
+    seed: int,
+    components: Callable[[], Components] | None = None,
+) -> Map:
+    fitted = fit_variant(points, variant, seed, components)
+    return Map(variant, similarity, fitted, dimension_matrix(apply_fitted(fitted, points), variant.dimensions))
+
+
 def apply_fitted(fitted: FittedMap | None, x: NDArray[Any]) -> NDArray[Any]:
     transformed: NDArray[Any] = x if fitted is None else fitted.apply(torch.from_numpy(x)).numpy()
     return transformed

@@ -41,10 +41,10 @@ def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
     return np.unique([find_root(unit) for unit in range(len(keys))], return_inverse=True)[1].astype(np.int64)
 
 
-def split(groups: Codes, seed: int) -> Codes:
+def split(groups: Codes, seed: int, parts_of_five: Sequence[TaskPart] = PARTS_OF_FIVE) -> Codes:
     """Return the part of each unit, int64 [m]; no group is divided.
 
-    Each five groups of similar size are assigned to ``PARTS_OF_FIVE`` at random. Raises ValueError for fewer than
+    Each five groups of similar size are assigned to ``parts_of_five`` at random. Raises ValueError for fewer than
     ``FEWEST_GROUPS`` groups, or one that outweighs the others.
     """
     sizes = np.bincount(groups)
@@ -57,8 +57,8 @@ def split(groups: Codes, seed: int) -> Codes:
     generator = np.random.default_rng(seed)
     shuffled = generator.permutation(len(sizes))
     groups_by_size = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
-    n_rounds = -(-len(groups_by_size) // len(PARTS_OF_FIVE))
-    dealt_parts = np.concatenate([generator.permutation(PARTS_OF_FIVE) for _ in range(n_rounds)])[: len(groups_by_size)]
+    n_rounds = -(-len(groups_by_size) // len(parts_of_five))
+    dealt_parts = np.concatenate([generator.permutation(parts_of_five) for _ in range(n_rounds)])[: len(groups_by_size)]
     group_parts = np.empty(len(sizes), np.int64)
     group_parts[groups_by_size] = dealt_parts
     return group_parts[groups]

@@ -1,0 +1,101 @@
+"""``isoscope calibrate``: find the similarity from which on a pair is a match, with a guaranteed error rate."""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from tqdm import tqdm
+
+from isoscope.cli.printing import number, table, write
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import plural
+from isoscope.decide import read_task, require_folder, save_map
+from isotropy.catalog import SIMILARITIES
+from isotropy.catalog.calibration import USUAL_PROMISES, Calibration, ErrorRate, PairSpace, PromiseKind
+from isotropy.tasks.calibrate import calibrate
+from isotropy.tasks.labeled_pairs import MatchScoreError
+
+CURVE_ROWS = 4  # Points of the curve from one printed row to the next
+
+
+def print_calibration(arguments: Namespace) -> int:
+    if arguments.qrels is None and arguments.pairs is None and arguments.labels is None:
+        raise InvalidError("A cutoff needs ground truth. Give --pairs, --queries with --qrels, or --labels.", "pairs")
+    if arguments.match is not None and arguments.pairs is None:
+        raise InvalidError("--match is the minimum score of a match. Give it with --pairs only.", "match")
+    if len(arguments.vectors or ()) > 1:
+        raise InvalidError("A cutoff is of one embedding. Give one --vectors.", "vectors")
+    if arguments.save_map is not None:
+        require_folder(arguments.save_map, "save_map")
+    loaded, task = read_task(arguments, arguments.vectors[0] if arguments.vectors else None)
+    kind = PromiseKind.MISS if arguments.false_match_rate is None else PromiseKind.FALSE_MATCH
+    promise = arguments.miss_rate or arguments.false_match_rate or USUAL_PROMISES[kind]
+    note_stream = sys.stderr if arguments.json else sys.stdout
+    note_stream.writelines(f"{note}\n" for note in loaded.notes)
+    rate = arguments.false_match_rate or USUAL_PROMISES[PromiseKind.FALSE_MATCH]
+    with tqdm(unit=" remedies", disable=None, leave=False) as bar:
+        try:
+            calibration, mapping = calibrate(task, arguments.match, rate, bar.update)
+        except MatchScoreError as error:
+            raise InvalidError(f"{error} Say it by --match.", "match") from error
+        except ValueError as error:
+            raise InvalidError(str(error)) from error
+    conclusion = calibration.conclude(kind, promise)
+    document = asdict(calibration) | {"conclusion": conclusion}
+    lines = _calibration_lines(calibration) if not arguments.json else [json.dumps(document, allow_nan=False)]
+    cutoff = calibration.find_cutoff(kind, promise)
+    if arguments.save_map is not None:
+        save_map(mapping, arguments.save_map, mapping.variant.name, "save_map")
+    code = [] if cutoff.code is None else ["", cutoff.code]
+    return write([*lines, *([] if arguments.json else [*code, conclusion])])
+
+
+def _calibration_lines(calibration: Calibration) -> Iterator[str]:
+    source = calibration.pairs
+    yield f"{plural(source.labeled, 'labeled pair')}, {source.labeled_matches:,} match: {source.matches}."
+    independent = (
+        f"{source.independent_matches:,} matches and {source.independent_non_matches:,} others are independent"
+    )
+    yield f"Others: {source.non_matches}. {independent}."
+    for space in calibration.spaces:
+        yield from _space_lines(space, SIMILARITIES[calibration.similarity])
+    if calibration.false_match_rate is None:
+        return
+    yield ""
+    yield f"Matches found at {calibration.false_match_rate:.0%} false matches:"
+    rows = []
+    for index, variant in enumerate(calibration.variants):
+        finding = variant.finding
+        if finding is not None:
+            gain = f"{finding.gain:+.1%} [{finding.gain_low:+.1%}, {finding.gain_high:+.1%}]"
+            report = f"{finding.report:.1%} [{finding.report_low:.1%}, {finding.report_high:.1%}]"
+            difference = f"{finding.difference:+.1%} [{finding.difference_low:+.1%}, {finding.difference_high:+.1%}]"
+            mark = "* " if index == calibration.chosen else "  "
+            spread = f"{number(variant.random.mean)} ({number(variant.random.sd)})"
+            rows.append([mark + variant.name, spread, f"{finding.choose:.1%}", gain, report, difference])
+    yield from table(["  remedy", "random pairs (sd)", "where chosen", "gain", "held out", "difference"], rows)
+    yield "* chosen: finds the most of those whose gain has an interval above 0. These hold for all remedies at once."
+
+
+def _space_lines(space: PairSpace, title: str) -> Iterator[str]:
+    yield ""
+    yield f"{space.name}: P(match), and cutoffs that keep each promise with {space.confidence:.1%} confidence"
+    rows = [
+        [number(point.similarity), f"{point.share:.3f} [{point.low:.3f}, {point.high:.3f}]"]
+        for point in space.curve[::CURVE_ROWS]
+    ]
+    yield from table([title, "P(match) [95%]"], rows)
+    yield ""
+    promised = {PromiseKind.MISS: "misses", PromiseKind.FALSE_MATCH: "false matches"}
+    rows = []
+    for cutoff in space.cutoffs:
+        limit = f"takes {cutoff.labels_needed:,} labels" if cutoff.cutoff is None else f"{cutoff.cutoff:.10g}"
+        promise = f"at most {cutoff.promise:.0%} {promised[cutoff.kind]}"
+        rows.append([promise, f"{cutoff.labels:,}", limit, _rate(cutoff.misses), _rate(cutoff.false_matches)])
+    yield from table(["promise", "labels", title, "missed, held out [95%]", "others taken, held out [95%]"], rows)
+
+
+def _rate(rate: ErrorRate | None) -> str:
+    return "-" if rate is None else f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"

@@ -1,0 +1,115 @@
+"""Sentences and NumPy of a calibration."""
+
+from dataclasses import replace
+from math import ceil
+
+from isotropy.catalog import SIMILARITIES, Similarity
+from isotropy.catalog.calibration import CalibratedVariant, Cutoff, PairSource, PromiseKind, RandomSimilarity
+from isotropy.tasks.bootstrap import LEVEL
+from isotropy.tasks.decision import BASELINE, format_percent, format_signed
+from isotropy.tasks.labeled_pairs import PARTS_OF_FIVE
+from isotropy.tasks.maps import NORMALIZE_CODE, RETURN_CODE, Map
+from isotropy.tasks.parts import TaskPart
+from isotropy.tasks.variants import Variant
+
+CHOOSING_SHARE = PARTS_OF_FIVE.count(TaskPart.CHOOSE) / len(PARTS_OF_FIVE)
+USELESS = 0.9  # Sum of both error rates, which is 1 for a coin
+MAP_FILE = "map.safetensors"
+# In place of the lines that read a map.
+IDENTITY_CODE = """\
+import numpy as np
+
+
+def apply(x):  # [n, d], as they were encoded
+    y = x.astype(np.float64)
+"""
+MATCHING_CODE = """\
+
+
+def is_match(a, b):  # [n, d] each, both sides of n pairs
+    return {rule}
+"""
+
+
+def describe_cutoffs(cutoffs: list[Cutoff], mapping: Map, source: PairSource) -> list[Cutoff]:
+    """Return the cutoffs of a space with their sentences and the NumPy that applies them."""
+    described = []
+    for cutoff in cutoffs:
+        if cutoff.cutoff is not None:
+            described.append(replace(cutoff, sentence=_advise(cutoff, mapping, source), code=_code(cutoff, mapping)))
+            continue
+        is_miss = cutoff.kind is PromiseKind.MISS
+        labels, noun = (
+            (source.independent_matches, "matches") if is_miss else (source.independent_non_matches, "other pairs")
+        )
+        needed = max(ceil(cutoff.labels_needed / CHOOSING_SHARE), labels + 1)
+        sentence = (
+            f"No cutoff can promise that {_promise(cutoff)}. That takes about {needed:,} labeled {noun} that share "
+            f"nothing, and there are {labels:,}."
+        )
+        set_cutoffs = [entry for entry in cutoffs if entry.kind is cutoff.kind and entry.cutoff is not None]
+        if set_cutoffs:
+            nearest = min(set_cutoffs, key=lambda entry: entry.promise)
+            sentence += f" {format_percent(nearest.promise)} can be promised, with {_limit(nearest, mapping)}."
+        described.append(replace(cutoff, sentence=sentence))
+    return described
+
+
+def describe_comparison(variants: list[CalibratedVariant], chosen: Variant, position: int, rate: float | None) -> str:
+    """Say which remedy finds more matches, with shares on held-out pairs."""
+    if rate is None:
+        return "There are too few labels to compare remedies."
+    finding, baseline = variants[position].finding, variants[BASELINE].finding
+    at_rate = f"at {format_percent(rate)} false matches"
+    if position == BASELINE or finding is None or baseline is None:
+        return f"No remedy clearly finds more matches {at_rate}."
+    low, high = (format_signed(100 * end, 0) for end in (finding.difference_low, finding.difference_high))
+    shares = f"you find {finding.report:.0%} of matches instead of {baseline.report:.0%} ({low} to {high} points)"
+    doubt = " The gain was clear where it was chosen. Held-out pairs do not confirm it."
+    return f"{chosen.action} first: {at_rate} {shares}.{'' if finding.difference_low > 0 else doubt}"
+
+
+def describe_random(random: RandomSimilarity, similarity: Similarity) -> str:
+    low, high = random.quantiles["0.05"], random.quantiles["0.95"]
+    measured = f"a {SIMILARITIES[similarity]} of {random.mean:.3g} on average"
+    return f"Random pairs have {measured}, 90% of them {low:.3g} to {high:.3g}."
+
+
+def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:
+    pairs = f"take pairs with {_limit(cutoff, mapping)} as matches"
+    action = pairs[0].upper() + pairs[1:]
+    if mapping.variant != Variant():
+        action = f"{mapping.variant.action}, then {pairs}"
+    sentences = [f"{action}: {_promise(cutoff)}, with {LEVEL:.0%} confidence."]
+    if cutoff.kind is PromiseKind.FALSE_MATCH and source.documents:
+        sentences.append(f"For a query, that is up to {ceil(cutoff.promise * source.documents):,} other documents.")
+    rates = [
+        f"{format_percent(rate.value)} of {rate.pairs:,} {words} ({100 * rate.low:.1f} to {100 * rate.high:.1f}%)"
+        for rate, words in ((cutoff.misses, "matches missed"), (cutoff.false_matches, "other pairs taken"))
+        if rate is not None
+    ]
+    sentences += [f"Held out: {', '.join(rates)}."] if rates else []
+    if cutoff.misses and cutoff.false_matches and cutoff.misses.value + cutoff.false_matches.value > USELESS:
+        sentences.append("That is hardly better than chance.")
+    return " ".join(sentences)
+
+
+def _promise(cutoff: Cutoff) -> str:
+    verb = "matches are missed" if cutoff.kind is PromiseKind.MISS else "other pairs are taken"
+    return f"at most {format_percent(cutoff.promise)} of {verb}"
+
+
+def _limit(cutoff: Cutoff, mapping: Map) -> str:
+    side = "at most" if mapping.similarity is Similarity.EUCLIDEAN else "at least"
+    return f"a {SIMILARITIES[mapping.similarity]} of {side} {cutoff.cutoff:.10g}"
+
+
+def _code(cutoff: Cutoff, mapping: Map) -> str:
+    lines = mapping.numpy_code(MAP_FILE)
+    if mapping.variant == Variant():
+        scaling = NORMALIZE_CODE if mapping.similarity is Similarity.COSINE else ""
+        lines = IDENTITY_CODE + scaling + RETURN_CODE
+    rule = f"(apply(a) * apply(b)).sum(1, dtype=np.float64) >= {cutoff.cutoff:.10g}"
+    if mapping.similarity is Similarity.EUCLIDEAN:
+        rule = f"np.linalg.norm(apply(a) - apply(b), axis=1) <= {cutoff.cutoff:.10g}"
+    return lines + MATCHING_CODE.format(rule=rule)

@@ -1,0 +1,110 @@
+"""Cutoffs of a similarity with a guaranteed rate of misses or of false matches, and P(match) with a band."""
+
+from collections.abc import Sequence
+from math import ceil, floor, log, log10
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+from scipy.stats import beta, binom
+
+from isotropy.catalog.calibration import CurvePoint, ErrorRate, PromiseKind
+from isotropy.tasks.bootstrap import LEVEL, Numbers
+
+CURVE_POINTS = 41
+SMALLEST_WINDOW = 8  # Pairs; windows double from it
+SAFE_SIDE = 0.1  # Share of the last digit by which a cutoff stays away from the similarity that sets it
+
+
+def error_rate(is_wrong: NDArray[np.bool_]) -> ErrorRate | None:
+    """Return the share of true values [n], or None if there are none to judge by."""
+    n, wrong = len(is_wrong), int(is_wrong.sum())
+    if not n:
+        return None
+    low, high = _share_bound(wrong, n, (1 - LEVEL) / 2), _share_bound(wrong, n, (1 + LEVEL) / 2)
+    return ErrorRate(wrong / n, float(low), float(high), n)
+
+
+def fewest_labels(promise: float, risk: float = 1 - LEVEL) -> int:
+    """Return the number of labels from which a cutoff can promise a rate: (1 - promise)^n is at most ``risk``."""
+    return ceil(log(risk) / log(1 - promise))
+
+
+def allowed_errors(n: int, promise: float, risk: float = 1 - LEVEL) -> int:
+    """Return how many of n may be wrong so that at least ``promise`` of all are with probability ``risk``; -1 if none.
+
+    It is the largest k with P(Bin(n, promise) <= k) at most ``risk``: the k-th order statistic is a one-sided
+    tolerance limit, whatever the distribution (Wilks 1941). Ties only lower the true rate.
+    """
+    k = int(binom.ppf(risk, n, promise))
+    return k if binom.cdf(k, n, promise) <= risk else k - 1
+
+
+def cutoff_unit(similarities: Numbers) -> float:
+    """Return the unit of the last digit of a cutoff: the spread of similarities has three to four such digits."""
+    spread = float(np.ptp(similarities)) or float(np.abs(similarities).max()) or 1.0
+    return float(10.0 ** (floor(log10(spread)) - 3))
+
+
+def find_cutoff(
+    similarities: Numbers, kind: PromiseKind, promise: float, unit: float, risk: float = 1 - LEVEL
+) -> float | None:
+    """Return the similarity from which on a pair is taken as a match, or None if the promise takes more labels.
+
+    ``similarities`` are those of independent matches to promise a rate of misses, else of independent other pairs.
+    In all but ``risk`` of samples at most ``promise`` of the population is wrong. It is rounded to the safe side.
+    """
+    allowed = allowed_errors(len(similarities), promise, risk)
+    if allowed < 0:
+        return None
+    if kind is PromiseKind.MISS:
+        limit = np.partition(similarities, allowed)[allowed]
+        steps = floor(limit / unit - SAFE_SIDE)
+    else:
+        limit = -np.partition(-similarities, allowed)[allowed]
+        steps = ceil(limit / unit + SAFE_SIDE)
+    return float(f"{steps * unit:.12g}")
+
+
+def match_curve(similarities: Numbers, is_match: NDArray[np.bool_], seed: int, sign: int = 1) -> list[CurvePoint]:
+    """Return P(match) at quantiles of the similarities [m] of independent pairs, by isotonic regression.
+
+    The band takes nothing but that P(match) never falls: of the pairs just below a similarity a smaller share matches,
+    of those just above a larger one. Its ends are the best 95% Clopper-Pearson bounds of 8, 16, 32 ... of them.
+    At a similarity it covers P(match) in .986 to 1 of simulated samples (benchmarks/_calibration_cutoffs.py). A
+    ``sign`` of -1 turns negative distances into distances.
+    """
+    order = np.lexsort((np.random.default_rng(seed).random(len(similarities)), similarities))  # no order among ties
+    x, y = similarities[order], is_match[order].astype(np.float64)
+    distinct, first, counts = np.unique(x, return_index=True, return_counts=True)
+    shares = isotonic_regression(np.add.reduceat(y, first) / counts, weights=counts.astype(np.float64)).x
+    drawn = np.unique(np.linspace(0, len(x) - 1, CURVE_POINTS).round().astype(np.int64))
+    positions = np.unique(np.searchsorted(distinct, x[drawn]))
+    total, widths = np.concatenate([[0], y.cumsum()]), _window_widths(len(x))
+    tail = (1 - LEVEL) / 2
+    low, high = np.zeros(len(positions)), np.ones(len(positions))
+    starts, ends = first[positions], first[positions] + counts[positions]
+    for width in widths:
+        fits = ends >= width
+        matched = total[ends[fits]] - total[ends[fits] - width]
+        low[fits] = np.maximum(low[fits], _share_bound(matched, width, tail))
+        fits = starts + width <= len(x)
+        matched = total[starts[fits] + width] - total[starts[fits]]
+        high[fits] = np.minimum(high[fits], _share_bound(matched, width, 1 - tail))
+    # Widened to rise with the similarity, as P(match) does, and to hold the curve.
+    low = np.minimum.accumulate(np.minimum(low, shares[positions])[::-1])[::-1]
+    high = np.maximum.accumulate(np.maximum(high, shares[positions]))
+    columns = np.stack([sign * distinct[positions], shares[positions], low, high])
+    return [CurvePoint(*point) for point in columns.T[::sign].tolist()]
+
+
+def _window_widths(m: int) -> Sequence[int]:
+    return [SMALLEST_WINDOW * 2**power for power in range(m.bit_length()) if SMALLEST_WINDOW * 2**power <= m]
+
+
+def _share_bound(wrong: Numbers | int, n: int, level: float) -> Numbers:
+    """Return Clopper and Pearson's bound of shares: lower for a ``level`` below one half, else upper."""
+    step = int(level > 1 / 2)
+    first, second = np.add(wrong, step), n - np.asarray(wrong) + 1 - step
+    bounds: Numbers = np.where((second if step else first) == 0, float(step), beta.ppf(level, first, second))
+    return bounds
