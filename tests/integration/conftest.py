@@ -5,6 +5,7 @@ removal. Other tests only read and write rows, which works the same on both.
 """
 
 import io
+import pickle
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from app import sandbox
 from app.context import Context, create_context
 from app.core.settings import Settings
 from app.main import create_app
+from app.sandbox import _OutcomeUnpickler
 from isoscope import sending
 from isoscope.cli import main
 from isoscope.client import Isoscope
@@ -55,10 +58,17 @@ def other_client(empty_dashboard: Settings) -> Iterator[TestClient]:
     context.close()
 
 
-@pytest.fixture
-def sandbox_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read archives in this process, because a sandbox takes a second to start."""
-    monkeypatch.setattr("workers.imports.job.read_in_sandbox", lambda settings, check, path: check(path))
+def run_in_process(function: Callable[..., Any], *args: Any, **_: Any) -> Any:
+    """Return ``function(*args)``, with arguments and result pickled as for a sandbox."""
+    function, args = pickle.loads(pickle.dumps((function, args)))
+    return _OutcomeUnpickler(io.BytesIO(pickle.dumps(function(*args)))).load()
+
+
+@pytest.fixture(autouse=True)
+def sandbox_in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read uploads in this process, because a sandbox takes half a second to start, unless marked ``sandbox``."""
+    if request.node.get_closest_marker("sandbox") is None:
+        monkeypatch.setattr(sandbox, "run_in_sandbox", run_in_process)
 
 
 @pytest.fixture

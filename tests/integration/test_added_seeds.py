@@ -14,8 +14,6 @@ from tests.archives import export, send, unpack
 from tests.factories import add_experiment, run_row
 from tests.sealed import add_sealed
 
-pytestmark = pytest.mark.usefixtures("sandbox_disabled")
-
 
 @pytest.fixture
 def experiment(context):

@@ -209,6 +209,7 @@ def write_formats(cloud: np.ndarray) -> dict[str, tuple[str, bytes]]:
     }
 
 
+@pytest.mark.sandbox
 def test_formats_measure_same_cloud(client, work, cloud):
     kinds = {}
     for name, (kind, content) in write_formats(cloud).items():

@@ -27,7 +27,6 @@ from tests.archives import GRID, UNDEFINED, add_experiment, export, make_run, pa
 from tests.factories import OPTIONS
 from workers.reconciler import advance_searches
 
-pytestmark = pytest.mark.usefixtures("sandbox_disabled")
 SWEEP_FIGURES = list_available_slugs({"search": False})
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")

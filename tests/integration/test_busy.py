@@ -77,6 +77,7 @@ def test_upload_queue_limit_returns_429_with_retry_after(client, monkeypatch):
             assert "Too many uploads at once. Try again in 7 seconds." in answer.text
 
 
+@pytest.mark.sandbox
 def test_client_retries_rejected_upload(tmp_path, monkeypatch):
     bodies = []
 
@@ -102,5 +103,6 @@ def test_client_retries_rejected_upload(tmp_path, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.slow
+@pytest.mark.sandbox
 def test_readers_are_served_while_sixty_writers_wait(empty_dashboard):
     read_while_writers_wait(empty_dashboard, seconds=4)

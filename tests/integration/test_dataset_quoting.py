@@ -1,3 +1,4 @@
+import pytest
 from sqlalchemy import update
 
 from app.db.config import RunConfig
@@ -56,6 +57,7 @@ def test_run_reads_detected_quoting(client, context):
     assert "Read quotes" not in client.get(f"/datasets/{dataset['id']}").text
 
 
+@pytest.mark.sandbox
 def test_upload_sets_quoting_and_encoding_inherits_it(client, context):
     dataset = upload(client, PAIRS, PAIRS, quoting="quoted").json()
     assert dataset["quoting"] == {"train": "quoted", "validation": "quoted"}

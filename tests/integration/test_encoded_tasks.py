@@ -68,6 +68,7 @@ def encode_and_measure(client, settings, work):
     return encode_and_measure
 
 
+@pytest.mark.sandbox
 def test_zip_file_is_encoded_and_judged(client, context, settings, encode_and_measure, beir):
     corpus, queries, documents, questions = encode_and_measure({"file": ("scifact.zip", make_zip(beir))})
     assert (corpus["name"], corpus["n_texts"], corpus["status"]) == ("scifact", DOCUMENTS, "draft")

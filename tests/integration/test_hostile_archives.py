@@ -200,7 +200,6 @@ def test_reader_rejects_too_many_rows_or_too_long_lines(refusal, files, tmp_path
             raise error("No space left on device")
 
 
-@pytest.mark.usefixtures("sandbox_disabled")
 def test_failed_import_leaves_no_rows_or_files(other_client, files, monkeypatch):
     missing = {name: data for name, data in files.items() if name != "steps.jsonl"}
     newer = json.loads(files["manifest.json"]) | {"format": 2}
@@ -235,6 +234,7 @@ def few_runs(files):
     return files | shortened | {"runs.jsonl": b"".join(excerpt)}
 
 
+@pytest.mark.sandbox
 def test_page_shows_error_at_file_field(other_client, few_runs):
     response = other_client.post("/experiments/import", data={})
     assert response.status_code == 422
@@ -264,7 +264,6 @@ def list_paths(value, path=()):
         yield from list_paths(item, (*path, key))
 
 
-@pytest.mark.usefixtures("sandbox_disabled")
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_fuzzed_archive_is_rejected_or_renders(other_client, few_runs, data):

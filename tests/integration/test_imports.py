@@ -14,7 +14,6 @@ from workers.imports import job, tables
 from workers.imports.tables import TABLES, ImportTarget
 from workers.job_rows import JobProgress, StoppedError
 
-pytestmark = pytest.mark.usefixtures("sandbox_disabled")
 ROWS = 19 + 38 + 57 + 17
 """Runs, attempts, steps and figures."""
 PAGES = ("/", "/experiments", "/runs", "/compare/runs", "/datasets", "/api/experiments", "/api/runs", "/api/datasets")

@@ -83,6 +83,7 @@ def test_api_records_have_unique_names(settings):
 # Coverage tries each limit of the schema: 7,000 requests.
 @pytest.mark.long
 @pytest.mark.parametrize("phases", ["fuzzing,stateful", "coverage"])
+@pytest.mark.sandbox
 def test_answers_match_openapi_document(settings, ids, tmp_path, phases):
     config = tmp_path / "schemathesis.toml"
     config.write_text("".join(dictionaries(ids)) + ANY_FILE, encoding="utf-8")

@@ -5,8 +5,6 @@ from hypothesis import strategies as st
 from app.results.logged_runs import MEASURES
 from tests.archives import export, send
 
-pytestmark = pytest.mark.usefixtures("sandbox_disabled")
-
 PLAIN = {
     "experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
     "seed": 0,

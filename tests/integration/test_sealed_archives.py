@@ -5,8 +5,6 @@ import pytest
 from tests.archives import export, pack, send, unpack
 from tests.sealed import DIGITS, add_predictions, add_sealed
 
-pytestmark = pytest.mark.usefixtures("sandbox_disabled")
-
 SCORES, OPENINGS = "sealed/test_scores.jsonl", "sealed/openings.jsonl"
 PREDICTIONS = "sealed/predictions.jsonl"
 

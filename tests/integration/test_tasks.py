@@ -59,6 +59,7 @@ def request_task(client, corpus):
     return request_task
 
 
+@pytest.mark.sandbox
 def test_queries_are_judged_and_map_applies(
     client, settings, request_task, queries, qrels, numbers, tmp_path, monkeypatch
 ):
@@ -137,6 +138,7 @@ def test_form_previews_before_launch(client, settings, corpus, queries, qrels):
     assert client.get(f"/tasks/{task_id}").status_code == 404
 
 
+@pytest.mark.sandbox
 def test_labels_pairs_and_compression_are_judged(client, settings, request_task, numbers):
     pairs = np.random.default_rng(0).permutation(N).reshape(-1, 2)
     products = (numbers[0][pairs[:, 0]] * numbers[0][pairs[:, 1]]).sum(1)

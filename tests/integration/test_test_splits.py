@@ -1,5 +1,7 @@
 from itertools import product
 
+import pytest
+
 from isoscope.files.columns import read_columns
 
 HEAD = "sentence\tlabel\n"
@@ -54,6 +56,7 @@ def test_test_file_reports_leaks_and_unseen_labels(client, models_dir):
     assert "test file" in refused["detail"]
 
 
+@pytest.mark.sandbox
 def test_column_or_fractions_divide_one_file(client, context):
     splits = ["train"] * 6 + ["dev", "valid", "test", "test"]
     text = "sentence\tlabel\tpart\n" + "".join(

@@ -54,6 +54,7 @@ def test_read_only_or_file_data_folder_is_problem(tmp_path):
     assert (level, sentence) == (PROBLEM, f"{tmp_path}/data cannot be written to: Not a directory.")
 
 
+@pytest.mark.sandbox
 def test_sandbox_warns_without_kernel_protection(settings, monkeypatch):
     monkeypatch.setattr(doctor, "missing_protections", list)
     assert list(check_sandbox(settings)) == [(OK, "Uploads are parsed without secrets, network and other files.")]

@@ -40,6 +40,7 @@ def plan(client, sweep):
     return answer.json()
 
 
+@pytest.mark.sandbox
 def test_plan_and_form_estimate_runs_steps_time_and_tokens(client, sweep, worker):
     document = plan(client, sweep)
     assert (document["runs"], document["steps"]) == (10, 10 * 2 * math.ceil(60 / 8))
