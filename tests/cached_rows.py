@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Table, func, insert, select
+from sqlalchemy import Table, func, insert, or_, select
 
 from app.context import Context
 from app.db.models import Base
@@ -13,7 +13,7 @@ Rows = list[tuple[Table, list[dict[str, Any]]]]
 
 def make_once(context: Context, cache: dict[str, Any], key: str, make: Callable[[], str]) -> str:
     """Return the id that ``make`` returns. In a later empty database, copy its rows and files instead."""
-    if _rows(context):
+    if context.scalar(select(or_(*(select(table).exists() for table in Base.metadata.sorted_tables)))):
         return make()
     key = f"{key} on {context.sessions.kw['bind'].dialect.name}"
     if key not in cache:

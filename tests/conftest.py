@@ -1,8 +1,9 @@
 """Shared fixtures: a new data folder, the application on it, and the real processes."""
 
+import gc
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,13 @@ def pytest_configure() -> None:
         limit_threads()
 
 
-def pytest_collection_finish() -> None:
-    """Keep imported objects out of garbage collection, which training runs often."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Import tests without garbage collection, and keep what they import out of later collections."""
+    gc.disable()
+    outcome = yield
     reduce_garbage_collection()
+    return outcome
 
 
 @pytest.fixture(scope="session")
