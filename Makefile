@@ -18,7 +18,8 @@ run: $(VENV)/.run ## Serve the dashboard with a worker; Ctrl-C ends both
 	@exec $(BIN)/isoscope serve
 
 # What can be wrong without a process, a database server or training, one case of each test: to run before each commit.
-check: lint quick ## Lint, check types and import rules, run the quick tests: a minute
+check: $(VENV)/.test ## Lint, check types and import rules, run the quick tests: a minute
+	@$(MAKE) --no-print-directory -j 2 lint quick
 
 quick: $(VENV)/.test
 	@echo "== Running the quick tests"

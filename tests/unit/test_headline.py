@@ -41,6 +41,7 @@ def gaussian(n: int, d: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=(n, d))
 
 
+@pytest.mark.slow
 def test_isotropic_cloud_fills_its_space():
     title, sentences = headline_text(gaussian(2000, 6))
     assert title == "The variance fills about 6.0 of 6 dimensions; half of the variance lies in 3 of 6 directions."
@@ -50,6 +51,7 @@ def test_isotropic_cloud_fills_its_space():
     ]
 
 
+@pytest.mark.slow
 def test_line_has_one_direction_and_shift_reports_mean_share():
     x = gaussian(200, 1) @ np.ones((1, 50)) + np.linspace(0, 10, 50)
     title, sentences = headline_text(x)
@@ -62,6 +64,7 @@ def test_line_has_one_direction_and_shift_reports_mean_share():
     assert sentences[0] == sentence
 
 
+@pytest.mark.slow
 def test_rogue_dimension_is_named():
     x = gaussian(2000, 100)
     x[:, 7] = 30 * x[:, 7] + 60
@@ -99,6 +102,7 @@ def test_fewer_rows_than_dimensions_bias_the_score():
     assert corrected.value == pytest.approx(1, abs=0.15)
 
 
+@pytest.mark.slow
 def test_few_rows_are_reported_if_correction_matters():
     _, sentences = headline_text(gaussian(300, 100))
     assert sentences[0].startswith("300 rows are few for 100 dimensions: plain IsoScore, 0.7")
@@ -109,6 +113,7 @@ def test_few_rows_are_reported_if_correction_matters():
     assert sentences[-1].endswith(". The true value is probably higher: such estimates tend to be low.")
 
 
+@pytest.mark.slow
 def test_outlier_rows_replace_filled_dimensions_in_title():
     x = gaussian(1200, 64) * np.arange(1, 65) ** -0.5
     rows = [3, 17, 400, 801, 1100]

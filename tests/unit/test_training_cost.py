@@ -19,6 +19,7 @@ def model_folders(tmp_path_factory):
     return {path.name: path for path in folder.iterdir()} | {"minilm": bundled_folder()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["minilm", "tiny-bert", "tiny-gpt2", "tiny-albert", "tiny-distilbert"])
 def test_formula_counts_the_operations_of_a_step(model_folders, name):
     # The counter leaves out fused attention on a CPU.
@@ -78,6 +79,7 @@ def test_step_estimate_is_within_factor_of_two(model, speed, precision, rows, le
     assert seconds / 2 < estimate < 2 * seconds
 
 
+@pytest.mark.slow
 def test_measure_speed_times_trainable_precisions():
     speed = measure_speed(torch.device("cpu"), "a processor")
     assert speed.products.keys() == {"fp32", "bf16"}

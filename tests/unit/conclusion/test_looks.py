@@ -54,6 +54,7 @@ def test_second_look_has_wider_intervals():
         assert comparison.contrast.p >= once[lam].contrast.p
 
 
+@pytest.mark.slow
 def test_p_agrees_with_interval_at_every_look():
     for gain in np.linspace(0.01, 0.06, 12):
         gains = {1.0: gain, -1.0: -gain}

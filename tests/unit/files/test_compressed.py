@@ -42,6 +42,7 @@ def test_truncated_or_damaged_gzip_is_refused(path, content):
         read(path)
 
 
+@pytest.mark.slow
 def test_gzip_bomb_is_refused_and_text_within_limit_is_read(path, monkeypatch):
     path.write_bytes(gzip.compress(bytes(65 * 2**20)))
     with open_unpacked(path) as stream:

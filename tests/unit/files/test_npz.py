@@ -69,6 +69,7 @@ def test_invalid_members_are_refused(path, name, content, sentence):
         read_npz(write_zip(path, [("good.npy", npy(VECTORS)), (name, content)]))
 
 
+@pytest.mark.slow
 def test_empty_oversized_and_bomb_archives_are_refused(path):
     with pytest.raises(InvalidError, match="The file holds no array: expected one with a row for each vector"):
         ArrayFile(read_npz(write_zip(path, [])))

@@ -69,6 +69,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(texts=VALUES, starts=VALUES)
 def test_any_values_are_read_or_refused(texts, starts):
     value = {"text": texts, "answer_start": starts}

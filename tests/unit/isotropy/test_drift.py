@@ -23,6 +23,7 @@ def with_copies(x):
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "x",
     [

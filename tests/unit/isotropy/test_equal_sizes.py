@@ -25,6 +25,7 @@ def test_standard_errors_are_batch_means_of_logarithms():
     assert result.se == pytest.approx(hypot(*result.parts))
 
 
+@pytest.mark.slow
 def test_scores_are_given_at_standard_sizes_within_n():
     result = measure(read_cloud(Rows(rows(2100))), ["twonn", "levina_bickel"])
     for result_of_slug in result.values():

@@ -36,6 +36,7 @@ def test_common_mean_reports_changed_neighbors():
     assert finding.title == f"The mean holds {100 * share:.0f}% of the energy"
 
 
+@pytest.mark.slow
 def test_rogue_dimensions_are_named_and_left_out_of_score():
     x = cloud()
     expected = read_cloud(Rows(np.delete(x, [3, 40], axis=1))).moment_scores["isoscore_unbiased"]
@@ -63,6 +64,7 @@ def test_copies_except_first_are_named_despite_groups():
     assert first_finding(x, row_groups=[str(row // 2) for row in range(300)]).slug == "duplicate_rows"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_has_copies_but_no_metadata(dtype):
     x = cloud(900)
@@ -106,6 +108,7 @@ def test_three_rows_are_always_too_few(n, severity):
     assert finding.title == f"Only {n} {'row' if n == 1 else 'rows'} for 200 dimensions"
 
 
+@pytest.mark.slow
 def test_central_rows_are_hubs_and_slow_decay_has_none():
     x = cloud(d=96)
     x[[7, 70]] = x.mean(0) + 0.01 * x[[7, 70]]
@@ -138,6 +141,7 @@ def test_cloud_of_few_directions_has_collapsed():
     assert line.title.startswith("1 direction holds ")
 
 
+@pytest.mark.slow
 def test_nearly_equal_rows_have_collapsed():
     nearly = first_finding(1e-3 * cloud() + 1)
     assert (nearly.slug, nearly.severity) == ("collapsed", Severity.WARNING)
@@ -150,6 +154,7 @@ def test_nearly_equal_rows_have_collapsed():
     assert first_finding(np.full((50, 4), 0.1)).title == "All rows are equal"
 
 
+@pytest.mark.slow
 def test_constant_dimensions_are_named_with_score_without_them():
     x = cloud(d=16)
     x[:, [2, 9]] = 0.5
@@ -166,6 +171,7 @@ def test_constant_dimensions_are_named_with_score_without_them():
     assert findings_by_slug(x)["constant_dimensions"].dimensions == [3, 5]
 
 
+@pytest.mark.slow
 def test_unequal_norms_name_their_rows():
     x = cloud()
     x[200:500] *= 20
@@ -177,6 +183,7 @@ def test_unequal_norms_name_their_rows():
     assert first_finding(x).slug == "unequal_norms"
 
 
+@pytest.mark.slow
 def test_clusters_are_no_mixture_and_mixtures_not_too_few_rows():
     x = cloud(200, 48)
     x[:90] += 8 * random(3).normal(size=48).astype(np.float32)
@@ -264,6 +271,7 @@ def test_metadata_dimension_is_detected(values, dtype):
     assert (finding.slug, finding.dimensions) == ("metadata_as_coordinates", [11])
 
 
+@pytest.mark.slow
 def test_metadata_is_judged_by_decimals_of_other_dimensions():
     x = cloud().astype(np.float64).round(6)
     assert "metadata_as_coordinates" not in findings_by_slug(x)

@@ -26,6 +26,7 @@ def cloud(n=600, d=32, decay=0.8, seed=0):
     return generated(random(seed), n, d, decay)
 
 
+@pytest.mark.slow
 def test_shard_indexed_twice_is_a_warning():
     x = cloud()
     finding = first_finding(np.concatenate([x, x[100:240]]))
@@ -88,6 +89,7 @@ def test_permuted_rows_are_named():
     assert len(named_rows & planted_rows) >= 0.95 * len(named_rows | planted_rows)
 
 
+@pytest.mark.slow
 def test_rotated_rows_are_named_and_clusters_are_not():
     x = generated(random(3), 1200, 96, 1.0)
     rows = draw_positions(random(1), 1200, 400)
@@ -172,6 +174,7 @@ def test_transposed_file_is_an_error_and_hides_other_findings():
     assert "Every column has length 1" in first_finding(np.ascontiguousarray(x.T)).evidence
 
 
+@pytest.mark.slow
 def test_few_rows_are_not_transposed():
     for seed in range(5):
         x = generated(random(seed), 60, 300, 1.2)
@@ -179,6 +182,7 @@ def test_few_rows_are_not_transposed():
         assert "transposed" not in findings_by_slug(x + 3)
 
 
+@pytest.mark.slow
 def test_hubs_by_distance_are_a_note_unless_distance_is_used():
     x = generated(random(), 1500, 64, 0.5, heavy=True)
     by_cosine = findings_by_slug(x)["hubs"]

@@ -47,6 +47,7 @@ def test_grouped_units_widen_interval(random):
     assert grouped.high - grouped.low == pytest.approx(2 * (ungrouped.high - ungrouped.low), rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "changed"), [(40, 0.1), (120, 0.3)])
 def test_false_gains_stay_within_level(random, m, changed):
     clear = 0

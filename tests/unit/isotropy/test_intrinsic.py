@@ -49,6 +49,7 @@ def test_fit_distance_matches_kolmogorov_smirnov():
     assert fit.distance > 3 * fit.chance_distance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [60, 1000])
 def test_fit_distance_exceeds_chance_about_once_in_twenty(rows):
     random = np.random.default_rng(1)

@@ -72,6 +72,7 @@ def test_outliers_in_one_tight_group_do_not_hide_each_other(count):
     assert finding.effect.after.value == pytest.approx(1, abs=0.02)
 
 
+@pytest.mark.slow
 def test_outliers_keep_row_numbers_and_names():
     x = decaying()
     x[FIVE] *= 20
@@ -96,6 +97,7 @@ def test_outliers_with_immaterial_effect_are_a_note(monkeypatch):
     assert (finding.severity, finding.rows) == (Severity.NOTE, FIVE)
 
 
+@pytest.mark.slow
 def test_copies_and_groups_count_as_one_chance():
     copied_few = gaussian(60, 8)
     assert find_outliers(np.repeat(copied_few, 20, axis=0)) == []

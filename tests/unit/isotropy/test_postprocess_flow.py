@@ -20,6 +20,7 @@ def fitted():
     return fit_flow(skewed(), steps=300, layers=4, hidden=16, rate=5e-3)
 
 
+@pytest.mark.slow
 def test_inverse_restores_points_and_log_det_matches_jacobian(fitted):
     new = skewed(200, seed=1)
     torch.testing.assert_close(fitted.inverse(fitted.apply(new)), new, rtol=1e-10, atol=1e-10)
@@ -35,6 +36,7 @@ def test_inverse_restores_points_and_log_det_matches_jacobian(fitted):
         assert float(log_det) == pytest.approx(float(torch.linalg.slogdet(jacobian).logabsdet), rel=1e-10)
 
 
+@pytest.mark.slow
 def test_density_integrates_to_one_and_starts_gaussian():
     points = skewed(300, d=2)
     fitted = fit_flow(points, steps=60, layers=2, hidden=8, rate=5e-3)
@@ -57,6 +59,7 @@ def test_training_raises_likelihood_and_gaussianity_of_new_rows(fitted):
     assert abs(kurtosis(images)).max() < abs(kurtosis(whitened)).max() / 3
 
 
+@pytest.mark.slow
 def test_seed_fixes_flow_and_divergence_gives_whitening():
     flows = [fit_flow(skewed(200), steps=30, layers=2, hidden=4, seed=seed).apply(skewed(9)) for seed in (0, 0, 1)]
     assert torch.equal(flows[0], flows[1])

@@ -34,6 +34,7 @@ def ordinary():
     return measure(read_cloud(Rows(points(), LABELS)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", POWERS)
 def test_measures_are_exact_at_every_scale(ordinary, power):
     results = measure(read_cloud(Rows(np.ldexp(points(), power), LABELS)))
@@ -57,6 +58,7 @@ def test_measures_are_exact_at_every_scale(ordinary, power):
     assert results["barcode"].detail["lengths"] == np.ldexp(ordinary["barcode"].detail["lengths"], power).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [-600, 600])
 def test_figures_and_findings_do_not_depend_on_scale(power):
     x = points()

@@ -140,6 +140,7 @@ def test_settings_without_shared_seed_are_not_tested():
     assert unconnected.test_settings([[0, 1]], []).p is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [(1, 1, 1, 1, 1), (4, 1, 1, 1, 1)])
 def test_sweeps_without_an_effect_have_few_verdicts(noise):
     random = np.random.default_rng(0)

@@ -100,6 +100,7 @@ def pairs_by_hand(x, labels):
     }
 
 
+@pytest.mark.slow
 def test_evaluation_measures_layers_and_sentences_without_padding():
     model, rows = make_model(), make_rows(60)
     result = evaluate(model, make_rows(10), rows, make_task(), Progress())
@@ -161,6 +162,7 @@ def test_shrinkage_target_is_training_tokens():
     assert by_layer == pytest.approx([isoscore(layer).value for layer in tokens], rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_labels", "average"), [(2, "binary"), (3, "macro")])
 def test_performance_is_configured_metric(n_labels, average):
     model, rows = make_model(n_labels), make_rows(60, n_labels)
@@ -204,6 +206,7 @@ def test_causal_model_is_measured_by_last_tokens():
     assert {m: results["by_layer"][m]["values"][-1] for m in expected} == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_pairs_use_same_sample_in_every_run(monkeypatch):
     monkeypatch.setattr(sentences, "PAIR_ROWS", 25)
     model, rows = make_model(), make_rows(60)

@@ -89,6 +89,7 @@ def test_offsets_are_characters_for_byte_tokens(answer):
     assert context[begin:end].strip() == answer
 
 
+@pytest.mark.slow
 def test_short_windows_and_tokenizers_without_offsets_are_refused():
     with pytest.raises(InvalidError, match=r"more than 31 tokens \(20 shared, 8 new, .*, got 31") as caught:
         cut([question()], max_length=31, stride=20)
