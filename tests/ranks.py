@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from multiprocessing import get_context
+from multiprocessing.context import ForkServerContext
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,7 @@ import torch
 from torch import distributed
 
 
-def run_ranks(work: Callable[[int], Any], folder: Path, world_size: int = 2) -> list[Any]:
-    context = get_context("spawn")
+def run_ranks(work: Callable[[int], Any], folder: Path, context: ForkServerContext, world_size: int = 2) -> list[Any]:
     results: Queue[tuple[int, Any]] = context.Queue()
     meeting = (folder / "meeting").as_uri()
     processes = [

@@ -1,5 +1,3 @@
-from multiprocessing import get_context
-
 import psycopg
 import pytest
 
@@ -62,8 +60,8 @@ class TestAdvisoryLocks:
             with pytest.raises(ConflictError, match="the lock of there/cpu is lost"), mine.held("there/cpu"):
                 pass
 
-    def test_worker_that_lost_its_lock_exits(self, postgresql_url):
-        holder = get_context("spawn").Process(target=hold_until_fenced, args=(postgresql_url,))
+    def test_worker_that_lost_its_lock_exits(self, postgresql_url, forked):
+        holder = forked.Process(target=hold_until_fenced, args=(postgresql_url,))
         holder.start()
         wait_for(lambda: count_locks(postgresql_url) == 1, 60)
         with psycopg.connect(postgresql_url, autocommit=True) as connection:

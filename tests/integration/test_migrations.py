@@ -1,6 +1,5 @@
 import sqlite3
 import time
-from multiprocessing import get_context
 from types import SimpleNamespace
 
 import pytest
@@ -42,9 +41,9 @@ def test_migrations_match_models_and_are_idempotent(engine):
 
 
 @pytest.mark.both_databases
-def test_processes_upgrade_concurrently(engine):
+def test_processes_upgrade_concurrently(engine, forked):
     url = engine.url.render_as_string(hide_password=False)
-    processes = [get_context("spawn").Process(target=upgrade_database, args=(url,)) for _ in range(2)]
+    processes = [forked.Process(target=upgrade_database, args=(url,)) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:

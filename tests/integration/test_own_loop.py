@@ -56,6 +56,7 @@ def test_plain_loop_of_document_finishes_run(settings, context, tmp_path):
     assert page.status_code == 200
 
 
+@pytest.mark.long
 def test_trainer_of_document_logs_layers_and_evaluation(settings, context, tmp_path):
     with serve_in_thread(create_app(settings)) as address:
         process = run_script(find_example(1), address, tmp_path)

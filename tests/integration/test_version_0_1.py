@@ -64,7 +64,7 @@ def copy_rows(source: str, target: str) -> None:
     source_engine.dispose()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def upgraded(request, data_dir, models_dir) -> Iterator[UpgradedDashboard]:
     database = {}
     if request.param == "postgresql":
@@ -95,6 +95,7 @@ def assert_same_numbers(before: Any, after: Any, path: str = "") -> None:
         assert before == after, path
 
 
+@pytest.mark.long
 def test_upgrade_keeps_every_answer_and_every_link(upgraded):
     for address, before in ANSWERS.items():
         response = upgraded.client.get(f"/api/{address}")

@@ -1,6 +1,5 @@
+import shutil
 from pathlib import Path
-
-import pytest
 
 from app.core.process import COMPLETE_MARKER
 from app.db.models import RunStatus
@@ -31,15 +30,27 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize(("damage", "file", "words"), DAMAGES, ids=[damage[1] for damage in DAMAGES])
-def test_run_resumes_before_damaged_checkpoint(settings, kill, resume, uninterrupted, monkeypatch, damage, file, words):
+def test_every_damage_is_described_and_its_checkpoint_dropped(settings, kill):
     run_id = kill(7)
-    damage(settings.runs / run_id / "checkpoint-7" / file)
+    for damage, file, words in DAMAGES:
+        folder = RunFolder(settings, f"with damaged {file}")
+        shutil.copytree(settings.runs / run_id, folder.path)
+        damage(folder.path / "checkpoint-7" / file)
+        checkpoint, [(step, description)] = folder.find_sound_checkpoint()
+        assert (checkpoint, step) == (folder.path / "checkpoint-6", 7)
+        assert description.startswith(words)
+        assert not (folder.path / "checkpoint-7").exists()
+
+
+def test_run_resumes_before_damaged_checkpoint(settings, kill, resume, uninterrupted, monkeypatch):
+    run_id = kill(7)
+    flip_a_bit(settings.runs / run_id / "checkpoint-7" / "model.safetensors")
     trained = watch_steps(monkeypatch)
     run = resume(run_id)
     assert trained == list(range(7, 11))
     assert outcome(run) == outcome(uninterrupted())
     (note,) = run.notes
+    words = "model.safetensors has changed since it was saved"
     assert note.startswith(f"The checkpoint of step 7 was damaged on the disk ({words}")
     assert note.endswith("Training resumed from step 6.")
     assert note in run.log

@@ -133,8 +133,8 @@ def degenerate_of_rank(rank):
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory):
-    return run_ranks(steps_of_rank, tmp_path_factory.mktemp("ranks"))
+def ranks(tmp_path_factory, forked):
+    return run_ranks(steps_of_rank, tmp_path_factory.mktemp("ranks"), forked)
 
 
 @pytest.mark.parametrize("split", SPLITS)
