@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes, each of which would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help run test check quick processors lowest pythons images services faults lint format bench screenshots clean
+.PHONY: help run test tests check quick processors lowest pythons images services faults lint format bench screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -25,8 +25,12 @@ quick: $(VENV)/.test
 	@echo "== Running the quick tests"
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not long" tests/unit tests/contract
 
+# Types take a minute on one core, so they are checked beside the tests.
+test: $(VENV)/.test ## Lint, check types and import rules, run every test
+	@$(MAKE) --no-print-directory -j 2 lint tests
+
 # Many tests wait for processes that they started: two testers would leave two cores idle at times.
-test: lint ## Lint, check types and import rules, run every test
+tests: $(VENV)/.test
 	@echo "== Running the tests"
 	@$(BIN)/python -m pytest -n 3 --dist worksteal
 

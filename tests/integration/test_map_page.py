@@ -19,6 +19,7 @@ from isotropy import cloud as clouds
 from isotropy.cloud import NEIGHBOURS
 from isotropy.projection import NAME_CHARACTERS
 from tests.cached_rows import make_once
+from tests.long_cases import mark_long
 from workers.embeddings import point_map as map_files
 
 N, D = 60, 4
@@ -239,7 +240,7 @@ def test_measures_map_and_search_use_chosen_similarity(client, work, similarity)
     assert f"nearest by {WORDS[similarity]}. Without hubs" in client.get(f"/embeddings/{embedding_id}?tab=map").text
 
 
-@pytest.mark.parametrize("similarity", WORDS)
+@pytest.mark.parametrize("similarity", mark_long(WORDS, "cosine".__eq__))
 def test_unmeasured_rows_are_searched_in_stored_vectors(client, context, work, few_pairs, similarity):
     embedding_id = measure(client, work, similarity=similarity)
     with context.sessions() as session:

@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
+import pytest
 
 from app.db.work import FileLocks
 from tests.commands import isoscope
@@ -83,6 +84,7 @@ def test_unwritable_data_folder_is_reported_without_traceback(tmp_path):
         assert "Traceback" not in process.stderr
 
 
+@pytest.mark.long
 def test_log_has_time_and_level_and_ctrl_c_ends_quietly(context):
     port = free_port()
     environment = os.environ | {"ISOSCOPE_DATA_DIR": str(context.settings.data_dir), "ISOSCOPE_PORT": str(port)}

@@ -4,9 +4,12 @@ import random
 import pyarrow as pa
 import pytest
 
+from tests.long_cases import mark_long
 from tests.tiny import WORDS
 
 MODELS = ["tiny-bert", "tiny-albert", "tiny-distilbert", "tiny-roberta", "tiny-gpt2", "tiny-modernbert"]
+# An encoder and a decoder, which pools the last token.
+CONTRASTING = {"tiny-bert", "tiny-gpt2"}
 STEPS = {"epochs": None, "max_steps": 2, "layers": [2]}
 
 
@@ -43,7 +46,7 @@ def test_classification_trains_every_architecture(train, model):
     assert run.results.metric_reasons == {}
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", mark_long(MODELS, CONTRASTING.__contains__))
 def test_regression_trains_every_architecture(train, use_rows, model):
     use_rows(scores())
     columns = {"text_columns": ["first", "second"], "label_column": "score", "label_names": []}
@@ -53,7 +56,7 @@ def test_regression_trains_every_architecture(train, use_rows, model):
     assert run.results.n_validation == 20
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", mark_long(MODELS, CONTRASTING.__contains__))
 def test_span_task_trains_every_architecture(train, use_rows, model):
     use_rows(questions())
     columns = {"text_columns": ["question", "context"], "label_column": "answers", "label_names": []}
