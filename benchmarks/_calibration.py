@@ -93,13 +93,12 @@ def rates(cases: Sequence[Case], simulations: int | None = None, processes: int 
         yield from pool.map(rate, cases, [simulations] * len(cases))
 
 
-HEAD = "| case | claim | rate | bounds | attainable | ok |\n|---|---|---|---|---|---|"
+HEAD = "| case | claim | rate | bounds | attainable |\n|---|---|---|---|---|"
 
 
 def row(result: Rate) -> str:
     """Return a row of a table in Markdown, under ``HEAD``."""
     case = result.case
     attainable = "" if case.attainable is None else f"{case.attainable:.3f}"
-    verdict = "yes" if result.ok() else "**no**"
-    bounds = f"{case.low:.3f} to {case.high:.3f}"
-    return f"| {case.name} | {case.claim} | {result.rate:.3f} | {bounds} | {attainable} | {verdict} |"
+    mark = "" if result.ok() else " **outside**"
+    return f"| {case.name} | {case.claim} | {result.rate:.3f}{mark} | {case.low:.3f}–{case.high:.3f} | {attainable} |"

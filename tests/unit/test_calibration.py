@@ -90,7 +90,7 @@ def test_rate_outside_bounds_fails_and_attainable_rate_lowers_bound():
     assert not Rate(case, 0.91, 400).ok()
     assert Rate(case, 0.91, 400).ok(errors=3)
     assert 0.8 < rate(case).rate < 0.97
-    assert "**no**" in row(Rate(case, 0.5, 400))
+    assert "| 0.500 **outside** |" in row(Rate(case, 0.5, 400))
     case = false_positives("b", lambda _: False, 10, attainable=0.0167)
     assert case.low == pytest.approx(0.00835)
     assert "| 0.017 |" in row(Rate(case, 0.01, 10))
