@@ -48,8 +48,7 @@ def print_decision(arguments: Namespace) -> int:
         raise InvalidError(
             f"There is no variant {arguments.variant}: they are numbered 0 to {len(variants) - 1}.", "variant"
         )
-    if arguments.save_map is not None:
-        require_folder(arguments.save_map, "save_map")
+    require_folder(arguments.save_map, "save_map")
     note_stream = sys.stderr if arguments.json else sys.stdout
     note_stream.writelines(f"{line}\n" for line in (*loaded.notes, *describe_variants(variants, task), ""))
     decision = judge(arguments, task, variants)
@@ -63,8 +62,8 @@ def print_decision(arguments: Namespace) -> int:
     return exit_code
 
 
-def require_folder(path: Path, field: str) -> None:
-    if not path.absolute().parent.is_dir():
+def require_folder(path: Path | None, field: str) -> None:
+    if path is not None and not path.absolute().parent.is_dir():
         raise InvalidError(f"There is no folder {path.absolute().parent}: create it first.", field)
 
 

@@ -88,13 +88,14 @@ class LoadedTask:
 
 def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> LoadedTask:
     """Read the vectors and the ground truth of a task; raise InvalidError if they do not fit."""
+    return task_of_vectors(files, *read_files(files), similarity, seed)
+
+
+def read_files(files: TaskFiles) -> tuple[NamedVectors, NamedVectors | None]:
+    """Return the vectors of the corpus, and those of the queries if there are any."""
     files.check()
-    return task_of_vectors(files, read_corpus(files), read_queries(files), similarity, seed)
-
-
-def read_corpus(files: TaskFiles) -> NamedVectors:
     groups_in_corpus = files.queries is None and files.pairs is None
-    return read_vectors(
+    corpus = read_vectors(
         files.corpus,
         "corpus",
         annotations=files.annotations,
@@ -103,12 +104,9 @@ def read_corpus(files: TaskFiles) -> NamedVectors:
         labels=files.labels,
         groups=files.groups if groups_in_corpus else None,
     )
-
-
-def read_queries(files: TaskFiles) -> NamedVectors | None:
     if files.queries is None:
-        return None
-    return read_vectors([files.queries], "queries", vectors=files.vectors, ids=files.ids, groups=files.groups)
+        return corpus, None
+    return corpus, read_vectors([files.queries], "queries", vectors=files.vectors, ids=files.ids, groups=files.groups)
 
 
 def task_of_vectors(

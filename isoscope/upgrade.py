@@ -15,7 +15,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import plural, quote
 from isoscope.decide import require_folder, save_map
 from isoscope.files.ground_truth import NamedVectors, RowIds
-from isoscope.task_files import TaskFiles, read_corpus, read_queries, task_of_vectors
+from isoscope.task_files import TaskFiles, read_files, task_of_vectors
 from isotropy.catalog import METRICS, Similarity
 from isotropy.tasks.decision import format_difference
 from isotropy.tasks.judge import JudgingTask
@@ -32,8 +32,7 @@ class SharedTexts(NamedTuple):
 
 
 def print_upgrade(arguments: Namespace) -> int:
-    if arguments.save_bridge is not None:
-        require_folder(arguments.save_bridge, "save_bridge")
+    require_folder(arguments.save_bridge, "save_bridge")
     try:
         task, notes = read_upgrade(arguments)
         upgrade, bridge = judge_upgrade(task, arguments.retain)
@@ -44,8 +43,7 @@ def print_upgrade(arguments: Namespace) -> int:
     document = [json.dumps(upgrade.to_dict(), allow_nan=False)]
     exit_code = write(document if arguments.json else _describe_upgrade(task, upgrade))
     if arguments.save_bridge is not None:
-        target = f"the space of {arguments.old.name}"
-        note_stream.write(save_map(bridge, arguments.save_bridge, target, "save_bridge"))
+        note_stream.write(save_map(bridge, arguments.save_bridge, arguments.old.name, "save_bridge"))
     return exit_code
 
 
@@ -54,25 +52,21 @@ def read_upgrade(arguments: Namespace) -> tuple[UpgradeTask, list[str]]:
     vectors = arguments.vectors or [None]
     if len(vectors) > 2:
         raise InvalidError("--vectors names old and new vectors: give it at most twice.", "vectors")
-    old_queries, new_queries = arguments.queries or (None, None)
+    old_file, new_file = arguments.queries or (None, None)
     files = TaskFiles(
-        [arguments.old], old_queries, arguments.qrels, arguments.pairs, arguments.labels, arguments.annotations,
+        [arguments.old], old_file, arguments.qrels, arguments.pairs, arguments.labels, arguments.annotations,
         vectors[0], arguments.ids, arguments.groups, arguments.split,
     )  # fmt: skip
-    new_files = TaskFiles([arguments.new], new_queries, vectors=vectors[-1], ids=arguments.ids)
-    files.check()
-    new_files.check()
+    new_files = TaskFiles([arguments.new], new_file, vectors=vectors[-1], ids=arguments.ids)
     similarity, seed = Similarity(arguments.similarity), arguments.seed
-    corpus, queries = match_texts(read_corpus(files), read_corpus(new_files)), None
-    old_vectors, new_vectors = read_queries(files), read_queries(new_files)
-    if old_vectors is not None and new_vectors is not None:
-        queries = match_texts(old_vectors, new_vectors)
+    (old, old_queries), (new, new_queries) = read_files(files), read_files(new_files)
+    corpus = match_texts(old, new)
+    queries = old_queries and new_queries and match_texts(old_queries, new_queries)
     loaded = task_of_vectors(files, corpus.old, queries and queries.old, similarity, seed)
     new_loaded = task_of_vectors(files, corpus.new, queries and queries.new, similarity, seed)
-    old = JudgingTask(loaded.corpus, loaded.truth, similarity, seed, arguments.metric)
-    n_unsampled = len(corpus.unsampled)
-    texts, unsampled = n_unsampled or len(corpus.old.x), corpus.unsampled if n_unsampled else None
-    task = UpgradeTask(old, new_loaded.corpus, new_loaded.truth.query_vectors, texts, unsampled)
+    judging_task = JudgingTask(loaded.corpus, loaded.truth, similarity, seed, arguments.metric)
+    texts = len(corpus.unsampled) or len(old.x)
+    task = UpgradeTask(judging_task, new_loaded.corpus, new_loaded.truth.query_vectors, texts, corpus.unsampled)
     return task, [*corpus.notes, *(queries.notes if queries else ()), *loaded.notes]
 
 
@@ -104,11 +98,8 @@ def match_texts(old: NamedVectors, new: NamedVectors) -> SharedTexts:
         old.groups and [old.groups[row] for row in old_rows],
         old.labels and [old.labels[row] for row in old_rows],
     )
-    notes = [
-        f"{plural(count, 'row')} of {vectors.filename} {'is' if count == 1 else 'are'} not in {counterpart.filename}."
-        for vectors, counterpart in ((old, new), (new, old))
-        if (count := len(vectors.x) - len(old_rows))
-    ]
+    counts = f"{len(old.x):,} rows of {old.filename} and {len(new.x):,} of {new.filename}"
+    notes = [] if len(old.x) == len(new.x) == len(old_rows) else [f"{plural(len(old_rows), 'text')} are in {counts}."]
     shared_new = replace(shared, filename=new.filename, x=new.x[new_rows[old_rows]])
     return SharedTexts(shared, shared_new, np.delete(old.x, old_rows, 0), notes)
 
@@ -118,11 +109,7 @@ def _describe_upgrade(task: UpgradeTask, upgrade: Upgrade) -> Iterator[str]:
     yield f"old vectors: {upgrade.n:,}, of the same texts: {upgrade.sampled:,}; {units}"
     yield f"bridge: {upgrade.bridge}, fitted on {upgrade.fit_texts:,} texts"
     if upgrade.scores is not None:
-        rows = [
-            (name, f"{score.value:.3f} [{score.low:.3f}, {score.high:.3f}]", format_difference(score))
-            for name, score in upgrade.scores._asdict().items()
-        ]
+        intervals = {name: f"{s.value:.3f} [{s.low:.3f}, {s.high:.3f}]" for name, s in upgrade.scores.items()}
+        rows = [(name, text, format_difference(upgrade.scores[name])) for name, text in intervals.items()]
         yield from table(("", f"{METRICS[upgrade.metric]} [95%]", "difference [95%]"), rows)
-        if upgrade.kept_old is not None:
-            yield f"ten nearest kept: {upgrade.kept_old} of the old model, {upgrade.kept_new} of the new"
     yield from ("", upgrade.conclusion)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from math import hypot
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
@@ -53,6 +53,8 @@ class AlignedPair(NamedTuple):
     rows: int | None = None
     """Number of those that were compared."""
     values: Sequence[AlignmentValue] = ()
+    upgrade: Mapping[str, Any] | None = None
+    """What changing from the base to the embedding takes, as in ``isotropy.tasks.upgrade``; None for too few rows."""
 
     @property
     def pairing_text(self) -> str:
@@ -133,7 +135,9 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
                     low, high = max(value - half_width, minimum), min(value + half_width, maximum)
                 values.append(AlignmentValue(measure, value, se, low, high, score["reason"]))
         state = alignment.rows_by, alignment.status, alignment.error
-        aligned.append(AlignedPair(base, embedding, *state, results.get("shared"), results.get("rows"), values))
+        upgrades = dict(zip((alignment.embedding_id, alignment.other_id), results.get("upgrades", ()), strict=False))
+        counts = results.get("shared"), results.get("rows")
+        aligned.append(AlignedPair(base, embedding, *state, *counts, values, upgrades.get(base.id)))
     return aligned
 
 

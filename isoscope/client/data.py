@@ -206,7 +206,7 @@ class Embeddings(Connection):
         return rows
 
     def alignments(self, *embeddings: Reference, to: str = "first") -> list[Row]:
-        """Return the alignment of embeddings with the first: CKA, shared neighbors, Procrustes residual."""
+        """Return the alignment of embeddings with the first: CKA, neighbors, Procrustes, ``upgrade``."""
         return self.get_list("compare", "alignments", id=[id_of(embedding) for embedding in embeddings], to=to)
 
     def moved_rows(

@@ -14,8 +14,8 @@ from isotropy.tasks.bootstrap import Numbers
 from isotropy.tasks.maps import LINEAR_CODE, LOADING_CODE, NORMALIZE_CODE, RETURN_CODE
 from isotropy.tasks.search import Floats, prepare
 
+# Penalties of ridge regression, relative to the sum of squares of a dimension.
 PENALTIES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-"""Penalties of ridge regression that are tried, in units of the mean variance of a dimension, summed over rows."""
 ROWS_AT_ONCE = 8192  # Rows that are held in float64 at once
 OFFSET_CODE = """\
     y = y + t["offset"]

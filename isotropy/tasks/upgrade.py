@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,12 @@ from isotropy.tasks.search import Floats, Indices, nearest, prepare
 from isotropy.tasks.storage import StoredSpace, VectorStorage
 from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth, equal_vectors
 
-RETAIN = 0.95
-"""Share that a bridge has to keep, by default."""
+RETAIN = 0.95  # Share that a bridge has to keep, by default
 ADVICE = {
     "stay": "Stay with the old model.",
     "bridge": "Bridge: keep the old vectors and map the new model's queries.",
     "re-embed": "Re-embed.",
 }
-UpgradeVerdict = Literal["stay", "bridge", "re-embed"]
 
 
 @dataclass(frozen=True)
@@ -37,14 +35,6 @@ class KeptShare:
 
     def __str__(self) -> str:
         return f"{format_percent(self.value)} ({format_percent(self.low)} to {format_percent(self.high)})"
-
-
-class UpgradeScores(NamedTuple):
-    """Scores by ground truth, with differences to the old model."""
-
-    old: Interval
-    bridged: Interval
-    new: Interval
 
 
 @dataclass(frozen=True)
@@ -61,17 +51,14 @@ class Upgrade:
     report_units: int
     bridge: str
     retain: float
-    kept_old: KeptShare | None
-    """Share of the old model's ten nearest that mapped queries find; None if no queries are searched."""
-    kept_new: KeptShare | None
-    """Share of the ten nearest after re-embedding that mapped queries find."""
-    scores: UpgradeScores | None  # None without ground truth
-    kept_score: KeptShare | None
-    """Share of the new model's score that mapped queries reach."""
+    kept_old: KeptShare | None  # Of the old model's ten nearest, found by mapped queries; None without queries
+    kept_new: KeptShare | None  # Of the ten nearest after re-embedding
+    scores: dict[str, Interval] | None  # Of old, bridged and new, less those of old; None without ground truth
+    kept_score: KeptShare | None  # Of the new model's score
 
     @property
-    def verdict(self) -> UpgradeVerdict:
-        if self.scores is not None and not self.scores.new.difference_low > 0:
+    def verdict(self) -> str:
+        if self.scores is not None and not self.scores["new"].difference_low > 0:
             return "stay"
         is_kept = any(share.low >= self.retain for share in self._deciding_shares)
         return "bridge" if is_kept and not self._is_worse_than_old else "re-embed"
@@ -87,7 +74,7 @@ class Upgrade:
                 f"{advice} Mapped queries find {self.kept_old} of the old model's ten nearest and {self.kept_new} of "
                 f"those after re-embedding. {cost} Only ground truth can show which model is better."
             )
-        old, bridged, new = self.scores
+        old, bridged, new = self.scores.values()
         interval = f"{format_signed(new.difference_low)} to {format_signed(new.difference_high)}"
         gain = (
             f"{METRICS[self.metric]} is {new.value:.3f} with the new model, {old.value:.3f} with the old ({interval})"
@@ -107,11 +94,11 @@ class Upgrade:
 
     @property
     def _is_worse_than_old(self) -> bool:
-        return self.scores is not None and self.scores.bridged.difference_high < 0
+        return self.scores is not None and self.scores["bridged"].difference_high < 0
 
     def to_dict(self) -> dict[str, Any]:
-        scores = self.scores and {name: score._asdict() for name, score in self.scores._asdict().items()}
-        return {"verdict": self.verdict, "conclusion": self.conclusion, **asdict(self), "scores": scores}
+        scores = {name: score._asdict() for name, score in (self.scores or {}).items()}
+        return {"verdict": self.verdict, "conclusion": self.conclusion, **asdict(self), "scores": scores or None}
 
 
 class UpgradeTask(NamedTuple):
@@ -121,7 +108,7 @@ class UpgradeTask(NamedTuple):
     corpus: NDArray[Any]  # [n, e], new vectors of the old corpus
     queries: NDArray[Any] | None  # [m, e], new vectors of the old queries
     texts: int  # Texts that the new model has to embed
-    unsampled: NDArray[Any] | None = None  # [u, d], further old vectors that are searched
+    unsampled: NDArray[Any]  # [u, d], further old vectors that are searched
 
 
 def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, Bridge]:
@@ -131,12 +118,13 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
     choose_statistic, report_statistic = (truth.statistic(parts == part) for part in (TaskPart.CHOOSE, TaskPart.REPORT))
     rows, new_rows = prepare(old.corpus, similarity), prepare(task.corpus, similarity)
     old_answers = _answer(task, truth, rows, truth.query_vectors)
-    new_answers = _answer(task._replace(unsampled=None), truth, new_rows, task.queries)
+    new_answers = _answer(task._replace(unsampled=task.unsampled[:0]), truth, new_rows, task.queries)
     fit_old, fit_new = (prepare(points, similarity) for points in _select_fit_texts(task))
 
     def score_choice(candidate: tuple[Bridge, _Answers]) -> float:
-        values = candidate[1].choosing_values(old_answers, new_answers)[:, choosing]
-        return float(choose_statistic(values, np.ones((1, values.shape[1]))).max())
+        answers = candidate[1]
+        values = answers.shares(old_answers, new_answers) if answers.values is None else answers.values[None]
+        return float(choose_statistic(values[:, choosing], np.ones((1, int(choosing.sum())))).max())
 
     bridges = fit_bridges(fit_new, fit_old, similarity)
     bridge, answers = max(((bridge, _answer_bridged(task, bridge, rows)) for bridge in bridges), key=score_choice)
@@ -146,16 +134,15 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
         kept_old, kept_new = (KeptShare(*interval[:3]) for interval in intervals(shares, groups, mean, old.seed))
     if old_answers.values is not None and answers.values is not None and new_answers.values is not None:
         values = np.stack([old_answers.values, answers.values, new_answers.values])[:, reporting]
-        scores = UpgradeScores(*intervals(values, groups, report_statistic, old.seed))
+        all_scores = intervals(values, groups, report_statistic, old.seed)
+        scores = dict(zip(("old", "bridged", "new"), all_scores, strict=True))
         new, bridged = intervals(values[[2, 1]], groups, _share_of_first(report_statistic), old.seed)
         kept_score = KeptShare(*(new.value + difference for difference in bridged[3:]))
-    n_searched = len(rows) + (0 if task.unsampled is None else len(task.unsampled))
-    upgrade = Upgrade(
-        metric=old.judged_by, similarity=similarity, n=n_searched, sampled=len(rows), texts=task.texts,
-        fit_texts=len(fit_old), choose_units=int(choosing.sum()), report_units=int(reporting.sum()),
+    return Upgrade(
+        metric=old.judged_by, similarity=similarity, n=len(rows) + len(task.unsampled), sampled=len(rows),
+        texts=task.texts, fit_texts=len(fit_old), choose_units=int(choosing.sum()), report_units=int(reporting.sum()),
         bridge=bridge.name, retain=retain, kept_old=kept_old, kept_new=kept_new, scores=scores, kept_score=kept_score,
-    )  # fmt: skip
-    return upgrade, bridge
+    ), bridge  # fmt: skip
 
 
 class _Answers(NamedTuple):
@@ -171,9 +158,6 @@ class _Answers(NamedTuple):
         matches = [exact[:, :, None] == neighbors[:, None] for exact, neighbors in pairs]  # type: ignore[index]
         return np.stack([match.any(2).mean(1) for match in matches])
 
-    def choosing_values(self, old: "_Answers", new: "_Answers") -> Numbers:
-        return self.shares(old, new) if self.values is None else self.values[None]
-
 
 def _answer(task: UpgradeTask, truth: Truth, rows: Floats, queries: NDArray[Any] | None) -> _Answers:
     parts, similarity = task.old.parts, task.old.similarity
@@ -184,7 +168,7 @@ def _answer(task: UpgradeTask, truth: Truth, rows: Floats, queries: NDArray[Any]
     values = truth.values(space, neighbors, task.old.judged_by, parts) if has_truth else None
     if prepared_queries is None or not isinstance(truth, QueryTruth):
         return _Answers(values, None, None)
-    if task.unsampled is None:
+    if not len(task.unsampled):
         return _Answers(values, neighbors, neighbors)
     stored_rows = np.concatenate([rows, prepare(task.unsampled, similarity)])
     tie_ranks = np.concatenate([truth.tie_ranks, np.arange(len(rows), len(stored_rows))])

@@ -1,3 +1,5 @@
+import html
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,32 @@ def points(n=300, d=6, seed=0):
 
 def noisy(x):
     return x + NOISE * np.random.default_rng(1).normal(size=x.shape)
+
+
+def test_change_of_model_is_judged_in_both_directions(client, work):
+    x = points(n=1200, d=8)
+    rotation = np.linalg.qr(points(8, 8, seed=1))[0]
+    ids = upload(client, ("x.npy", npy(x)), ("x.npy", npy((x @ rotation)[:, :4])), ("x.npy", npy(x @ rotation)))
+    work()
+    client.post("/api/compare/alignments", json={"id": ids})
+    client.post("/api/compare/alignments", json={"id": [ids[1], ids[0]]})
+    work()
+    narrower, rotated = client.get("/api/compare/alignments", params={"id": ids}).json()
+    assert (rotated["upgrade"]["verdict"], rotated["upgrade"]["bridge"]) == ("bridge", "orthogonal Procrustes")
+    assert rotated["upgrade"]["kept_old"]["value"] == 1
+    assert "Re-embedding takes 1,200 texts." in rotated["upgrade"]["conclusion"]
+    assert narrower["upgrade"]["verdict"] == "re-embed"
+    (wider,) = client.get("/api/compare/alignments", params={"id": [ids[1], ids[0]]}).json()
+    assert wider["upgrade"]["kept_old"] != narrower["upgrade"]["kept_old"]
+    page = client.get(f"/compare?id={ids[0]}&id={ids[1]}&id={ids[2]}").text
+    assert page.count("Re-embedding takes 1,200 texts.") == 2
+
+
+def test_few_rows_have_no_verdict_about_models(client, work):
+    ids = upload(client, ("x.npy", npy(points(60))), ("x.npy", npy(noisy(points(60)))))
+    work()
+    assert aligned(client, work, ids)[0]["upgrade"] is None
+    assert "Change the model" not in client.get(f"/compare?id={ids[0]}&id={ids[1]}").text.partition("<details")[0]
 
 
 def named_csv(x, order):
@@ -54,7 +82,9 @@ def test_ordered_rows_are_compared_with_intervals(client, context, work):
     assert 0.05 < values["neighbor_overlap"]["value"] < 1
     # The reversed pair shares the row and its numbers.
     assert client.get("/api/compare/alignments", params={"id": ids[::-1]}).json()[0]["values"] == alignment["values"]
+    assert alignment["upgrade"]["verdict"] == "re-embed"
     page = client.get(address).text
+    assert alignment["upgrade"]["conclusion"] in html.unescape(page)
     assert "Linear CKA, debiased" in page
     assert "300 rows, paired in order" in page.replace("\u00a0", " ")
     chosen = client.get(f"/api/embeddings/{ids[1]}").json()["selection"]

@@ -47,7 +47,7 @@ def shared(first, second):
 def task_of(old, new, similarity=Similarity.COSINE):
     """Return the task of old and new vectors [N + M, d]: rows of the corpus, then of the queries."""
     judging = JudgingTask(old[:N], exact_neighbors(old[:N], old[N:], IDS, similarity), similarity)
-    return UpgradeTask(judging, new[:N], new[N:], texts=N)
+    return UpgradeTask(judging, new[:N], new[N:], texts=N, unsampled=old[:0])
 
 
 @pytest.mark.parametrize("new_dimensions", [10, 16, 23])
@@ -131,13 +131,13 @@ def test_label_vote_of_bridged_rows_matches_scikit_learn(random):
     labels = (old[:, 0] > 0.4).astype(np.int64)
     new = (old @ random.normal(size=(D, 12)) + 0.3 * random.normal(size=(N, 12))).astype(np.float32)
     judging = JudgingTask(old, LabelTruth(np.arange(N), labels, IDS), Similarity.EUCLIDEAN)
-    upgrade, bridge = judge_upgrade(UpgradeTask(judging, new, None, texts=N))
+    upgrade, bridge = judge_upgrade(UpgradeTask(judging, new, None, texts=N, unsampled=old[:0]))
     fit, report = (judging.parts == part for part in (TaskPart.FIT, TaskPart.REPORT))
     votes = KNeighborsClassifier(10).fit(old[fit], labels[fit]).predict_proba(bridge.apply(new[report]))
     accuracy = (votes.argmax(1) == labels[report])[votes[:, 0] != 0.5].mean()
-    assert upgrade.scores.bridged.value == pytest.approx(accuracy, abs=0.05)
+    assert upgrade.scores["bridged"].value == pytest.approx(accuracy, abs=0.05)
     assert upgrade.kept_old is None
-    assert upgrade.kept_score.value == pytest.approx(upgrade.scores.bridged.value / upgrade.scores.new.value)
+    assert upgrade.kept_score.value == pytest.approx(upgrade.scores["bridged"].value / upgrade.scores["new"].value)
     assert upgrade.fit_texts == fit.sum()
 
 
@@ -147,11 +147,11 @@ def test_pairs_compare_bridged_with_old_vectors(random):
     pairs = random.permutation(N).reshape(-1, 2)
     cosines = (prepare(old, Similarity.COSINE)[pairs[:, 0]] * prepare(old, Similarity.COSINE)[pairs[:, 1]]).sum(1)
     judging = JudgingTask(old, PairTruth(pairs, cosines + 0.1 * random.normal(size=len(pairs))))
-    upgrade, bridge = judge_upgrade(UpgradeTask(judging, new, None, texts=N))
+    upgrade, bridge = judge_upgrade(UpgradeTask(judging, new, None, texts=N, unsampled=old[:0]))
     report = judging.parts == TaskPart.REPORT
     first, second = bridge.apply(new[pairs[report, 0]]), prepare(old[pairs[report, 1]], Similarity.COSINE)
     expected = spearmanr((first * second).sum(1), judging.truth.scores[report]).statistic
-    assert upgrade.scores.bridged.value == pytest.approx(expected, abs=1e-6)
+    assert upgrade.scores["bridged"].value == pytest.approx(expected, abs=1e-6)
     assert upgrade.verdict == "stay"
 
 
@@ -161,15 +161,17 @@ def test_verdict_needs_clear_gain_and_lower_end_above_share(random):
     queries = corpus[relevant] + 1.2 * random.normal(size=(M, D)).astype(np.float32)
     noise = 0.6 * random.normal(size=(N, D)).astype(np.float32)
     truth = QueryTruth(queries, [{int(row): 1} for row in relevant], IDS)
-    task = UpgradeTask(JudgingTask(corpus + 2 * noise, truth), corpus, queries, texts=N)  # the new model has no noise
+    task = UpgradeTask(
+        JudgingTask(corpus + 2 * noise, truth), corpus, queries, texts=N, unsampled=corpus[:0]
+    )  # the new model has no noise
     upgrade, _ = judge_upgrade(task)
-    assert upgrade.scores.new.difference_low > 0
-    assert upgrade.kept_score.value == pytest.approx(upgrade.scores.bridged.value / upgrade.scores.new.value)
+    assert upgrade.scores["new"].difference_low > 0
+    assert upgrade.kept_score.value == pytest.approx(upgrade.scores["bridged"].value / upgrade.scores["new"].value)
     assert upgrade.verdict == "re-embed"
     assert replace(upgrade, retain=upgrade.kept_score.low).verdict == "bridge"
     assert "More queries may" in replace(upgrade, retain=upgrade.kept_score.value).conclusion
-    bridged = upgrade.scores.bridged._replace(difference_high=-0.01)
-    worse = replace(upgrade, retain=0.1, scores=upgrade.scores._replace(bridged=bridged))
+    bridged = upgrade.scores["bridged"]._replace(difference_high=-0.01)
+    worse = replace(upgrade, retain=0.1, scores=upgrade.scores | {"bridged": bridged})
     assert (worse.verdict, "worse than with the old" in worse.conclusion) == ("re-embed", True)
-    equal = upgrade.scores.new._replace(difference_low=0.0)
-    assert replace(upgrade, scores=upgrade.scores._replace(new=equal)).verdict == "stay"
+    equal = upgrade.scores["new"]._replace(difference_low=0.0)
+    assert replace(upgrade, scores=upgrade.scores | {"new": equal}).verdict == "stay"

@@ -8,15 +8,20 @@ from torch import Tensor
 
 from app.db.models import Alignment, Embedding, RowsBy
 from isoscope.core.errors import InvalidError
+from isoscope.files.ground_truth import NamedVectors, RowIds
 from isoscope.files.matrix import Matrix
 from isoscope.rows import match_by_name, match_by_position, read_rows, sample_rows, values_of
+from isoscope.task_files import compression_task
 from isotropy.alignment import ROWS, alignment, row_drift
+from isotropy.catalog import Similarity
 from isotropy.findings.nearest import NEAREST
 from isotropy.neighbours import first_equal_rows
 from isotropy.projection import NAME_CHARACTERS
 from isotropy.rows import Slices, group_numbers
 from isotropy.score import BLOCKS
-from isotropy.tasks.parts import groups_of
+from isotropy.tasks.judge import JudgingTask
+from isotropy.tasks.parts import Codes, groups_of
+from isotropy.tasks.upgrade import UpgradeTask, judge_upgrade
 from workers.files import open_embedding
 from workers.job_rows import ResultJob, run_result_job
 
@@ -60,7 +65,8 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[s
         slug: {"value": score.value, "parts": list(score.parts), "reason": score.reason}
         for slug, score in alignment(x[head], y[head], blocks).items()
     }
-    results = {"shared": len(pairs), "rows": len(x[head]), "scores": scores}
+    upgrades = _judge_upgrades(x[head], y[head], numbers, len(pairs))
+    results = {"shared": len(pairs), "rows": len(x[head]), "scores": scores, "upgrades": upgrades}
     names = values_of(first, first.selection.names, first_rows) or values_of(
         second, second.selection.names, second_rows
     )
@@ -70,6 +76,21 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[s
         "other_rows": second.file_positions(second_rows.numpy()).tolist(),
     }
     return results, moves
+
+
+def _judge_upgrades(x: Tensor, y: Tensor, groups: Codes, texts: int) -> list[dict[str, Any]]:
+    """Return the upgrade from the model of x [n, d] to that of y [n, e] and the reverse; nothing for too few rows."""
+    row_ids, names = RowIds("", [str(row) for row in range(len(x))], None), [str(group) for group in groups]
+    matrices = (NamedVectors("", points.float().numpy(), row_ids, names, None) for points in (x, y))
+    try:
+        loaded_tasks = [compression_task(vectors, Similarity.COSINE, SEED) for vectors in matrices]
+        tasks = [JudgingTask(loaded.corpus, loaded.truth, seed=SEED) for loaded in loaded_tasks]
+        return [
+            judge_upgrade(UpgradeTask(old, new.corpus, new.truth.query_vectors, texts, old.corpus[:0]))[0].to_dict()
+            for old, new in (tasks, tasks[::-1])
+        ]
+    except (InvalidError, ValueError):
+        return []
 
 
 def _measure_moves(x: Tensor, y: Tensor) -> dict[str, Any]:

@@ -287,7 +287,8 @@ class Alignment(RequestedResult, Base):
     other_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     rows_by: Mapped[RowsBy]
     # {"shared": number of shared rows, "rows": compared rows, "scores": {slug of isotropy.catalog.ALIGNMENTS:
-    # {"value", "parts", "reason"}}}, as in Measurement.
+    # {"value", "parts", "reason"}}, as in Measurement, "upgrades": [from this embedding's model to the other's, the
+    # reverse] or [], see isotropy.tasks.upgrade}.
     results: Mapped[dict[str, Any] | None]
     # {"references": rows searched for neighbors, "names": null or [at most 60 characters], "rows": [positions in
     # the file of the lower id], "other_rows": [in the other file], "kept": null or [share of neighbors], "residual":

@@ -98,6 +98,17 @@ class AlignmentValueOut(Row):
     reason: Annotated[str | None, Field(description="Why there is no value, or a value without an interval.")]
 
 
+class UpgradeOut(Row):
+    """What a change from the base's model to the other takes, by cosine and without ground truth."""
+
+    verdict: Annotated[str, Field(description="`bridge` or `re-embed`.")]
+    conclusion: str
+    bridge: Annotated[str, Field(description="The map of new queries into the old space that was best.")]
+    report_units: Annotated[int, Field(description="Held-out rows that were searched for.")]
+    kept_old: Annotated[dict[str, float], Field(description="Share of the old model's ten nearest that it keeps.")]
+    kept_new: Annotated[dict[str, float], Field(description="Share of the ten nearest after re-embedding.")]
+
+
 class AlignmentOut(Row):
     """The alignment of an embedding with another of the same rows."""
 
@@ -111,6 +122,7 @@ class AlignmentOut(Row):
     shared: Annotated[int | None, Field(description="Rows that both have.")]
     rows: Annotated[int | None, Field(description="Number of matched rows that were compared.")]
     values: list[AlignmentValueOut]
+    upgrade: Annotated[UpgradeOut | None, Field(description="Null before it was compared, or for too few rows.")]
 
 
 class AlignmentRequest(BaseModel):
