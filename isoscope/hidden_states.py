@@ -16,7 +16,7 @@ from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.points import union_of_layers
 from isotropy.score import Score
-from isotropy.spectrum import Moments, eigenvalues, shrink
+from isotropy.spectrum import Moments, leading_eigenvalues, shrink
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
 
 NOT_ONE_SEQUENCE = (
@@ -146,14 +146,18 @@ def moment_scores(
     """Return IsoScore*, shrunk toward ``towards`` if zeta > 0, mean cosine, and raw and centered anisotropies."""
     S = moments.covariance()
     shrunk = S if towards is None or zeta == 0 else shrink(S, towards.covariance(), zeta)
-    raw = anisotropy(eigenvalues(second_moment(moments), rank=moments.n), RAW_ANISOTROPY.leading_values)
-    centred = anisotropy(eigenvalues(S, rank=moments.n - 1), CENTRED_ANISOTROPY.leading_values)
+    raw = _leading_shares(second_moment(moments), RAW_ANISOTROPY.leading_values, moments.n)
+    centred = _leading_shares(S, CENTRED_ANISOTROPY.leading_values, moments.n - 1)
     return {
         "isoscore_star": isoscore_from_covariance(shrunk),
         "mean_cosine": cosines.mean_cosine(),
         **dict(zip(RAW_ANISOTROPY.value_names, raw, strict=True)),
         **dict(zip(CENTRED_ANISOTROPY.value_names, centred, strict=True)),
     }
+
+
+def _leading_shares(S: Tensor, count: int, rank: int) -> tuple[Score, ...]:
+    return anisotropy(leading_eigenvalues(S, count, rank), count, S.trace())
 
 
 def isoscore_star(points: Moments, zeta: float, towards: Moments) -> Score:

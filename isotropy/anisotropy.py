@@ -7,8 +7,10 @@ from isotropy.score import Score
 from isotropy.spectrum import Moments
 
 
-def anisotropy(values: Tensor, K: int) -> tuple[Score, ...]:
+def anisotropy(values: Tensor, K: int, total: Tensor | None = None) -> tuple[Score, ...]:
     """Return sigma_k^2 / sum_i sigma_i^2 for k = 1 to K, each in [0, 1], from eigenvalues [d] in descending order.
+
+    ``total`` is their sum, the trace of the matrix, if ``values`` are only the leading ones.
 
     sigma are the singular values of the points, or of the centered points (Razzhigaev et al. 2024); k = 1 is the
     maximum explainable variance (Ethayarajh 2019). Undefined without energy and for NaN or infinity. Raises ValueError
@@ -19,7 +21,8 @@ def anisotropy(values: Tensor, K: int) -> tuple[Score, ...]:
     if (reason := explain_undefined(values)) is not None:
         return (Score.undefined(reason),) * K
     relative_values = values / values[0]
-    return tuple(Score.within(share, 0, 1) for share in (relative_values / relative_values.sum())[:K].tolist())
+    relative_total = relative_values.sum() if total is None else total / values[0]
+    return tuple(Score.within(share, 0, 1) for share in (relative_values / relative_total)[:K].tolist())
 
 
 def mean_share(moments: Moments) -> Score:

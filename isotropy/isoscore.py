@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from isotropy.evenness import evenness
 from isotropy.points import require_points
 from isotropy.score import Score
-from isotropy.spectrum import SAFE_NORM, Moments, centre, covariance, require_zeta, shrink
+from isotropy.spectrum import SAFE_NORM, Moments, centre, require_zeta
 
 
 def isoscore(x: Tensor) -> Score:
@@ -90,49 +91,18 @@ def isoscore_star(points: Tensor, zeta: float, shrinkage_covariance: Tensor | No
     """Return IsoScore* of points [n, d], 0-d in [0, 1], differentiable once (Rudman & Eickhoff 2024).
 
     ``zeta`` in [0, 1] shrinks toward ``shrinkage_covariance`` [d, d]; 0 is IsoScore. At least float32; value and
-    gradient are finite, and 0 without spread. The gradient shrinks with 1 - zeta. Raises ValueError for no points, d <
-    2, zeta outside [0, 1], a missing or misshapen shrinkage covariance, or NaN and infinity.
+    gradient are finite, and 0 without spread. The gradient shrinks with 1 - zeta. Raises ValueError for zeta outside
+    [0, 1], a missing or misshapen shrinkage covariance, and where ``evenness`` does.
     """
-    return isoscore_star_from_covariance(covariance(points), zeta, shrinkage_covariance)
-
-
-def isoscore_star_from_covariance(S: Tensor, zeta: float, shrinkage_covariance: Tensor | None = None) -> Tensor:
-    """Return IsoScore* from the covariance [d, d] of the points: see ``isoscore_star``."""
     require_zeta(zeta)
-    d = len(S)
-    if zeta > 0:
-        if shrinkage_covariance is None:
-            raise ValueError(
-                f"Expected a shrinkage covariance [{d}, {d}] for zeta = {zeta}, got none: "
-                "estimate one from many more points than these, or set zeta = 0."
-            )
-        S = shrink(S, shrinkage_covariance.to(S), zeta)
-    return evenness(S)
-
-
-def evenness(S: Tensor) -> Tensor:
-    """Return (PR - 1) / (d - 1) of a covariance or second moment [d, d], 0-d in [0, 1], differentiable once.
-
-    A zero matrix scores 0 with gradient 0. Raises ValueError for d < 2 or a matrix that is not finite.
-    """
-    d = len(S)
-    if d < 2:
-        raise ValueError(f"Expected points of at least 2 dimensions, got {d}: isotropy compares dimensions.")
-    # Replace a vanishing matrix by ones, which have rank one: the score is 0 and no gradient passes. Below the floor
-    # the gradient would overflow. NaN passes through and raises an error below.
-    floor = torch.finfo(S.dtype).tiny / torch.finfo(S.dtype).eps
-    S = torch.where(S.trace() <= floor, torch.ones_like(S), S)
-    # Divide by the trace first, because fourth powers of the points could leave the range of float32. The trace counts
-    # as a constant, because the ratio does not depend on scale.
-    S = S / S.trace().detach()
-    score = (S.trace() ** 2 / S.square().sum() - 1) / (d - 1)
-    if not score.isfinite():
+    if zeta > 0 and shrinkage_covariance is None:
+        d = points.shape[1]
         raise ValueError(
-            f"Expected finite points, got NaN, infinity or squares beyond {S.dtype}: "
-            "lower the learning rate, or look for the layer that diverges."
+            f"Expected a shrinkage covariance [{d}, {d}] for zeta = {zeta}, got none: "
+            "estimate one from many more points than these, or set zeta = 0."
         )
-    # Clamp the value only: clamping both would stop the gradient where rounding leaves [0, 1].
-    return score + (score.clamp(0, 1) - score).detach()
+    score, _ = evenness(points, zeta=zeta, target=shrinkage_covariance)
+    return score
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,14 @@ def in_float64(x: Tensor) -> Tensor:
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
+def require_finite(value: Tensor, cause: str = "NaN or infinity") -> None:
+    """Raise ValueError if a value, 0-d, on the CPU is not finite; asking an accelerator would wait for all its work."""
+    if value.device.type == "cpu" and not value.isfinite():
+        raise ValueError(
+            f"Expected finite points, got {cause}: lower the learning rate, or look for the layer that diverges."
+        )
+
+
 def scaled(x: Tensor, max_unscaled: float = 1.0) -> tuple[Tensor, float]:
     """Return points [n, d] divided by a power of two so that squares stay in range, and that power of two.
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from isotropy.cosine import unit_rows
 from isotropy.distributed import summed
-from isotropy.points import require_points
+from isotropy.points import require_finite, require_points
 
 
 class CosReg(torch.nn.Module):
@@ -19,8 +19,8 @@ class CosReg(torch.nn.Module):
     Example::
 
         cosreg = CosReg(lam=1.0)
-        tokens = output.hidden_states[-1][batch["attention_mask"].bool()]
-        loss = output.loss + cosreg(tokens)
+        tokens, mask = output.hidden_states[-1], batch["attention_mask"]
+        loss = output.loss + cosreg(tokens.flatten(0, 1), mask.flatten().bool())
     """
 
     def __init__(self, lam: float, *, across_processes: bool = False) -> None:
@@ -28,22 +28,19 @@ class CosReg(torch.nn.Module):
         self.lam = lam
         self.across_processes = across_processes
 
-    def forward(self, points: Tensor) -> Tensor:
-        """Return the penalty on points [n, d]: 0-d, between -lam / n and lam, at least float32.
+    def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the penalty on points [n, d], those in ``mask`` [n]: 0-d, between -lam / n and lam, at least float32.
 
-        Raises ValueError unless ``points`` is a finite floating tensor.
+        Raises ValueError unless ``points`` is a floating tensor, and on the CPU for NaN or infinity.
         """
         require_points(points)
-        units = unit_rows(points[points.detach().any(dim=1)])
-        total, n = units.sum(0), torch.tensor(len(units), device=points.device)
+        x = points if mask is None else points.masked_fill(~mask[:, None], 0)
+        has_direction = x.detach().any(dim=1)
+        total, n = unit_rows(x).masked_fill(~has_direction[:, None], 0).sum(0), has_direction.sum()
         if self.across_processes:
             total, n = summed(total), summed(n)
         penalty = self.lam * (total.square().sum() - n) / n.clamp(min=1) ** 2
-        if not penalty.isfinite():
-            raise ValueError(
-                "Expected finite points, got NaN or infinity: lower the learning rate, or look for the layer that "
-                "diverges."
-            )
+        require_finite(penalty)
         return penalty
 
     def extra_repr(self) -> str:

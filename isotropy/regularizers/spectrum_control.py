@@ -3,9 +3,7 @@
 import torch
 from torch import Tensor
 
-from isotropy.isoscore import evenness
-from isotropy.points import at_least_float32, require_points
-from isotropy.spectrum import differentiable_gram
+from isotropy.evenness import evenness
 
 
 class SpectrumControl(torch.nn.Module):
@@ -33,11 +31,11 @@ class SpectrumControl(torch.nn.Module):
     def forward(self, matrix: Tensor) -> Tensor:
         """Return the penalty on a matrix [V, d]: 0-d, between 0 and lam, at least float32, in V d^2 operations.
 
-        At least lam (d - V) / (d - 1) where V < d; a zero matrix has lam and gradient 0. Raises ValueError for d < 2,
-        NaN or infinity.
+        At least lam (d - V) / (d - 1) where V < d; a zero matrix has lam and gradient 0. Raises ValueError where
+        ``evenness`` does.
         """
-        require_points(matrix)
-        return self.lam * (1 - evenness(differentiable_gram(at_least_float32(matrix))))
+        score, _ = evenness(matrix, is_centred=False)
+        return self.lam * (1 - score)
 
     def extra_repr(self) -> str:
         return f"lam={self.lam}"

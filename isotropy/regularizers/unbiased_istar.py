@@ -1,13 +1,13 @@
 """I-STAR by the bias-corrected IsoScore, which needs neither a shrinkage covariance nor zeta."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from isotropy.distributed import gathered
-from isotropy.points import at_least_float32, in_float64, require_points, scaled
-from isotropy.spectrum import centre
+from isotropy.points import at_least_float32, in_float64, require_finite, require_points
 from isotropy.unbiased import ROUNDING, trace_estimates_from_squares
 
 
@@ -41,46 +41,74 @@ class UnbiasedIStar(torch.nn.Module):
     def forward(self, layers: Sequence[Tensor]) -> Tensor:
         """Return the penalty on one cloud [n, d] per layer: 0-d, from -lam d / (d - 1) to lam, at least float32.
 
-        Takes n d min(n, d) operations per layer in float64. Raises ValueError for no layer, d < 2, NaN or infinity.
+        Takes n d min(n, d) operations per layer in float64. Raises ValueError for no layer, d < 2
+        and, on the CPU, NaN or infinity.
         """
         if len(layers) == 0:
             raise ValueError("Expected the points of at least 1 layer, got none: give a sequence of tensors [n, d].")
-        scores = []
         for points in layers:
             require_points(points)
             if (d := points.shape[1]) < 2:
                 raise ValueError(f"Expected points of at least 2 dimensions, got {d}: isotropy compares dimensions.")
-            x = at_least_float32(points)
-            score = _bounded_score(in_float64(gathered(x) if self.across_processes else x))
-            scores.append(score.to(x.device, x.dtype))
-        return self.lam * (1 - torch.stack(scores).mean())
+        have_one_shape = len({points.shape for points in layers}) == 1
+        scores = torch.cat([self._scores(same) for same in ([layers] if have_one_shape else [[x] for x in layers])])
+        penalty: Tensor = self.lam * (1 - scores.mean())
+        require_finite(penalty)
+        return penalty
+
+    def _scores(self, layers: Sequence[Tensor]) -> Tensor:
+        """Return the score [L] of each of some layers of one shape."""
+        x = at_least_float32(torch.stack(list(layers), dim=1))
+        rows = in_float64(gathered(x) if self.across_processes else x)
+        scores: Tensor = _BoundedScores.apply(rows.transpose(0, 1))  # type: ignore[no-untyped-call]
+        return scores.to(x)
 
     def extra_repr(self) -> str:
         return f"lam={self.lam}, across_processes={self.across_processes}"
 
 
-def _bounded_score(x: Tensor) -> Tensor:
-    """Return the bias-corrected IsoScore of float64 points [n, d], 0-d, continued by its tangent above 1."""
-    n, d = x.shape
-    x, _ = scaled(x)
-    zero_score = x[:0].sum()  # 0, whose gradient is 0 for every point
-    if n < 4:
-        return zero_score
-    shift, _ = centre(x.detach())
-    y = x - shift  # equal points become exactly 0
-    size = float(y.detach().abs().max())
-    if size == 0:
-        return zero_score
-    y = y / size
-    y = y - y.mean(0)
-    squared_norms = y.square().sum(1)
-    trace = squared_norms.sum()
-    products = y @ y.T if n < d else y.T @ y
-    trace_squared, squares = trace_estimates_from_squares(
-        n, products.square().sum() / trace**2, (n - 1) * squared_norms.square().sum() / trace**2
-    )
-    if float(trace_squared.detach()) < ROUNDING:
-        return zero_score
-    b = squares / trace_squared
-    clamped = b.clamp(min=1 / d)
-    return (1 / clamped + d * d * (clamped - b) - 1) / (d - 1)
+class _BoundedScores(torch.autograd.Function):
+    """The bias-corrected IsoScores [L] of float64 clouds [L, n, d], continued by their tangents above 1."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        _, n, d = x.shape
+        if n < 4:
+            ctx.save_for_backward(torch.zeros_like(x))
+            return x.sum((1, 2)) * 0  # so that NaN stays NaN
+        # Clamped, so that equal points become exactly 0.
+        y = x - x.mean(1, keepdim=True).clamp(x.amin(1, keepdim=True), x.amax(1, keepdim=True))
+        size = y.abs().amax((1, 2), keepdim=True)
+        size = size.masked_fill(size == 0, 1)
+        y /= size
+        y -= y.mean(1, keepdim=True)
+        squared_norms = y.square().sum(2, keepdim=True)
+        trace = squared_norms.sum((1, 2), keepdim=True)
+        is_flat = trace == 0
+        trace = trace.masked_fill(is_flat, 1)
+        products = y @ y.mT if n < d else y.mT @ y
+        squares = products.square().sum((1, 2), keepdim=True) / trace**2
+        fourth = squared_norms.square().sum(1, keepdim=True) / trace**2
+        trace_squared, estimate = trace_estimates_from_squares(n, squares, (n - 1) * fourth)
+        b = estimate / trace_squared
+        clamped = b.clamp(min=1 / d)
+        score = (1 / clamped + d * d * (clamped - b) - 1) / (d - 1)
+        is_undefined = is_flat | (trace_squared < ROUNDING)  # not where it is NaN
+        # By the chain rule, with squares = ||products||^2 / tr^2, fourth = sum ||y||^4 / tr^2 and tr = sum ||y||^2.
+        k = (n - 1) / (n * (n - 2) * (n - 3))
+        by_b = -1 / ((d - 1) * clamped**2 * trace_squared)
+        by_squares = by_b * k * ((n - 1) * (n - 2) - 2 * b)
+        by_fourth = by_b * k * n * (n - 1) * (b - 1)
+        gradient = 4 * by_squares / trace**2 * (products @ y if n < d else y @ products)
+        gradient += 4 * by_fourth / trace**2 * squared_norms * y
+        gradient -= 4 * (by_squares * squares + by_fourth * fourth) / trace * y
+        gradient -= gradient.mean(1, keepdim=True)
+        ctx.save_for_backward((gradient / size).masked_fill(is_undefined, 0))
+        return score.masked_fill(is_undefined, 0).flatten()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (score_gradient,) = ctx.saved_tensors
+        product: Tensor = gradient[:, None, None] * score_gradient
+        return product

@@ -180,7 +180,11 @@ class MetricsCallback(TrainerCallback):
             self.progress.advance(step)
             return
         task_loss, penalty = self.tally.means()
-        if not math.isfinite(task_loss + penalty):
+        if not math.isfinite(penalty):  # a GPU is asked here, because asking it in each step would stop it
+            raise NotFiniteError(
+                f"The penalty has no value at step {step}. Lower the learning rate, or the size of lambda.", "lambdas"
+            )
+        if not math.isfinite(task_loss):
             raise NotFiniteError(
                 f"The loss became NaN or infinite at step {step}. Lower the learning rate, or the size of lambda.",
                 "learning_rate",

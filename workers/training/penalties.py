@@ -15,10 +15,11 @@ from transformers.utils.generic import ModelOutput
 from app.db.config import RunConfig
 from app.db.models import Phase, Pooling
 from app.db.options.regularization import Refresh
+from app.db.options.training import Precision
 from isoscope.core.task import TaskKind
 from isoscope.hidden_states import depth, empty_moments, evaluation_mode, hidden_states_of
 from isotropy.catalog import REGULARIZERS, Layers, Regularizer, TokenPooling
-from isotropy.points import draw_tokens, union_of_layers
+from isotropy.points import draw_tokens
 from isotropy.regularizers.istar import IStar
 from workers.models import pool, sentence_pooling
 from workers.training.inference import TokenizedRows, draw_row_indices, inference_batch_size
@@ -42,12 +43,24 @@ class PointSelector:
             return attention_mask
         return thin(torch.ones_like(attention_mask) if self.include_padding else attention_mask)
 
-    def points(self, hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
-        """Return points [layers, n, d] of 1 + L hidden states [batch, tokens, d], differentiably."""
+    def points(
+        self, hidden_states: Sequence[Tensor], mask: Tensor, *, select: bool
+    ) -> tuple[list[Tensor], Tensor | None]:
+        """Return points [n, d] of each layer of 1 + L hidden states [batch, tokens, d], differentiably.
+
+        Tokens outside the mask are left out if ``select``. Otherwise a mask [n] comes with the points, as a GPU would
+        have to be waited for to know how many are left.
+        """
+        layers = [hidden_states[layer] for layer in self.layers]
         if self.pooling is not None:
-            return torch.stack([pool(hidden_states[layer], mask, self.pooling) for layer in self.layers])
-        union = union_of_layers(hidden_states, mask, self.layers)
-        return union.view(len(self.layers), -1, union.shape[1])
+            return [pool(layer, mask, self.pooling) for layer in layers], None
+        clouds, is_point = [layer.flatten(0, 1) for layer in layers], mask.flatten().bool()
+        if not select:
+            return clouds, is_point
+        if is_point.all():
+            return clouds, None
+        positions = is_point.nonzero().squeeze(1)
+        return [cloud.index_select(0, positions) for cloud in clouds], None
 
     def labels(self, labels: Tensor, mask: Tensor) -> Tensor:
         """Return the label [n] of each point."""
@@ -82,6 +95,8 @@ class Penalties(nn.Module):
                 layers, points = entry.default_states
                 self.selectors[name] = make_selector(config.layers or layers, config.points or points, config, model)
                 settings["across_processes"] = config.processes > 1
+            if name is Regularizer.ISTAR and config.precision is not Precision.FP32:
+                settings["product_dtype"] = torch.bfloat16
             self.regularizers[name] = resolve_name(entry.make)(lam, **settings)
         # The method, not the module: a submodule would add the model's weights to this module's state.
         self._embeddings = model.get_input_embeddings
@@ -115,16 +130,19 @@ class Penalties(nn.Module):
             return regularizer(self._embeddings().weight)
         selector = self.selectors[name]
         mask = selector.mask(batch["attention_mask"], lambda candidates: self._draw_tokens(candidates, step))
-        points = selector.points(hidden_states_of(outputs), mask)
         entry = REGULARIZERS[name]
+        select = mask.device.type == "cpu" or self.config.token_fraction < 1 or entry.classes
+        layers, is_point = selector.points(hidden_states_of(outputs), mask, select=select)
         match entry.layers:
             case "as one cloud":
-                return regularizer(points.flatten(0, 1))
+                return regularizer(torch.cat(layers), None if is_point is None else is_point.repeat(len(layers)))
             case "as a list":
-                return regularizer(points.unbind())
+                return regularizer(layers)
+            case "one by one" if entry.classes:
+                labels = [selector.labels(batch["labels"], mask)] if self._by_label else []
+                return torch.stack([regularizer(layer, *labels) for layer in layers]).mean()
             case "one by one":
-                labels = [selector.labels(batch["labels"], mask)] if entry.classes and self._by_label else []
-                return torch.stack([regularizer(layer, *labels) for layer in points]).mean()
+                return torch.stack([regularizer(layer, is_point) for layer in layers]).mean()
 
     def _draw_tokens(self, mask: Tensor, step: int) -> Tensor:
         # Seed and step determine the draw, not the training's random state, so that a resumed run draws the same
@@ -200,7 +218,10 @@ class ShrinkageCallback(TrainerCallback):
         self._accumulate_covariance()
         if self._covariance_sum is not None:
             S, momentum = self.regularizer.shrinkage_covariance, self.config.shrinkage_momentum
-            self.regularizer.set_shrinkage(momentum * S + (1 - momentum) * self._covariance_sum / self._batches_summed)
+            # Set without set_shrinkage(), which waits for the device.
+            self.regularizer.shrinkage_covariance = (
+                momentum * S + (1 - momentum) * self._covariance_sum / self._batches_summed
+            )
             self._covariance_sum, self._batches_summed = None, 0
 
     def _accumulate_covariance(self) -> None:
@@ -223,7 +244,9 @@ class ShrinkageCallback(TrainerCallback):
             for batch in self.rows.batches(row_indices, batch_size, self.model.device):
                 mask = batch["attention_mask"]
                 states = hidden_states_of(self.model(**batch, output_hidden_states=True))
-                moments.update(self.selector.points(states, self.selector.mask(mask)).flatten(0, 1))
+                layers, _ = self.selector.points(states, self.selector.mask(mask), select=True)
+                for layer in layers:
+                    moments.update(layer)
                 done += int(mask.sum()) * n_layers
                 self.progress.advance(done)
         self.regularizer.set_shrinkage(moments.covariance())

@@ -154,3 +154,51 @@ def test_eigenvalues_are_descending_and_zero_below_rounding():
 @pytest.mark.parametrize(("rank", "expected"), [(-1, [0, 0, 0]), (0, [0, 0, 0]), (2, [3, 2, 0]), (7, [3, 2, 1])])
 def test_eigenvalues_beyond_given_rank_are_zero(rank, expected):
     assert spectrum.eigenvalues(torch.diag(torch.tensor([1.0, 3.0, 2.0])), rank).tolist() == expected
+
+
+def matrix_with(values):
+    q, _ = torch.linalg.qr(torch.randn(len(values), len(values), dtype=torch.float64, generator=seeded(1)))
+    return (q * values) @ q.T
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+NUMBERS = torch.arange(1, 301, dtype=torch.float64)
+SPECTRA = {
+    "steep": 1e9 * NUMBERS**-2,
+    "slow": NUMBERS**-0.5,
+    "mean far from the origin": torch.cat([torch.tensor([1e6]), NUMBERS[1:].flip(0) / 300]),
+    "equal": torch.ones(300),
+    "three equal": torch.cat([torch.full((3,), 5.0), 1 / NUMBERS[3:]]),
+    "six equal": torch.cat([torch.full((6,), 5.0), 1 / NUMBERS[6:]]),
+    "close": torch.cat([5 - 1e-7 * NUMBERS[:9], 1 / NUMBERS[9:]]),
+    "crowded": 1 - 1e-4 * NUMBERS,
+    "tiny": 1e-30 / NUMBERS,
+    "few dimensions": 1 / NUMBERS[:5],
+}
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+def test_leading_eigenvalues_match_all_eigenvalues(name):
+    S = matrix_with(SPECTRA[name].double())
+    leading, largest = spectrum.leading_eigenvalues(S, 3), torch.linalg.eigvalsh(S).flip(0)[:3]
+    torch.testing.assert_close(leading, largest, rtol=spectrum.LEADING_ERROR, atol=0)
+    assert torch.equal(spectrum.leading_eigenvalues(S, 3), leading)
+    torch.testing.assert_close(spectrum.leading_eigenvalues(S, 3, rank=2)[:2], leading[:2], rtol=0, atol=0)
+    assert spectrum.leading_eigenvalues(S, 3, rank=2)[2] == 0
+
+
+def test_leading_eigenvalues_of_sampled_points_match_all_eigenvalues():
+    x = torch.randn(400, 256, dtype=torch.float64, generator=seeded(2))
+    for S in (x.T.cov(), x.T @ x / 400, (x + 10).T @ (x + 10) / 400):
+        torch.testing.assert_close(spectrum.leading_eigenvalues(S, 3), torch.linalg.eigvalsh(S).flip(0)[:3])
+
+
+def test_leading_eigenvalues_below_rounding_are_zero():
+    S = matrix_with(torch.cat([torch.tensor([2.0, 1.0]), torch.zeros(298)]).double())
+    assert spectrum.leading_eigenvalues(S, 3).tolist() == pytest.approx([2, 1, 0], rel=1e-12)
+    assert spectrum.leading_eigenvalues(S, 3)[2] == 0
+    assert spectrum.leading_eigenvalues(torch.zeros(300, 300), 3).tolist() == [0, 0, 0]
+    assert spectrum.leading_eigenvalues(S * torch.nan, 3).isnan().all()

@@ -1,8 +1,10 @@
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
+from transformers.utils.generic import ModelOutput
 
 from app.db.config import OPTIONS, RunConfig, option_applies
 from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
@@ -222,6 +224,20 @@ def test_half_precision_points_have_float32_penalty(batch, regularizer, dtype):
     rounded = penalties(outputs, batch, 0)
     assert rounded.dtype == torch.float32
     torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("regularizer", ["istar", "istar_unbiased", "cosreg", "spectrum"])
+def test_penalties_of_whole_batch_leave_values_on_device(monkeypatch, batch, regularizer):
+    """Tensors on the meta device have no values that a step could wait for."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # the meta device has none
+    with torch.device("meta"):
+        model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
+        states = [torch.empty(8, batch["labels"].shape[0], 16, requires_grad=True) for _ in range(3)]
+    penalties = make_penalties(make_config(regularizer=regularizer), model)
+    batch = {name: torch.ones(8, 8, dtype=torch.long, device="meta") for name in batch}
+    penalty = penalties(ModelOutput(hidden_states=states), batch, 0)
+    penalty.backward()
+    assert (penalty.device.type, penalty.dtype) == ("meta", torch.float32)
 
 
 def test_state_holds_only_shrinkage_covariance():

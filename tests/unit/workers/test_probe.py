@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import datasets
 import numpy as np
 import pytest
@@ -10,8 +12,9 @@ from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore
 from isotropy.spectrum import eigenvalues
 from isotropy.unbiased import isoscore_unbiased
+from workers.failure import NotFiniteError
 from workers.training.inference import TokenizedRows
-from workers.training.metrics import Probe
+from workers.training.metrics import MetricsCallback, Probe, Tally
 
 
 def make_rows(n, longest=9):
@@ -92,3 +95,20 @@ def test_probe_interval_is_configured_or_a_sixth_of_time():
     assert probe.steps_between_probes(1200, 1e9) == 96
     assert probe.steps_between_probes(12, 1e9) == 1
     assert probe.steps_between_probes(1200, 0.5) == pytest.approx(4 * probe.cost, abs=6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty", "sentence"),
+    [
+        (1.0, torch.nan, "The penalty has no value at step 10. Lower the learning rate, or the size of lambda"),
+        (torch.inf, 0.0, "The loss is no longer a number at step 10"),
+    ],
+)
+def test_step_without_value_is_reported_at_next_row(loss, penalty, sentence):
+    callback = MetricsCallback(Tally(), None, 1.0, None)
+    callback.row_every = callback.probe_every = 10
+    callback.tally.add(torch.tensor(loss), torch.tensor(penalty))
+    callback.tally.add(torch.tensor(1.0), torch.tensor(1.0))
+    control = SimpleNamespace(should_training_stop=False)
+    with pytest.raises(NotFiniteError, match=sentence):
+        callback.on_step_end(None, SimpleNamespace(global_step=10, max_steps=100), control)
