@@ -31,6 +31,7 @@ from isoscope.files.selection import Selection
 from isoscope.remedies import sample_labels
 from isoscope.rows import require_measurable
 from isotropy.catalog import TruthKind
+from isotropy.tasks.calibrate import calibrate
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.variants import Variant, VariantSetting, all_variants, default_variants, remedies
 from workers.failure import record_error
@@ -97,13 +98,19 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
         chosen, smallest = (map_of(task, variants[index]) for index in (decision.chosen, decision.smallest))
     except ValueError as error:
         raise InvalidError(str(error)) from error
+    calibrated = None
+    if config.kind is not TruthKind.COMPRESSION:
+        try:
+            calibrated = calibrate(task, config.match)
+        except ValueError as error:
+            loaded.notes.append(f"There is no cutoff. {error}")
     # Store results and maps, unless the row no longer waits for them.
     hubness = {side: QueryHubness.model_validate(values.to_dict()) for side, values in decision.hubness.items()}
     ledger = Ledger(progress.sessions, open_storage(job.settings))
     with storing_files(ledger) as store_file:
         stored_maps = [
             store_file(partial(io.BytesIO, save(mapping.tensors(), mapping.metadata())))
-            for mapping in (chosen, smallest)
+            for mapping in (chosen, smallest, *([calibrated.mapping] if calibrated else []))
         ]
         with ledger.recording(*stored_maps) as session:
             progress.write(
@@ -112,10 +119,15 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
                 done=len(decision.variants),
                 judged=None,
                 error=None,
-                results=TaskResults.model_validate(decision.to_dict() | {"hubness": hubness}),
+                notes=loaded.notes,
+                results=TaskResults.model_validate(
+                    decision.to_dict()
+                    | {"hubness": hubness, "calibration": None if calibrated is None else calibrated.calibration}
+                ),
                 maps=TaskMaps(chosen=chosen.numpy_code(MAP_FILE), smallest=smallest.numpy_code(MAP_FILE)),
                 chosen_sha256=stored_maps[0].sha256,
                 smallest_sha256=stored_maps[1].sha256,
+                cutoff_sha256=stored_maps[2].sha256 if calibrated else None,
                 finished_at=utcnow(),
             )
 

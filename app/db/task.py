@@ -8,6 +8,7 @@ from app.db.config import Seed
 from isoscope.core.errors import InvalidError
 from isoscope.files.strict import Frozen
 from isotropy.catalog import METHODS, METRICS, TASKS, Similarity, TruthKind
+from isotropy.catalog.calibration import Calibration
 
 Column = Annotated[str, Field(max_length=200)]
 
@@ -29,6 +30,8 @@ class TaskConfig(Frozen):
     # Whether to try all methods, dimensions and storages: several hundred variants instead of 40.
     full: bool = False
     tolerance: Annotated[FiniteFloat, Field(ge=0, le=1)] = 0.01
+    # Minimum score of a match, for pairs with scores other than 0 and 1.
+    match: FiniteFloat | None = None
     remedies: bool = False
     """Whether to judge only post-processings, on few enough rows to take seconds."""
 
@@ -41,8 +44,8 @@ class TaskConfig(Frozen):
         return METRICS[self.judged_by]
 
     def is_comparable_to(self, second: "TaskConfig") -> bool:
-        """Return whether scores compare with another task's: only id columns and an omitted metric may differ."""
-        ignored_fields = {"ids": None, "query_ids": None}
+        """Return whether scores compare with another task's: id columns, an omitted metric and matches may differ."""
+        ignored_fields = {"ids": None, "query_ids": None, "match": None}
         own_config, second_config = (
             config.model_copy(update=ignored_fields | {"metric": config.judged_by}) for config in (self, second)
         )
@@ -54,6 +57,8 @@ class TaskConfig(Frozen):
             raise InvalidError(f"Expected a metric among {offered} for {self.kind}, got {self.metric}.", "metric")
         if self.kind is TruthKind.LABELS and self.labels is None:
             raise InvalidError("Choose the column of labels.", "labels")
+        if self.match is not None and self.kind is not TruthKind.PAIRS:
+            raise InvalidError("Only pairs with scores have a minimum score of a match. Leave it out.", "match")
 
 
 class Parts(Frozen):
@@ -159,9 +164,12 @@ class TaskResults(Frozen):
     conclusion: str
     hubness: dict[Literal["baseline", "chosen"], QueryHubness] = Field({})
     """Empty for tasks without queries, and for those that an earlier version evaluated."""
+    calibration: Calibration | None = None
+    """Null for compression, where the ground truth gives no cutoff, and in results of earlier versions."""
 
 
 MapVariant = Literal["chosen", "smallest"]
+MapFile = Literal["chosen", "smallest", "cutoff"]
 Side = Literal["corpus", "queries"]
 
 

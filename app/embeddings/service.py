@@ -97,7 +97,7 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
     jobs: list[Job] = []
     hashes: list[str | None] = []
     tasks = (TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids))
-    task_files = (TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256)
+    task_files = (TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256, TaskRun.cutoff_sha256)
     states = (PostProcessing.state_sha256,)
     for kind, table, conditions, files in (
         (job_kinds.CURVE, ZetaCurve, (ZetaCurve.embedding_id.in_(ids), ZetaCurve.source_id.in_(ids)), ()),

@@ -37,6 +37,7 @@ REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] |
     (models.TaskRun.truth_sha256, models.TaskRun.embedding_id),
     (models.TaskRun.chosen_sha256, models.TaskRun.embedding_id),
     (models.TaskRun.smallest_sha256, models.TaskRun.embedding_id),
+    (models.TaskRun.cutoff_sha256, models.TaskRun.embedding_id),
 )
 
 

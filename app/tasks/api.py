@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, FiniteFloat
 
 from app.db.config import Seed
 from app.db.models import Embedding, Pooling, TaskRun, TaskStatus
-from app.db.task import Column, JudgedVariant, MapVariant, ScoreSoFar, Side, TaskConfig, TaskMaps, TaskResults
+from app.db.task import Column, JudgedVariant, MapFile, MapVariant, ScoreSoFar, Side, TaskConfig, TaskMaps, TaskResults
 from app.db.types import RowId
 from app.embeddings.api.embeddings import EmbeddingOut
 from app.embeddings.family import FamilyMember, describe_best, list_scored_embeddings, read_family
@@ -157,6 +157,9 @@ def create_task(
     tolerance: Annotated[
         FiniteFloat, Form(ge=0, le=1, description="How much lower the smallest variant may score.")
     ] = 0.01,
+    match: Annotated[
+        FiniteFloat | None, Form(description="Minimum score of a match, for pairs; not needed if scores are 0 and 1.")
+    ] = None,
     full: Annotated[bool, Form(description="All methods with all dimensions and storages.")] = False,
     launch: Annotated[bool, Form(description="False keeps a draft.")] = True,
 ) -> TaskRun:
@@ -170,6 +173,7 @@ def create_task(
         ids=ids,
         query_ids=query_ids,
         seed=seed,
+        match=match,
         full=full,
         tolerance=tolerance,
     )
@@ -194,9 +198,13 @@ def show_task(context: ContextDep, task_id: str) -> TaskRun:
 
 
 @router.post("/launch", response_model=TaskOut)
-def launch_task(context: ContextDep, task_id: str) -> TaskRun:
+def launch_task(
+    context: ContextDep,
+    task_id: str,
+    match: Annotated[FiniteFloat | None, Query(description="Minimum score of a match, for pairs with scores.")] = None,
+) -> TaskRun:
     """Queue a draft, or a task that failed or was cancelled."""
-    return service.launch_task(context, task_id)
+    return service.launch_task(context, task_id, match)
 
 
 @router.get("/family")
@@ -244,9 +252,9 @@ def delete_task(context: ContextDep, task_id: str) -> None:
 def show_map(
     context: ContextDep,
     task_id: str,
-    which: Annotated[MapVariant, Query(description="Variant whose map to return.")] = "chosen",
+    which: Annotated[MapFile, Query(description="Variant whose map to return, or the map of the cutoffs.")] = "chosen",
 ) -> FileResponse:
-    """The map of the chosen or the smallest variant; `maps` of the task has the lines that apply it."""
+    """The map of the chosen or the smallest variant, whose NumPy is in `maps`, or that of `results.calibration`."""
     return download_response(get_map(context, task_id, which))
 
 

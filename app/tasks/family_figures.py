@@ -12,6 +12,7 @@ from app.embeddings.family import FamilyMember, read_family
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, escape_text, linear_axis, plot
 from app.figures.labels import LabeledPoint, place_labels, shorten_names
+from app.tasks.cutoff_figures import cutoff_figures
 from app.tasks.figures import task_figures
 from app.tasks.service import get_results, get_task
 from isoscope.core.formatting import number, plural
@@ -45,7 +46,7 @@ def list_task_figures(context: Context, task_id: str) -> list[Figure]:
     """Return the figures of a finished task: its family's, if it has one, then those of its variants."""
     results = get_results(context, task_id)
     figure = family_figure(read_family(context, get_task(context, task_id).family_key), results.metric)
-    return [*([figure] if figure else []), *task_figures(results)]
+    return [*([figure] if figure else []), *task_figures(results), *cutoff_figures(results.calibration)]
 
 
 def family_figure(members: Sequence[FamilyMember], metric: str) -> Figure | None:

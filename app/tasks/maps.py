@@ -3,7 +3,7 @@
 from app.context import Context
 from app.core.names import clean_name, describe_method
 from app.db.models import Embedding
-from app.db.task import MapVariant, Side
+from app.db.task import MapFile, MapVariant, Side
 from app.embeddings.service import add_mapped_embedding, get_embedding, require_measured
 from app.storage.storage import Download
 from app.tasks.service import get_results, get_task
@@ -11,9 +11,12 @@ from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import METHODS
 
 
-def get_map(context: Context, task_id: str, map_variant: MapVariant = "chosen") -> Download:
+def get_map(context: Context, task_id: str, map_file: MapFile = "chosen") -> Download:
     task = get_task(context, task_id)
-    sha256 = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256}[map_variant]
+    files = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256, "cutoff": task.cutoff_sha256}
+    sha256 = files[map_file]
+    if sha256 is None and task.results is not None:
+        raise ConflictError("This task has no cutoff, so there is no map for it.")
     if sha256 is None:
         raise ConflictError(f"This task is {task.status}; there is a map when it has finished.")
     return Download(context.storage.local_path(sha256), "map.safetensors")

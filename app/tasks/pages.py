@@ -1,7 +1,8 @@
 """Pages of tasks: an embedding's list and form, and each task's preview, progress and results."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from math import isfinite, nan
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 from pydantic import ValidationError
@@ -9,13 +10,14 @@ from pydantic import ValidationError
 from app.context import PAGE_ROWS, Context, count_pages, offset_of
 from app.core.validation_messages import list_field_errors
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
-from app.db.task import MapVariant, Side, TaskConfig
+from app.db.task import MapFile, MapVariant, Side, TaskConfig
 from app.embeddings.decision import find_deciding_task
 from app.embeddings.family import describe_best, list_scored_embeddings, read_family
 from app.embeddings.remedies import rank_remedies
 from app.embeddings.report import TABS
 from app.embeddings.service import get_embedding, require_ready
 from app.tasks import service
+from app.tasks.cutoff_figures import cutoff_figures
 from app.tasks.family_figures import family_figure, list_task_figures
 from app.tasks.figures import name_roles, task_figures
 from app.tasks.maps import create_mapped_embedding, get_map
@@ -27,12 +29,19 @@ from app.web.responses import FileKind, download_response, figure_file, redirect
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file, in_parser_slot
 from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError, combine_errors
+from isoscope.core.formatting import quote
 from isoscope.files.upload_formats import Role, suffixes
 from isoscope.rank_relation import describe_relation
 from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
+from isotropy.catalog.calibration import PROMISES, PromiseKind
 
 MAX_SO_FAR = 40
 """Variants that the page shows while others are being judged: as many as the default list has."""
+
+Promise = Literal[
+    "miss-0.01", "miss-0.05", "miss-0.1", "false_match-0.01", "false_match-0.05", "false_match-0.1"
+]  # fmt: skip
+USUAL_PROMISE: Promise = "miss-0.05"
 
 embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks")
 router = APIRouter(prefix="/tasks/{task_id}")
@@ -71,11 +80,19 @@ def check_task(
 
 
 @router.get("")
-def show_task(request: Request, context: ContextDep, task_id: str) -> Response:
-    return _render_task(request, context, service.get_task(context, task_id))
+def show_task(
+    request: Request, context: ContextDep, task_id: str, promise: Annotated[Promise, Query()] = USUAL_PROMISE
+) -> Response:
+    return _render_task(request, context, service.get_task(context, task_id), promise=promise)
 
 
-def _render_task(request: Request, context: Context, task: TaskRun, problem: IsoscopeError | None = None) -> Response:
+def _render_task(
+    request: Request,
+    context: Context,
+    task: TaskRun,
+    problem: IsoscopeError | None = None,
+    promise: Promise = USUAL_PROMISE,
+) -> Response:
     values: dict[str, Any] = {
         "task": task,
         "tabs": TABS,
@@ -90,6 +107,7 @@ def _render_task(request: Request, context: Context, task: TaskRun, problem: Iso
         values["workers"] = list_workers(context)
     if task.results is not None:
         members = read_family(context, task.family_key)
+        kind, rate = promise.split("-")
         values |= {
             "figures": task_figures(task.results),
             "roles": name_roles(task.results),
@@ -100,6 +118,9 @@ def _render_task(request: Request, context: Context, task: TaskRun, problem: Iso
             "best": describe_best(members, task.results.metric),
             "statement": describe_relation(list_scored_embeddings(members), task.results.metric),
             "others": list_others(context, task),
+            "cutoff_figures": cutoff_figures(task.results.calibration),
+            "promises": [(kind, promise) for kind in PromiseKind for promise in PROMISES],
+            "promised": (PromiseKind(kind), float(rate)),
         }
     return render(request, "tasks/task.html", values, problem)
 
@@ -123,8 +144,11 @@ def judge_other_embeddings(
 
 
 @router.post("/launch")
-def launch(context: ContextDep, task_id: str) -> Response:
-    service.launch_task(context, task_id)
+def launch(request: Request, context: ContextDep, task_id: str, match: Annotated[str, Form()] = "") -> Response:
+    try:
+        service.launch_task(context, task_id, _parse_score(match))
+    except InvalidError as error:
+        return _render_task(request, context, service.get_task(context, task_id), error)
     return redirect_to(f"/tasks/{task_id}")
 
 
@@ -155,7 +179,7 @@ def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) ->
 
 
 @router.get("/map.safetensors")
-def show_map(context: ContextDep, task_id: str, which: MapVariant = "chosen") -> Response:
+def show_map(context: ContextDep, task_id: str, which: MapFile = "chosen") -> Response:
     return download_response(get_map(context, task_id, which))
 
 
@@ -167,6 +191,16 @@ def make_embedding(
     of: Annotated[Side, Form()] = "corpus",
 ) -> Response:
     return redirect_to(f"/embeddings/{create_mapped_embedding(context, task_id, which, side=of).id}")
+
+
+def _parse_score(text: str) -> float | None:
+    try:
+        score = float(text) if text.strip() else None
+    except ValueError:
+        score = nan
+    if score is not None and not isfinite(score):
+        raise InvalidError(f"The minimum score of a match is {quote(text)}. Give a number.", "match")
+    return score
 
 
 def _parse_config(values: Mapping[str, str]) -> TaskConfig:

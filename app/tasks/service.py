@@ -131,16 +131,19 @@ def get_results(context: Context, task_id: str) -> TaskResults:
     return task.results
 
 
-def launch_task(context: Context, task_id: str) -> TaskRun:
-    """Queue a draft, or a task that failed or was cancelled."""
+def launch_task(context: Context, task_id: str, match: float | None = None) -> TaskRun:
+    """Queue a draft, or a task that failed or was cancelled; ``match`` replaces the minimum score of a match."""
     task = get_task(context, task_id)
     _require_launchable(task)
+    config = task.config if match is None else task.config.model_copy(update={"match": match})
+    config.check()
     corpus = get_embedding(context, task.embedding_id)
     check_vectors(corpus, None if task.queries_id is None else get_embedding(context, task.queries_id))
     context.require_room()
     launchable = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(LAUNCHABLE))
     requeue = launchable.values(
         status=TaskStatus.QUEUED,
+        config=config,
         done=0,
         total=None,
         judged=None,
@@ -175,7 +178,7 @@ def cancel_task(context: Context, task_id: str) -> TaskRun:
 def delete_task(context: Context, task_id: str) -> None:
     get_task(context, task_id)
     deletion = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAP_IDS_IN_USE))
-    columns = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256
+    columns = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256, TaskRun.cutoff_sha256
     with context.sessions.begin() as session:
         files = session.execute(deletion.returning(*columns)).one_or_none()
     if files is None:

@@ -26,8 +26,8 @@ class Tasks(Connection):
 
         ``"queries"`` takes a file of relevant documents and the embedding of the queries, ``"pairs"`` a file of pairs
         with scores, ``"labels"`` a column, ``"compression"`` nothing. Settings are those of the form: ``similarity``,
-        ``metric``, ``labels``, ``groups``, ``ids``, ``query_ids``, ``seed``, ``tolerance``, ``full``; with
-        ``launch=False`` it stays a draft. For encoded BEIR data sets ``split`` names the qrels.
+        ``metric``, ``labels``, ``groups``, ``ids``, ``query_ids``, ``match``, ``seed``, ``tolerance``, ``full``;
+        with ``launch=False`` it stays a draft. For encoded BEIR data sets ``split`` names the qrels.
 
         >>> task = isoscope.judge(corpus, "queries", "qrels.tsv", queries=queries)
         >>> print(isoscope.wait_for_task(task)["results"]["conclusion"])
@@ -59,9 +59,24 @@ class Tasks(Connection):
             raise InvalidError(f"The task failed: {row['error']}")
         return row
 
-    def launch_task(self, task: Reference) -> Row:
-        """Launch a draft, or again a task that failed or was cancelled."""
-        return self.post("tasks", task, "launch")
+    def launch_task(self, task: Reference, match: float | None = None) -> Row:
+        """Launch a draft, or again a task that failed or was cancelled; ``match`` is the minimum score of a match."""
+        return self.post("tasks", task, "launch", params={} if match is None else {"match": match})
+
+    def cutoff(self, task: Reference, miss_rate: float | None = None, false_match_rate: float | None = None) -> Row:
+        """Return the cutoff of a finished task that promises a rate of .01, .05 or .1, by default a miss rate of .05.
+
+        ``cutoff`` is None if that takes more labels. ``sentence`` says what it promises, and ``code`` its NumPy, with
+        the map of ``download_task_map(task, "map.safetensors", "cutoff")`` if it needs one.
+        """
+        calibration = (self.task(task)["results"] or {}).get("calibration")
+        if calibration is None:
+            raise InvalidError("This task has no cutoffs. Its `notes` may say why.")
+        promise = ("miss", miss_rate or 0.05) if false_match_rate is None else ("false_match", false_match_rate)
+        for cutoff in calibration["spaces"][-1]["cutoffs"]:
+            if (cutoff["kind"], cutoff["promise"]) == promise:
+                return dict(cutoff)
+        raise InvalidError(f"There is no cutoff for a rate of {promise[1]:g}. Choose .01, .05 or .1.")
 
     def judge_others(self, task: Reference, *embeddings: Reference) -> Row:
         """Evaluate other embeddings of the same rows, by default every other layer; return the family."""
@@ -83,7 +98,7 @@ class Tasks(Connection):
         self.delete("tasks", task)
 
     def download_task_map(self, task: Reference, target: str | Path, which: str = "chosen") -> Path:
-        """Write the map of the chosen or the smallest variant; the task's ``maps`` has the NumPy that applies it."""
+        """Write the map of the chosen or the smallest variant, or of the ``cutoff``; ``maps`` has their NumPy."""
         return self.download(path_of("tasks", task, "map.safetensors"), target, params={"which": which})
 
     def keep_task_map(self, task: Reference, which: str = "chosen", name: str | None = None, of: str = "corpus") -> Row:

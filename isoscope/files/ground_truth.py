@@ -306,6 +306,8 @@ class TruthPreview(Frozen):
     unknown: list[UnknownIds]
     ids: str
     query_ids: str | None = None
+    score_range: tuple[float, float] | None = None
+    """Of pairs whose scores do not say which match, as 0 and 1 do; else null."""
 
 
 @dataclass(frozen=True)
@@ -356,12 +358,14 @@ def check_pairs(path: Path, filename: str, groups: str | None, corpus: NamedRows
     write_lines(PAIRS, pairs, target)
     ids = [name for pair in pairs for name in (pair.first, pair.second)]
     id_rows = [row for pair in rows for row in pair]
+    scores = {pair.score for pair in pairs}
     return TruthPreview(
         lines=len(pairs),
         used=sum(min(pair) >= 0 for pair in rows),
         head=_first_lines(pairs),
         unknown=_unknown_ids("row", [name for name, row in zip(ids, id_rows, strict=True) if row < 0]),
         ids=f"{document_ids.id_description}.",
+        score_range=None if scores <= {0, 1} else (min(scores), max(scores)),
     )
 
 

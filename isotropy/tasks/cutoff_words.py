@@ -107,7 +107,7 @@ def _limit(cutoff: Cutoff, mapping: Map) -> str:
 def _code(cutoff: Cutoff, mapping: Map) -> str:
     lines = mapping.numpy_code(MAP_FILE)
     if mapping.variant == Variant():
-        scaling = NORMALIZE_CODE if mapping.similarity is Similarity.COSINE else ""
+        scaling = NORMALIZE_CODE.format(name="y") if mapping.similarity is Similarity.COSINE else ""
         lines = IDENTITY_CODE + scaling + RETURN_CODE
     rule = f"(apply(a) * apply(b)).sum(1, dtype=np.float64) >= {cutoff.cutoff:.10g}"
     if mapping.similarity is Similarity.EUCLIDEAN:

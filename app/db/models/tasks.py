@@ -43,6 +43,8 @@ class TaskRun(Base):
     # The maps of the chosen and the smallest variant, as safetensors.
     chosen_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     smallest_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
+    # The map to which the cutoffs belong.
+    cutoff_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]

@@ -35,8 +35,9 @@ def cutoffs_of(calibration, space=-1):
     return {(cutoff.kind, cutoff.promise): cutoff for cutoff in calibration.spaces[space].cutoffs}
 
 
+@pytest.mark.parametrize("space", [0, 1])
 @pytest.mark.parametrize("similarity", Similarity)
-def test_numpy_code_takes_as_many_pairs_as_reported(similarity, tmp_path, monkeypatch):
+def test_numpy_code_takes_as_many_pairs_as_reported(similarity, space, tmp_path, monkeypatch):
     corpus, truth = scored_pairs(1_000, width=8, mean=2)
     task = JudgingTask(corpus, truth, similarity)
     calibration, mapping = calibrate(task)
@@ -44,7 +45,7 @@ def test_numpy_code_takes_as_many_pairs_as_reported(similarity, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     save_file(mapping.tensors(), "map.safetensors")
     pairs = label_pairs(corpus, truth, task.seed)
-    for cutoff in cutoffs_of(calibration).values():
+    for cutoff in cutoffs_of(calibration, space).values():
         if cutoff.cutoff is None:
             continue
         assert f"{cutoff.cutoff:.10g}" in cutoff.sentence

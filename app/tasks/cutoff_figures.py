@@ -1,0 +1,71 @@
+"""Figures of a calibration: P(match) by similarity, and the similarities of matches, other and random pairs."""
+
+from functools import partial
+
+import plotly.graph_objects as go
+
+from app.figures import palette
+from app.figures.figure import Figure, FigureTable, linear_axis, plot
+from isotropy.catalog import SIMILARITIES
+from isotropy.catalog.calibration import Calibration, PairSpace
+
+SHARES = (0.0, 1.0)
+
+
+def cutoff_figures(calibration: Calibration | None) -> list[Figure]:
+    """Return the figures of vectors as they are, or after the remedy that was chosen."""
+    if calibration is None:
+        return []
+    space, title = calibration.spaces[-1], SIMILARITIES[calibration.similarity].capitalize()
+    after = f" After {space.name}." if calibration.chosen else ""
+    curve = FigureTable(
+        [title, "P(match)", "low", "high"],
+        [[point.similarity, point.share, point.low, point.high] for point in space.curve],
+    )
+    histogram = space.histogram
+    columns = histogram.edges[:-1], histogram.edges[1:], histogram.matches, histogram.non_matches, histogram.permuted
+    counts = FigureTable(
+        ["from", "to", "matches", "other pairs", "random pairs"], [list(row) for row in zip(*columns, strict=True)]
+    )
+    caption = f"The line is isotonic regression, with a 95% band. It is of pairs mixed like yours.{after}"
+    bars = f"Shares of the pairs of each kind. Random pairs are yours with their second sides permuted.{after}"
+    return [
+        Figure("cutoff", "P(match) by similarity", caption, curve, partial(_draw_curve, space, title)),
+        Figure("pairs", "Similarity of pairs", bars, counts, partial(_draw_histogram, space, title)),
+    ]
+
+
+def _draw_curve(space: PairSpace, title: str) -> go.Figure:
+    x = [point.similarity for point in space.curve]
+    band = {"x": x, "mode": "lines", "line": {"width": 0, "color": palette.MAIN}, "showlegend": False}
+    fill = palette.with_opacity(palette.MAIN, 0.22)
+    traces = [
+        go.Scatter(**band, y=[point.low for point in space.curve], hoverinfo="skip"),
+        go.Scatter(**band, y=[point.high for point in space.curve], fill="tonexty", fillcolor=fill, hoverinfo="skip"),
+        go.Scatter(
+            x=x,
+            y=[point.share for point in space.curve],
+            mode="lines",
+            line={"color": palette.MAIN, "width": 2},
+            customdata=[[point.low, point.high] for point in space.curve],
+            hovertemplate="%{x:.4g}: %{y:.3f} [%{customdata[0]:.3f}, %{customdata[1]:.3f}]<extra></extra>",
+        ),
+    ]
+    return plot(traces, xaxis=linear_axis(title, x), yaxis=linear_axis("P(match)", SHARES, SHARES))
+
+
+def _draw_histogram(space: PairSpace, title: str) -> go.Figure:
+    histogram = space.histogram
+    middles = [(low + high) / 2 for low, high in zip(histogram.edges, histogram.edges[1:], strict=False)]
+    samples = (
+        ("Matches", histogram.matches, palette.MAIN),
+        ("Other pairs", histogram.non_matches, palette.MARKED),
+        ("Random pairs", histogram.permuted, palette.QUIET),
+    )
+    traces = [
+        go.Scatter(x=middles, y=shares, mode="lines", line={"color": color, "shape": "hvh"}, name=name)
+        for name, shares, color in samples
+    ]
+    shares = [share for _, sample, _ in samples for share in sample]
+    axes = {"xaxis": linear_axis(title, middles), "yaxis": linear_axis("Share of pairs", shares)}
+    return plot(traces, showlegend=True, **axes)
