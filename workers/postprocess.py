@@ -28,7 +28,7 @@ from isoscope.files.ground_truth import id_column
 from isoscope.files.matrix import Matrix
 from isoscope.files.selection import Selection
 from isoscope.rows import draw_rows, values_of
-from isotropy.catalog import measures_in
+from isotropy.catalog import Similarity, measures_in
 from isotropy.cloud import read_cloud
 from isotropy.neighbours import first_equal_rows
 from isotropy.postprocess.held_out import HeldOut, held_out
@@ -63,6 +63,7 @@ class LabSample:
     names: list[str] | None
     labels: list[str] | None
     groups: list[str] | None = None
+    similarity: Similarity = Similarity.COSINE
 
     @cached_property
     def first_equal_indices(self) -> Tensor:
@@ -86,7 +87,7 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
     names, labels, groups = (
         values_of(matrix, column, rows) for column in (selection.names, selection.labels, selection.groups)
     )
-    sample = LabSample(points, names, labels, groups)
+    sample = LabSample(points, names, labels, groups, selection.similarity)
     trial = run_trial(job.row.method, job.row.parameters, sample)
     earlier_measurements = _find_earlier_measurements(job.embedding, trial, job.sessions)
     # Store map and results, unless the row no longer waits for them.
@@ -137,11 +138,12 @@ def make_results(trial: HeldOut, sample: LabSample, before: dict[str, Any] | Non
     labels, groups = (_select_rows(annotation, trial.held_out_rows) for annotation in (sample.labels, sample.groups))
     fit_groups = _select_rows(sample.groups, trial.fit_rows)
     neighbors = None
-    if (names := _select_rows(sample.names, trial.held_out_rows)) is not None:
-        # The first names are a random sample, because the rows are shuffled. Neighbors are held-out rows too.
-        x, mapped = trial.held_out.before, trial.held_out.after
-        queries = first_named_rows(names, x, torch.arange(len(names)), NAMED_ROWS)
-        neighbors = {"k": K, "rows": len(names), "of": find_named_neighbours(names, x, mapped, queries)}
+    if sample.names is not None:
+        # The first names are a random sample, because the rows are shuffled. All rows are searched, as on the map.
+        queries = first_named_rows(sample.names, sample.points, trial.held_out_rows, NAMED_ROWS)
+        mapped = trial.fitted.apply(sample.points)
+        nearest = find_named_neighbours(sample.names, sample.points, mapped, queries, similarity=sample.similarity)
+        neighbors = {"k": K, "similarity": sample.similarity.value, "rows": len(sample.points), "of": nearest}
     return {
         "rows": len(sample.points),
         "distinct": len(torch.unique(sample.first_equal_indices)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from app.db.models.embeddings import lookup_key
 from isoscope.core.errors import InvalidError
 from isoscope.nearest import nearest_rows
 from isoscope.rows import values_of
+from isotropy.catalog import Similarity
 from isotropy.points import at_least_float32
 from isotropy.rows import finite_chunks
 from workers.embeddings.encoder import encode_with_provenance
@@ -22,18 +24,24 @@ from workers.job_rows import ResultJob, run_result_job
 
 K = 8
 BLOCK_ROWS = 64
+EXACT = "donot_use_mm_for_euclid_dist"  # Products would lose the digits of small distances
 
 
 def find_named_neighbours(
-    names: Sequence[str], before: Tensor, after: Tensor, queries: Tensor, k: int = K
+    names: Sequence[str],
+    before: Tensor,
+    after: Tensor,
+    queries: Tensor,
+    k: int = K,
+    similarity: Similarity = Similarity.COSINE,
 ) -> list[dict[str, Any]]:
-    """Return the k rows nearest to each query by cosine, before and after a mapping.
+    """Return the k rows nearest to each query by a similarity, before and after a mapping.
 
     ``before`` [n, d] and ``after`` [n, e] are the same n named rows; ``queries`` are int64 [m]. Returns one
     ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` per query, nearest first. A row is not its own
-    neighbor, and rows of zeros neither have nor are neighbors.
+    neighbor. By cosine, rows of zeros neither have nor are neighbors.
     """
-    before_and_after = [_find_nearest(names, x, queries, k) for x in (before, after)]
+    before_and_after = [_find_nearest(names, x, queries, k, similarity) for x in (before, after)]
     return [
         {"name": names[query], "before": nearest_before, "after": nearest_after}
         for query, nearest_before, nearest_after in zip(queries.tolist(), *before_and_after, strict=True)
@@ -52,20 +60,27 @@ def first_named_rows(names: Sequence[str], x: Tensor, order: Tensor, max_rows: i
     return torch.tensor(list(rows_by_name.values()), dtype=torch.int64)
 
 
-def _find_nearest(names: Sequence[str], x: Tensor, queries: Tensor, k: int) -> list[list[dict[str, Any]]]:
-    """Return names and cosines of the k rows nearest to each query."""
+def _find_nearest(
+    names: Sequence[str], x: Tensor, queries: Tensor, k: int, similarity: Similarity
+) -> list[list[dict[str, Any]]]:
+    """Return names of the k rows nearest to each query, with their cosines, dot products or distances."""
     x = at_least_float32(x)
-    # Divide by the largest entry first, so that no square overflows the dtype.
-    units = torch.nn.functional.normalize(x / x.abs().amax(dim=1, keepdim=True), dim=1)
+    if similarity is Similarity.COSINE:
+        # Divide by the largest entry first, so that no square overflows the dtype. Rows of zeros become NaN.
+        x = torch.nn.functional.normalize(x / x.abs().amax(dim=1, keepdim=True), dim=1)
+    sign = -1 if similarity is Similarity.EUCLIDEAN else 1
     neighbors = []
     for rows in torch.split(queries, BLOCK_ROWS):
-        cosines = units[rows] @ units.T
-        # Exclude the query itself and rows of zeros, whose cosines are NaN.
-        cosines[torch.arange(len(rows)), rows] = torch.nan
-        nearest_cosines, indices = cosines.nan_to_num(-torch.inf).topk(min(k, len(x)), dim=1)
-        for pair in zip(indices.tolist(), nearest_cosines.clamp(max=1).tolist(), strict=True):
+        scores = -torch.cdist(x[rows], x, compute_mode=EXACT) if sign < 0 else x[rows] @ x.T
+        scores[torch.arange(len(rows)), rows] = torch.nan
+        nearest_scores, indices = scores.nan_to_num(-torch.inf).topk(min(k, len(x)), dim=1)
+        if similarity is Similarity.COSINE:
+            nearest_scores = nearest_scores.clamp(max=1)
+        for pair in zip(indices.tolist(), nearest_scores.tolist(), strict=True):
             nearest = zip(*pair, strict=True)
-            neighbors.append([{"name": names[row], "cosine": cosine} for row, cosine in nearest if cosine > -torch.inf])
+            neighbors.append(
+                [{"name": names[row], similarity.value: sign * score} for row, score in nearest if isfinite(score)]
+            )
     return neighbors
 
 

@@ -75,7 +75,7 @@ def test_invalid_number_is_explained_at_its_field(client, context, source):
         row = session.get_one(Embedding, source)
         row.n, row.n_left_out = 30_000, 9_000
     page = " ".join(client.get(f"{lab}?method=centring").text.split())
-    assert "Fitted on about half of 20,000 rows drawn of 21,000 and measured on the other half" in page
+    assert "Fitted on a random half of 20,000 rows drawn of 21,000 and measured on the other half" in page
 
 
 def test_effects_by_construction_are_stated(client, work, source):
@@ -103,7 +103,7 @@ def test_figures_map_and_neighbors_match_dial(client, context, source, trial):
     assert missing.status_code == 404
     assert "Soft ZCA whitening, eps 0.7 has no result yet" in missing.text
     neighbours = trial["results"]["neighbours"]
-    assert (neighbours["k"], neighbours["rows"], len(neighbours["of"])) == (8, 199, 199)
+    assert (neighbours["k"], neighbours["rows"], len(neighbours["of"])) == (8, 399, 199)
     lab = f"{lab}?method=soft_zca&eps=0.5"
     result = neighbours["of"][3]
     page = client.get(f"{lab}&name={result['name']}").text

@@ -10,7 +10,9 @@ from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
 from app.db.models.embeddings import SAMPLE_SEED
 from app.storage import open_storage
+from isoscope.nearest import nearest_rows
 from isoscope.rows import draw_rows
+from isotropy.catalog import Similarity
 from isotropy.cloud import read_cloud
 from isotropy.isoscore import isoscore
 from isotropy.postprocess.held_out import held_out
@@ -262,6 +264,20 @@ def test_equal_rows_are_held_out_together():
     assert (len(fitted), len(held_out), fitted & held_out) == (100, 100, set())
     results = postprocess.make_results(trial, drawn)
     assert (results["rows"], results["distinct"], results["fit_rows"]) == (2000, 200, 1000)
+
+
+@pytest.mark.parametrize("similarity", Similarity)
+def test_lab_finds_the_neighbors_of_the_map(similarity):
+    points = 3 * torch.randn(60, 5, generator=torch.Generator().manual_seed(0)) + 1
+    sample = postprocess.LabSample(points, [f"word{row}" for row in range(60)], None, similarity=similarity)
+    results = postprocess.make_results(postprocess.run_trial("centring", {}, sample), sample)["neighbours"]
+    assert (results["similarity"], results["rows"]) == (similarity.value, 60)
+    for entry in results["of"]:
+        row = int(entry["name"].removeprefix("word"))
+        nearest = nearest_rows([(points.numpy(), np.arange(60))], points[row].numpy(), 8, similarity, row)
+        assert [(neighbor["name"], neighbor[similarity.value]) for neighbor in entry["before"]] == [
+            (f"word{neighbor.position}", pytest.approx(neighbor.nearness, rel=1e-4)) for neighbor in nearest
+        ]
 
 
 @pytest.mark.both_databases

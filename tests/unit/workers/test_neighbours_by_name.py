@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from isotropy.catalog import Similarity
 from workers.embeddings.neighbours import find_named_neighbours, first_named_rows
 
 
@@ -35,6 +36,16 @@ def test_named_neighbors_have_largest_cosines(x):
     points = torch.from_numpy(x[:3])
     (neighbours,) = find_named_neighbours(names(3), points, points, torch.tensor([0]), 8)
     assert len(neighbours["before"]) == 2
+
+
+@pytest.mark.parametrize("similarity", ["dot", "euclidean"])
+def test_named_neighbors_by_dot_product_or_distance(x, similarity):
+    scores = {"dot": x @ x[3], "euclidean": np.linalg.norm(x - x[3], axis=1)}[similarity]
+    order = np.argsort(scores if similarity == "euclidean" else -scores)
+    expected = [(f"word{row}", pytest.approx(scores[row], rel=1e-5)) for row in order if row != 3][:4]
+    points = torch.from_numpy(x)
+    (entry,) = find_named_neighbours(names(60), points, points, torch.tensor([3]), 4, similarity=Similarity(similarity))
+    assert [(neighbor["name"], neighbor[similarity]) for neighbor in entry["after"]] == expected
 
 
 def test_duplicate_is_a_neighbor_and_zero_row_is_not(x):
