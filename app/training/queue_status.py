@@ -33,6 +33,8 @@ from app.web.dependencies import Row
 from isotropy.catalog import Regularizer
 
 LOST_AFTER = timedelta(seconds=60)
+TIMED_RUNS = 30
+"""The first runs of an experiment; the finished ones of them tell how long a run takes. Reading all is slow."""
 
 
 class WorkerJob(NamedTuple):
@@ -194,12 +196,15 @@ def list_unfinished_experiments(
 
 
 def list_runs_in_progress(context: Context) -> dict[str, list[RunAtWork]]:
-    """Return all runs by experiment id, for experiments with a running or queued run."""
-    experiment_ids = select(Run.experiment_id).where(Run.status.in_((RunStatus.RUNNING, RunStatus.QUEUED)))
-    query = select(*(getattr(Run, name) for name in RunAtWork._fields)).where(Run.experiment_id.in_(experiment_ids))
+    """Return running and queued runs by experiment id, each experiment with some of its finished runs, if any."""
+    unfinished = Run.status.in_((RunStatus.RUNNING, RunStatus.QUEUED))
+    runs = select(*(getattr(Run, name) for name in RunAtWork._fields)).order_by(Run.started_at, Run.id)
     runs_by_experiment: dict[str, list[RunAtWork]] = defaultdict(list)
     with context.sessions() as session:
-        for row in session.execute(query.order_by(Run.started_at, Run.id)):
+        rows = session.execute(runs.where(unfinished)).all()
+        ids = {row.experiment_id for row in rows}
+        is_timed = Run.experiment_id.in_(ids), Run.position < TIMED_RUNS, Run.status == RunStatus.FINISHED
+        for row in [*rows, *session.execute(runs.where(*is_timed))]:
             runs_by_experiment[row.experiment_id].append(RunAtWork(*row))
     return runs_by_experiment
 

@@ -135,14 +135,13 @@ Value = TypeVar("Value")
 def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[RunTable] = ()) -> Conclusion:
     """Return the conclusion of a sweep; with other sweeps, also the relation pooled over their data sets."""
     sweeps = [sweep, *other_sweeps]
-    # The key has no other sweeps, because figures read the conclusion without them.
-    key = _cache_key([sweep])
-    evidence = _evidence_cache.get(key)
+    key = _cache_key(sweeps)
+    # Evidence is cached without other sweeps, because figures read the conclusion without them.
+    evidence = _evidence_cache.get(key[:1])
     if evidence is None:
         # One query for all sweeps: the table of means needs the facts of the others too.
         evidence = collect_evidence(sweep, _read_facts(context, [run for table in sweeps for run in table.runs]))
-        _evidence_cache.put(key, evidence, 1)
-    key = _cache_key(sweeps)
+        _evidence_cache.put(key[:1], evidence, 1)
     pooled = _pooled_cache.get(key)
     if pooled is None and (pooled := pool_sweeps(sweeps)) is not None:
         _pooled_cache.put(key, pooled, 1)
@@ -204,7 +203,7 @@ def _run_version(run: AnyRun) -> Hashable:
     return run.id, run.seed_round, run.finished_at, run.performance, run.heard_at
 
 
-def _cache_key(sweeps: Sequence[RunTable]) -> Hashable:
+def _cache_key(sweeps: Sequence[RunTable]) -> tuple[Hashable, ...]:
     return tuple(
         (
             (*sweep.fields, repr([sweep.grid[field] for field in sweep.fields])),
