@@ -49,8 +49,8 @@ class Report:
             self._scale(),
             self._failure_list(),
             "### Performance and IsoScore★ by task and method",
-            "Performance, then IsoScore★, on the validation rows at the end of a run. Means over seeds ± standard "
-            "deviation.",
+            "Performance, then IsoScore★, on the validation rows at the end of a run. Means over seeds ± half the "
+            "95% interval.",
             method_table(self.results, metrics),
             *self._sweep_parts(),
             "### Cost",

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
+from app.core.evidence import t_quantile
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.results.statistics.estimate import tail_mean
 from benchmarks._tasks import CHECK
@@ -167,9 +168,11 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _mean_cell(values: Iterable[float | None]) -> str:
-    """Return the mean, with the standard deviation of two or more values; a dash without values."""
+    """Return the mean, with half of its 95% interval from two values on; a dash without values."""
     defined = [value for value in values if value is not None]
     if not defined:
         return "–"
-    spread = f" ± {statistics.stdev(defined):.3f}" if len(defined) > 1 else ""
-    return _signed(f"{statistics.fmean(defined):.3f}{spread}")
+    n, half_width = len(defined), ""
+    if n > 1:
+        half_width = f" ± {t_quantile(0.05, n - 1) * statistics.stdev(defined) / n**0.5:.3f}"
+    return _signed(f"{statistics.fmean(defined):.3f}{half_width}")

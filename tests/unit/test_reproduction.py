@@ -38,7 +38,7 @@ def test_method_table_averages_seeds_and_counts_plain_runs_once():
         "| task | none | I-STAR, λ = −1 | I-STAR, λ = 1 | bias-corrected I-STAR, λ = 1 | CosReg, λ = 1 "
         "| persistent entropy, λ = 1 |",
         "| --- | --- | --- | --- | --- | --- | --- |",
-        "| sst2 (accuracy) | 0.500, 0.200 | 0.500, 0.100 | 0.600 ± 0.141, 0.500 ± 0.141 | 0.500, – | 0.500, 0.250 "
+        "| sst2 (accuracy) | 0.500, 0.200 | 0.500, 0.100 | 0.600 ± 1.271, 0.500 ± 1.271 | 0.500, – | 0.500, 0.250 "
         "| –, – |",
     ]
 

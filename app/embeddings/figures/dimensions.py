@@ -94,7 +94,7 @@ def _outlier_cells(series: Series) -> list[Cell]:
 def _draw_activation(overlay: Overlay) -> go.Figure:
     traces = [trace for series in overlay.series for trace in _draw_bands(overlay, series)]
     dimensions = max(len(series.detail(PROFILE)["mean"]) for series in overlay.series)
-    y_axis: dict[str, Any] = {"title": {"text": "Activation, mean ± 1 sd"}}
+    y_axis: dict[str, Any] = {"title": {"text": "Activation (band: 1 sd)"}}
     if not overlay.several:
         profile = overlay.series[0].detail(PROFILE)
         blamed = [i for i in overlay.series[0].subject.blamed if i < dimensions]

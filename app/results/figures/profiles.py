@@ -140,7 +140,7 @@ def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.F
         traces,
         showlegend=not has_bands,
         xaxis={"title": {"text": "Dimension"}, "range": [-0.5, width - 0.5]},
-        yaxis={"title": {"text": "Activation, mean ± 1 sd" if has_bands else "Mean activation"}},
+        yaxis={"title": {"text": "Activation (band: 1 sd)" if has_bands else "Mean activation"}},
     )
 
 
