@@ -84,9 +84,12 @@ def summarize_groups(
         if run.status is not RunStatus.FINISHED:
             continue
         performance = SummaryColumn(table.dataset_names[run.experiment.dataset_id], _metric_title(run.config.metric))
-        verdicts[labels, performance].add(run_verdicts.get(run.id))
+        verdict = run_verdicts.get(run.id)
+        verdicts[labels, performance].add(verdict)
         values_by_column = values_by_group.setdefault(labels, {})
         for column, value in _column_values(table, run, column_choice, metrics):
+            if column_choice is TableColumns.ISOTROPY:
+                verdicts[labels, column].add(verdict if verdict is Verdict.COLLAPSED else None)
             seed_values = values_by_column.setdefault(column, [])
             seed_values += [] if value is None else [(run.seed, value)]
     columns = sorted(

@@ -110,6 +110,13 @@ def test_best_verdict_is_marked_in_column_of_its_metric():
     assert [row.verdicts for row in mixed.rows] == [{}]
 
 
+def test_table_of_isotropy_alone_marks_collapsed_settings():
+    runs = experiment("a", run(0.0, 0), run(-1.0, 0, 0.5), run(1.0, 0, 0.9))
+    verdicts = {run.id: {-1.0: Verdict.COLLAPSED, 1.0: Verdict.BETTER}.get(run.lam) for run in runs}
+    table = summarize_groups(RunTable(runs), ["lam"], TableColumns.ISOTROPY, {}, verdicts)
+    assert [[*row.verdicts.values()] for row in table.rows] == [[Verdict.COLLAPSED], [], []]
+
+
 def test_rows_are_sorted_by_regularizer_and_lambda():
     methods = (Regularizer.ENTROPY, Regularizer.ISTAR, Regularizer.COSREG)
     runs = [run(lam, regularizer=method) for method in methods for lam in (10.0, -1.0, 2.0)]
