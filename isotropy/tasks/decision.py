@@ -14,8 +14,8 @@ from isotropy.tasks.variants import AS_IT_IS, Variant
 BASELINE = 0
 """The first variant is what others are compared with."""
 ACCURACIES = {
-    "knn_accuracy": "the nearest neighbors predict the label of {} of rows",
-    "probe_accuracy": "a linear probe predicts the label of {} of rows",
+    "knn_accuracy": "the nearest neighbors of a row predict its label in {} of cases",
+    "probe_accuracy": "a linear probe predicts the label of a row in {} of cases",
 }
 """Metrics that are shares of rows, in words."""
 
@@ -170,15 +170,15 @@ class Decision:
     def _saving(self) -> str:
         """Return how to save memory in a sentence, with its cost in score."""
         if self.smallest == self.chosen:
-            return f"No smaller variant is within {self.tolerance:g}."
+            return f"No smaller variant scores within {self.tolerance:g} of it."
         smallest, cost = self.variants[self.smallest], self.smallest_difference
         times = self.variants[self.chosen].bytes / smallest.bytes
         title = METRICS[self.metric]
         if cost.difference == 0:
             price = f"with the same {title}"
         else:
-            difference, low, high = map(format_signed, cost)
-            price = f"for {difference} {title} ({low} to {high})"
+            difference, interval = self._format_range(cost.difference), self._format_range(*cost[1:])
+            price = f"for {difference}{' of' if self.metric in ACCURACIES else ''} {title} ({interval})"
         note = ""
         if smallest.variant.storage is VectorStorage.RESCORED:
             note = ", with float32 vectors kept on disk to rescore"
@@ -200,11 +200,11 @@ class Decision:
     def _format_score(self, value: float) -> str:
         return format_percent(value) if self.metric in ACCURACIES else f"{value:.3f}"
 
-    def _format_range(self, low: float, high: float) -> str:
-        """Return the interval of a difference: "+0.2 to +1.7 points", or "+0.002 to +0.017"."""
+    def _format_range(self, *differences: float) -> str:
+        """Return a difference or the ends of its interval: "+0.2 to +1.7 points", or "+0.002 to +0.017"."""
         if self.metric in ACCURACIES:
-            return f"{format_signed(100 * low, 1)} to {format_signed(100 * high, 1)} points"
-        return f"{format_signed(low)} to {format_signed(high)}"
+            return f"{' to '.join(format_signed(100 * difference, 1) for difference in differences)} points"
+        return " to ".join(map(format_signed, differences))
 
 
 def format_difference(report: Interval) -> str:

@@ -63,7 +63,7 @@ def test_decision_on_labeled_embedding_heads_report(client, try_remedies, x):
     embedding_id, task = try_remedies(x)
     assert task["status"] == "finished", task["error"]
     conclusion = task["results"]["conclusion"]
-    assert conclusion.startswith(("Standardize: the nearest neighbors predict", "Whiten", "Remove the mean"))
+    assert conclusion.startswith(("Standardize: the nearest neighbors of a row predict", "Whiten", "Remove the mean"))
     assert "It was chosen as the best change that clearly beats the baseline." in conclusion
     head = client.get(f"/embeddings/{embedding_id}").text.partition('class="headline"')[2]
     assert conclusion in html.unescape(head)
