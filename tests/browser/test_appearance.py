@@ -18,13 +18,14 @@ MEASURED = (
     "/compare/rows?id={first_layer}&id={layer}", "/encodings", "/encodings/{encoding}", "/playground", "/trash",
 )  # fmt: skip
 EXPERIMENT = tuple(f"/experiments/{{finished}}{tab}" for tab in ("", "?tab=training", "?tab=runs", "?tab=export"))
+RUN = tuple(f"/runs/{{finished_run}}?tab={tab}" for tab in ("training", "results", "settings"))
 FILLED = (
     *EXPERIMENT, "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star&seeds=1",
     "/experiments/{finished}/runs?q=lam%3E5&sort=-iso", "/experiments/{troubled}",
     "/experiments/new?dataset_id={dataset}",
     "/experiments/new?dataset_id={dataset}&regularizers=istar&regularizers=entropy",
     "/experiments/search?dataset_id={dataset}", "/experiments/import",
-    *(f"/runs/{{finished_run}}?tab={tab}" for tab in ("training", "results", "settings")),
+    *RUN,
     "/runs/{failed_run}", "/", "/datasets", "/datasets/{dataset}", "/experiments", "/compare", "/compare/runs",
     "/compare/runs?q=lam%3E", "/compare/runs/list", "/queue", "/measures", "/nowhere",
 )  # fmt: skip
@@ -34,6 +35,7 @@ SHORT = (
     "/tasks/{task}",
     "/embeddings/{embedding}/lab?method=zca_whitening",
     "/experiments/new?dataset_id={dataset}",
+    *RUN,
 )
 MAX_PIXELS = 2250  # two and a half screens of 1400 x 900
 DRAWN = (

@@ -70,25 +70,25 @@ def test_run_is_lost_after_a_minute_without_heartbeat(client, context, add, seco
 
 
 def test_header_shows_running_waiting_and_time_left(client, context, add):
-    assert "no worker" in words(client.get("/queue/status").text)
+    assert "Queue: no worker running" in words(client.get("/queue/status").text)
     add_worker(context, "here/cpu", 5)
-    assert "idle" in words(client.get("/queue/status").text)
+    assert "Queue: empty" in words(client.get("/queue/status").text)
     add(QUEUED, QUEUED, name="unknown time")
-    assert words(client.get("/queue/status").text).strip() == "2 waiting"
+    assert words(client.get("/queue/status").text).strip() == "Queue: 2 waiting"
     took_400_seconds = {
         "started_at": utcnow() - timedelta(seconds=500),
         "finished_at": utcnow() - timedelta(seconds=100),
     }
     experiment_id, _ = add(took_400_seconds, running("here/cpu"), QUEUED)
     status = client.get("/queue/status").text
-    assert words(status).strip() == "1 running, 3 waiting"
+    assert words(status).strip() == "Queue: 1 running, 3 waiting"
     assert '<span role="status"' in status
     rows = {row["id"]: row for row in client.get("/api/queue").json()["experiments"]}
     assert (rows[experiment_id]["running"], rows[experiment_id]["queued"]) == (1, 1)
     assert rows[experiment_id]["seconds_left"] == pytest.approx(400 + 300 * 260 / 40, abs=10)
     client.post("/queue/pause")
     add(took_400_seconds, *[QUEUED] * 6)
-    assert words(client.get("/queue/status").text).strip() == "6 waiting · 40 min"
+    assert words(client.get("/queue/status").text).strip() == "Queue: 6 waiting · about 40 minutes left"
 
 
 def test_waiting_runs_are_listed_by_priority(client, add):

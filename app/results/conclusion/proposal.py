@@ -7,7 +7,7 @@ from app.core.evidence import MAX_LOOKS, MIN_SEEDS, look_level
 from app.results.conclusion.comparisons import Comparison, Verdict
 from app.results.conclusion.evidence import Evidence
 from app.results.run_table import RunTable, Setting
-from isoscope.core.formatting import duration, number, plural
+from isoscope.core.formatting import about, number, plural
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class SeedProposal:
         if self.differences:
             ends = dict.fromkeys(number(difference, 2) for difference in self.differences)
             effect = f"show a difference of {' to '.join(ends)}"
-        time = f" (about {duration(self.seconds)} one at a time)" if self.seconds else ""
+        time = f" (about {about(self.seconds)} one at a time)" if self.seconds else ""
         return f"{seeds}{time} would {effect}."
 
 
