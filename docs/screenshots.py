@@ -1,8 +1,8 @@
-"""The pictures of the documents, taken of a dashboard that does what docs/tutorial.md tells: it really trains.
+"""Take the pictures of the documents from a dashboard that follows docs/tutorial.md. It really trains.
 
 Run: python -m docs.screenshots FOLDER [NAME ...] [--url URL]
 
-Names are of single pictures to take again; those of embeddings need no training.
+Names select pictures. Those of embeddings need no training.
 """
 
 import argparse
@@ -54,16 +54,13 @@ class Tour:
         self.page.goto(self.url + path)
 
     def picture(self, name: str, height: int, top: str | None = None) -> None:
-        """Save so much of the page as docs/images/NAME.png, from the element that is found by ``top`` on.
-
-        A picture that nobody asked for is not taken.
-        """
+        """Save ``height`` pixels as docs/images/NAME.png, from the selector ``top`` on, if the name is selected."""
         if name not in self.names:
             return
         self.page.set_viewport_size({"width": WIDTH, "height": height})
-        place = "(found) => window.scrollTo(0, found.getBoundingClientRect().top + scrollY - 16)"
+        scroll = "(element) => window.scrollTo(0, element.getBoundingClientRect().top + scrollY - 16)"
         if top:
-            self.page.locator(top).evaluate(place)
+            self.page.locator(top).evaluate(scroll)
         for plot in self.page.locator(".plot[data-figure]:visible").all():
             if (box := plot.bounding_box()) and 0 <= box["y"] < height:
                 expect(plot.locator(".main-svg").first).to_be_visible()
@@ -74,7 +71,7 @@ class Tour:
 
 
 def write_vectors(folder: Path) -> tuple[Path, Path]:
-    """Four groups of invented words in 64 dimensions, one of which carries too much; a label for each."""
+    """Write four groups of invented words in 64 dimensions, one too large, and a label for each."""
     draw = np.random.default_rng(0)
     topics = ("animals", "colors", "places", "tools")
     scale = np.linspace(1.0, 0.2, 64)
@@ -105,8 +102,8 @@ def show_embeddings(tour: Tour, folder: Path) -> None:
 
 
 def upload_dataset(tour: Tour) -> None:
-    """The data set of the tutorial, unless it is there."""
-    if any(one["name"] == DATASET for one in tour.client.datasets()):
+    """Upload the data set of the tutorial, unless it exists."""
+    if any(dataset["name"] == DATASET for dataset in tour.client.datasets()):
         return
     page = tour.page
     tour.open("/datasets")
@@ -120,19 +117,19 @@ def upload_dataset(tour: Tour) -> None:
 def launch(tour: Tour) -> str:
     """Launch the sweep, and the second one by its file; return the first one's id."""
     page = tour.page
-    [dataset] = [one["id"] for one in tour.client.datasets() if one["name"] == DATASET]
+    [dataset] = [row["id"] for row in tour.client.datasets() if row["name"] == DATASET]
     tour.open(f"/experiments/new?{urlencode({'dataset_id': dataset, **FORM})}")
-    there = {one["name"]: one["id"] for one in tour.client.experiments()}
-    if FORM["name"] not in there:
+    existing_ids = {row["name"]: row["id"] for row in tour.client.experiments()}
+    if FORM["name"] not in existing_ids:
         page.get_by_role("button", name="Launch", exact=True).click()
         expect(page.get_by_role("heading", name=FORM["name"])).to_be_visible()
-    if "across" in tour.names and "CosReg on agreement" not in there:
+    if "across" in tour.names and "CosReg on agreement" not in existing_ids:
         tour.client.sweep(SECOND, dataset=DATASET)
-    return str(next(one["id"] for one in tour.client.experiments() if one["name"] == FORM["name"]))
+    return str(next(row["id"] for row in tour.client.experiments() if row["name"] == FORM["name"]))
 
 
 def show_experiment(tour: Tour, experiment: str) -> None:
-    """While it trains, when it has ended, and its means for a paper."""
+    """Show it while it trains, when it has ended, and its means for a paper."""
     page = tour.page
     finished = wait(tour, experiment, 4)
     if finished < len(tour.client.experiment(experiment)["runs"]):
@@ -147,23 +144,23 @@ def show_experiment(tour: Tour, experiment: str) -> None:
 
 
 def show_across(tour: Tour) -> None:
-    """Both sweeps in one figure."""
+    """Show both sweeps in one figure."""
     if "across" not in tour.names:
         return
-    for one in tour.client.experiments():
-        if one["name"].endswith("on agreement"):
-            wait(tour, one["id"])
+    for experiment in tour.client.experiments():
+        if experiment["name"].endswith("on agreement"):
+            wait(tour, experiment["id"])
     tour.open(f"/compare/runs?{urlencode({'q': BOTH, 'group': ['regularizer', 'lam']}, doseq=True)}")
     tour.picture("across", 1000)
 
 
 def wait(tour: Tour, experiment: str, runs: int | None = None) -> int:
-    """Until so many runs have finished, or all have ended; how many have finished."""
+    """Wait until a number of runs have finished, or all have ended; return how many have finished."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
-        found = tour.client.experiment(experiment)["runs"]
-        finished = [run["status"] for run in found].count("finished")
-        if finished == (runs or len(found)) or all(run["status"] in ("finished", "failed") for run in found):
+        all_runs = tour.client.experiment(experiment)["runs"]
+        finished = [run["status"] for run in all_runs].count("finished")
+        if finished == (runs or len(all_runs)) or all(run["status"] in ("finished", "failed") for run in all_runs):
             return finished
         time.sleep(5)
     raise TimeoutError(f"the runs of {experiment} did not end within {PATIENCE_SECONDS} s")
@@ -171,7 +168,7 @@ def wait(tour: Tour, experiment: str, runs: int | None = None) -> int:
 
 @contextmanager
 def dashboard(folder: Path, url: str | None) -> Iterator[str]:
-    """The address of the one that runs already, or of one that keeps its data in the folder."""
+    """Yield the address of a running dashboard, or of a new one with its data in the folder."""
     if url:
         yield url
         return
@@ -183,24 +180,24 @@ def dashboard(folder: Path, url: str | None) -> Iterator[str]:
 
 
 def main() -> None:
-    """Walk through the tutorial; what a folder holds already is not trained again."""
+    """Walk through the tutorial. Sweeps that the folder holds are not trained again."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the dashboard keeps its data")
-    every = (*OF_EMBEDDINGS, *OF_SWEEPS)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"pictures to take, of {', '.join(every)}")
+    all_names = (*OF_EMBEDDINGS, *OF_SWEEPS)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"pictures to take, of {', '.join(all_names)}")
     parser.add_argument("--url", help="of a dashboard that runs already")
-    asked = parser.parse_args()
-    if unknown := set(asked.names) - set(every):
-        parser.error(f"No picture is called {', '.join(sorted(unknown))}. Pictures are: {', '.join(every)}.")
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    with dashboard(asked.folder.resolve(), asked.url) as url, sync_playwright() as playwright:
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(all_names):
+        parser.error(f"No picture is called {', '.join(sorted(unknown))}. Pictures are: {', '.join(all_names)}.")
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    with dashboard(arguments.folder.resolve(), arguments.url) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         page = browser.new_page(viewport={"width": WIDTH, "height": 800}, color_scheme="light")
         page.set_default_timeout(PATIENCE_MILLISECONDS)
         expect.set_options(timeout=PATIENCE_MILLISECONDS)
-        tour = Tour(page, url, asked.names or every)
+        tour = Tour(page, url, arguments.names or all_names)
         if set(OF_EMBEDDINGS) & set(tour.names):
-            show_embeddings(tour, asked.folder)
+            show_embeddings(tour, arguments.folder)
         if set(OF_SWEEPS) & set(tour.names):
             upload_dataset(tour)
             experiment = launch(tour)
