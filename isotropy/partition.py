@@ -27,7 +27,7 @@ class PartitionFunction:
         if eigenvectors.ndim != 2 or len(eigenvectors) != eigenvectors.shape[1] or eigenvectors.dtype != torch.float64:
             raise ValueError(
                 f"Expected eigenvectors as float64 [d, d], got {list(eigenvectors.shape)} of {eigenvectors.dtype}: "
-                "give those of X^T X, which torch.linalg.eigh makes of the second moment."
+                "give those of X^T X, which torch.linalg.eigh computes from the second moment."
             )
         self.n = 0
         self.log_z = eigenvectors.new_full((2, len(eigenvectors)), -math.inf)

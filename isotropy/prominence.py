@@ -61,8 +61,8 @@ def _count_prominent(lengths: NDArray[np.float64]) -> int:
     shares = lengths / lengths[0]
     bars = shares[shares > 0]
     while True:
-        # Find the first bar that is noise. For bar i, ``sums`` has the sum P of R, which holds T and bars[i + 1:], and
-        # ``neutral`` has the neutral length P / exp H(R): exp of the mean of log l over R, weighted by l.
+        # Find the first bar that is noise. For bar i, R is the longest bar and those after i. ``sums`` has their total
+        # length P, and ``neutral`` the neutral length P / exp H(R): exp of the mean of log l over R, weighted by l.
         sums = 1 + bars[:0:-1].cumsum()[::-1]
         neutral = np.exp((bars * np.log(bars))[:0:-1].cumsum()[::-1] / sums)
         totals = sums + np.arange(len(bars) - 1) * neutral

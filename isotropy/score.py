@@ -112,11 +112,11 @@ class Jackknife(Generic[P]):
         """Moments of the nonempty blocks, read-only."""
         return [part for part in self.all_parts if part.n > 0]
 
-    def map(self, make: Callable[[P], P]) -> Jackknife[P]:
+    def map(self, transform: Callable[[P], P]) -> Jackknife[P]:
         """Return a jackknife with a function applied to the moments of each block."""
         mapped = copy(self)
-        mapped.all_parts = [make(part) for part in self.all_parts]
-        empty = make(self._empty())
+        mapped.all_parts = [transform(part) for part in self.all_parts]
+        empty = transform(self._empty())
         mapped._empty = lambda: deepcopy(empty)
         return mapped
 

@@ -163,7 +163,7 @@ def eigenvalues(S: Tensor, rank: int | None = None) -> Tensor:
     """Return the eigenvalues of a float64 covariance or second moment [d, d], descending, [d], at least 0.
 
     Values below float64 rounding, and those beyond ``rank`` (n - 1 for a covariance, n for a second moment), are
-    exactly 0, because roots magnify rounding. All are NaN for a matrix that is not finite.
+    exactly 0, because square roots of them would magnify rounding errors. All are NaN for a matrix that is not finite.
     """
     S = S.double()
     if not S.isfinite().all():

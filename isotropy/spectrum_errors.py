@@ -133,11 +133,11 @@ def scores_without_blocks(
         "effective_rank": lambda values: rank.differentiable_effective_rank(values, "sigma"),
         "effective_rank_lambda": lambda values: rank.differentiable_effective_rank(values, "lambda"),
     }
-    value_spectra = SpectraWithoutBlocks(covariance, list(ranks.values()), blocks, about_zero=False)
-    energy_spectra = SpectraWithoutBlocks(second_moment, [rankme], blocks, about_zero=True)
+    covariance_spectra = SpectraWithoutBlocks(covariance, list(ranks.values()), blocks, about_zero=False)
+    second_moment_spectra = SpectraWithoutBlocks(second_moment, [rankme], blocks, about_zero=True)
     for block in range(len(blocks)):
-        values, rank_shifts = value_spectra.without_block(block)
-        energies, rankme_shift = energy_spectra.without_block(block)
+        values, rank_shifts = covariance_spectra.without_block(block)
+        energies, rankme_shift = second_moment_spectra.without_block(block)
         scores = spectrum_scores(values, energies, n)
         for slug, shift in zip((*ranks, "rankme"), (*rank_shifts.tolist(), *rankme_shift.tolist()), strict=True):
             value = scores[slug].value

@@ -43,8 +43,8 @@ def barcode(x: Tensor) -> Tensor:
 def bar_entropy(lengths: Tensor) -> Tensor:
     """Return the persistent entropy of bars [m], 0-d in [0, log m], in nats, differentiable.
 
-    Value and gradient are finite: bars of length 0 add nothing and have gradient 0. Raises ValueError unless floating
-    [m].
+    Value and gradient are finite: bars of length 0 add nothing and have gradient 0. Raises ValueError unless
+    ``lengths`` is a floating tensor [m].
     """
     require_bars(lengths)
     positive = lengths[lengths > 0]

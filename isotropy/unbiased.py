@@ -101,7 +101,7 @@ class FourthMoments(Moments):
     def rescale(self, factor: float) -> None:
         sums = ((self.mean, 1), (self.scatter, 2), (self.third_sum, 3), (self._fourth_sum, 4))
         for tensor, power in sums:
-            for _ in range(power):  # powers of the factor may leave float64 where the sums do not
+            for _ in range(power):  # factor**power may overflow or underflow where the product does not
                 tensor.mul_(factor)
 
     def state(self) -> dict[str, Tensor]:

@@ -158,7 +158,7 @@ class JobProgress:
             self.write(session, **values)
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns as the first statement of the caller's transaction, so that a stopped job writes nothing."""
+        """Set columns. Call it first in a transaction, so that a stopped job writes nothing."""
         if session.scalar(self.update_running.values(**values).returning(self.table.id)) is None:
             raise StoppedError
         self._written_at = time.monotonic()

@@ -133,8 +133,10 @@ def run_trial(method: str, parameters: dict[str, Any], sample: LabSample) -> Hel
         raise InvalidError(str(error)) from error
 
 
-def make_results(trial: HeldOut, sample: LabSample, before: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the document for ``PostProcessing.results``; ``before`` holds earlier measurements, if any."""
+def make_results(
+    trial: HeldOut, sample: LabSample, earlier_measurements: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the document for ``PostProcessing.results``. Rows as they are may have been measured earlier."""
     labels, groups = (_select_rows(annotation, trial.held_out_rows) for annotation in (sample.labels, sample.groups))
     fit_groups = _select_rows(sample.groups, trial.fit_rows)
     neighbors = None
@@ -149,7 +151,8 @@ def make_results(trial: HeldOut, sample: LabSample, before: dict[str, Any] | Non
         "distinct": len(torch.unique(sample.first_equal_indices)),
         "fit_rows": len(trial.fit_rows),
         "seed": SAMPLE_SEED,
-        "before": before or _measure_rows(Rows(trial.held_out.before.numpy(), labels, groups), MEASURED_SLUGS),
+        "before": earlier_measurements
+        or _measure_rows(Rows(trial.held_out.before.numpy(), labels, groups), MEASURED_SLUGS),
         "after": _measure_rows(Rows(trial.held_out.after.numpy(), labels, groups), MEASURED_SLUGS),
         "in_sample": _measure_rows(Rows(trial.in_sample.after.numpy(), None, fit_groups), MOMENT_SLUGS),
         "neighbours": neighbors,

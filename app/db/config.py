@@ -119,7 +119,10 @@ def regularizers_reading(field: str) -> Collection[Regularizer] | None:
 
 
 def option_applies(field: str, regularizers: Iterable[Regularizer], points: TokenPooling | None) -> bool:
-    """Return whether an option has an effect with these regularizers. If ``points`` is None, each has its default."""
+    """Return whether an option has an effect with these regularizers.
+
+    If ``points`` is None, each regularizer uses its default points.
+    """
     readers = regularizers_reading(field)
     if readers is None:
         return True

@@ -48,7 +48,7 @@ _COLUMNS = tuple(getattr(Run, column.name) for column in fields(RunRow) if colum
 
 
 def read_run_rows(session: Session, *conditions: ColumnElement[bool]) -> list[RunRow]:
-    """Return the runs, with shared objects for their experiments and data sets."""
+    """Return the runs that meet the conditions; runs of one experiment share its object."""
     rows: Sequence[Any] = session.execute(select(*_COLUMNS).where(*conditions)).all()
     experiment_ids = {row.experiment_id for row in rows}
     query = select(Experiment).where(Experiment.id.in_(experiment_ids)).options(joinedload(Experiment.dataset))

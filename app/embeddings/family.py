@@ -36,13 +36,13 @@ class FamilyMember(NamedTuple):
     """Number of units that the scores are on, which depends on exact copies among the vectors."""
 
 
-def read_family(context: Context, key: str) -> list[FamilyMember]:
+def read_family(context: Context, family_key: str) -> list[FamilyMember]:
     """Return the members of a family: layers in order, then the other embeddings, the oldest task first.
 
     An embedding is listed once, by its newest task with results, else by its newest task.
     """
     query = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
-    query = query.where(or_(TaskRun.id == key, TaskRun.family_id == key), Embedding.trashed_at.is_(None))
+    query = query.where(or_(TaskRun.id == family_key, TaskRun.family_id == family_key), Embedding.trashed_at.is_(None))
     deferred_columns = TaskRun.maps, TaskRun.preview, TaskRun.judged, Embedding.inspection
     load_options = *map(defer, deferred_columns), lazyload(Embedding.tags)
     with context.sessions() as session:
@@ -65,9 +65,10 @@ def read_family(context: Context, key: str) -> list[FamilyMember]:
                 chosen=None if results is None else results.variants[results.chosen],
                 report=None if results is None else results.parts.report,
             )
-    series = list(dict.fromkeys(member.series for member in members.values()))
+    series_order = list(dict.fromkeys(member.series for member in members.values()))
     return sorted(
-        members.values(), key=lambda member: (member.series is None, series.index(member.series), member.layer or 0)
+        members.values(),
+        key=lambda member: (member.series is None, series_order.index(member.series), member.layer or 0),
     )
 
 
@@ -118,7 +119,7 @@ def describe_best(members: Iterable[FamilyMember], metric: str) -> str:
 
 
 def list_scored_embeddings(members: Iterable[FamilyMember]) -> list[ScoredEmbedding]:
-    """Return IsoScore and score of the judged embeddings, both without post-processing."""
+    """Return each judged embedding with its IsoScore and task score, both without post-processing."""
     return [
         ScoredEmbedding(member.name, member.as_it_is.isoscore, member.as_it_is.report.value, member.series)
         for member in members

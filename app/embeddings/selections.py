@@ -23,7 +23,7 @@ from isoscope.core.formatting import plural
 from isoscope.files.selection import MAX_BITS, MAX_EXCLUDED_ROWS, MAX_LISTED, Selection
 from isotropy.catalog import FINDINGS
 
-RUN_PATTERN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+RANGE_PATTERN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 ROWS_FIELD = "rows"
 
 
@@ -195,30 +195,30 @@ def _max_left_out(n: int) -> int:
 
 
 def parse_rows(text: str) -> list[int]:
-    """Parse runs of row numbers into distinct rows, ascending. Raise InvalidError."""
-    runs: list[tuple[int, int]] = []
+    """Parse ranges of row numbers into distinct rows, ascending. Raise InvalidError."""
+    ranges: list[tuple[int, int]] = []
     for part in text.split():
-        match = RUN_PATTERN.fullmatch(part)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)  # an invalid run
+        match = RANGE_PATTERN.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)  # an invalid range
         if first > last:
             raise InvalidError(
-                f"`{part[:40]}` names no rows. Write a number or a run, such as `120` or `0-99`.", ROWS_FIELD
+                f"`{part[:40]}` names no rows. Write a number or a range, such as `120` or `0-99`.", ROWS_FIELD
             )
-        runs.append((first, last))
-    total = sum(last - first + 1 for first, last in runs)
+        ranges.append((first, last))
+    total = sum(last - first + 1 for first, last in ranges)
     if not total:
         raise InvalidError("No rows are selected. Select some on the map first.", ROWS_FIELD)
     if total > MAX_MAPPED:
         raise InvalidError(f"{total:,} rows are too many. Select at most {MAX_MAPPED:,}.", ROWS_FIELD)
-    rows: list[int] = np.unique(np.concatenate([np.arange(first, last + 1) for first, last in runs])).tolist()
+    rows: list[int] = np.unique(np.concatenate([np.arange(first, last + 1) for first, last in ranges])).tolist()
     return rows
 
 
 def format_rows(rows: Sequence[int]) -> str:
-    runs: list[list[int]] = []
+    ranges: list[list[int]] = []
     for row in sorted(set(rows)):
-        if runs and row == runs[-1][1] + 1:
-            runs[-1][1] = row
+        if ranges and row == ranges[-1][1] + 1:
+            ranges[-1][1] = row
         else:
-            runs.append([row, row])
-    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+            ranges.append([row, row])
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)

@@ -38,7 +38,7 @@ def add_seeds(context: Context, experiment_id: str, request: SeedRequest) -> Exp
         origin = experiment.origin if experiment.study is None else "chosen by a search"
         raise ConflictError(f"Seeds can be added to sweeps launched here; these runs were {origin}.")
     if not experiment.ended:
-        raise ConflictError("Its runs have not ended. Add seeds when they have.")
+        raise ConflictError("The experiment has not ended. Add seeds when all its runs have.")
     sweep = RunTable.from_experiment(experiment)
     proposal = propose_seeds(read_conclusion(context, sweep).evidence, sweep)
     if proposal is None:

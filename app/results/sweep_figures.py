@@ -109,11 +109,15 @@ class FigureRequest(NamedTuple):
         for quantity in plan.measured:
             if quantity.key not in ROW_QUANTITIES:
                 if quantity.key in METRIC_TITLES:
-                    rows = list_metric(self.context, self.source, quantity.key)
+                    values_by_run = list_metric(self.context, self.source, quantity.key)
                 else:
-                    layers = list_by_layer(self.context, self.source, quantity.key)
-                    rows = {run_id: (row["values"][-1], row["reasons"][-1]) for run_id, row in layers.items()}
-                self.table.add_readings(quantity.key, {run_id: MeasuredValue(*row) for run_id, row in rows.items()})
+                    layers_by_run = list_by_layer(self.context, self.source, quantity.key)
+                    values_by_run = {
+                        run_id: (layers["values"][-1], layers["reasons"][-1])
+                        for run_id, layers in layers_by_run.items()
+                    }
+                readings = {run_id: MeasuredValue(*value) for run_id, value in values_by_run.items()}
+                self.table.add_readings(quantity.key, readings)
         evidence = read_conclusion(self.context, self.table).evidence
         collapsed = {collapse.setting for collapse in evidence.collapsed}
         return scatter(self.table, self.experiment.config.metric, plan.style, slug=slug, collapsed=collapsed)

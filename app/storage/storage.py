@@ -63,7 +63,10 @@ class Storage(ABC):
 
     @abstractmethod
     def local_path(self, sha256: str) -> Path:
-        """Return the path on this machine, valid for an hour. Raises NotFoundError, InvalidError if it is damaged."""
+        """Return the path on this machine, valid for an hour.
+
+        Raises NotFoundError if the file is missing, InvalidError if it is damaged.
+        """
 
     @abstractmethod
     def delete(self, sha256: str) -> None:

@@ -180,12 +180,12 @@ def delete_task(context: Context, task_id: str) -> None:
     deletion = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAP_IDS_IN_USE))
     columns = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256, TaskRun.cutoff_sha256
     with context.sessions.begin() as session:
-        files = session.execute(deletion.returning(*columns)).one_or_none()
-    if files is None:
+        released_hashes = session.execute(deletion.returning(*columns)).one_or_none()
+    if released_hashes is None:
         get_task(context, task_id)
-        raise ConflictError("An embedding is being made by this task. Delete it when that has finished.")
+        raise ConflictError("This task is making an embedding. Delete the task when that has finished.")
     context.queue.cancel(Job(job_kinds.JUDGE, task_id))
-    context.ledger.release(*files)
+    context.ledger.release(*released_hashes)
 
 
 def _check_inputs(config: TaskConfig, queries: Embedding | None, truth: Incoming | None) -> None:

@@ -118,9 +118,11 @@ def add_runs(context: Context, experiment_id: str, configs: Sequence[RunConfig])
         acquire_locks(session.connection(), f"study {experiment_id}", "openings")
         experiment = _find_experiment(session, experiment_id)
         if not experiment.ended:
-            raise ConflictError("Its runs have not ended. Add seeds when they have.")
+            raise ConflictError("The experiment has not ended. Add seeds when all its runs have.")
         if session.scalar(select(Opening.id).where(Opening.experiment_id == experiment_id).limit(1)):
-            raise ConflictError("Its test scores are open, so no seeds can be added. Launch another experiment.")
+            raise ConflictError(
+                "The experiment's test scores are open, so no seeds can be added. Launch another experiment."
+            )
         if (total := len(experiment.runs) + len(configs)) > MAX_RUNS:
             raise InvalidError(
                 f"Expected at most {MAX_RUNS} runs in one experiment, got {total}. Add fewer seeds.", "seeds"

@@ -218,7 +218,7 @@ SEARCH_OPTIONS = collect_options(Search)
 SEARCH_LABELS = LABELS | {name: option.label for name, option in SEARCH_OPTIONS.items()}
 
 
-def search_texts(search: Mapping[str, Any]) -> dict[str, str]:
+def format_search_options(search: Mapping[str, Any]) -> dict[str, str]:
     return {name: to_text(value) for name, value in search.items() if name in SEARCH_OPTIONS}
 
 

@@ -40,7 +40,7 @@ MAX_SHARE = 0.05  # Maximum share of rows that count as hubs; more are part of t
 
 
 def hubs(examined: ExaminedCloud) -> Defect | None:
-    """Find rows that are neighbors of more rows than in any healthy cloud."""
+    """Find rows that are neighbors of more rows than any row of a healthy cloud is."""
     if not examined.has_spread or examined.effective_dimensions < FEWEST_DIMENSIONS:
         return None
     neighbors = examined.nearest("cosine")

@@ -17,7 +17,7 @@ SAFE_SIDE = 0.1  # Share of the last digit by which a cutoff stays away from the
 
 
 def error_rate(is_wrong: NDArray[np.bool_]) -> ErrorRate | None:
-    """Return the share of true values [n], or None if there are none to judge by."""
+    """Return the share of wrong items [n] with its interval; None if there are no items."""
     n, wrong = len(is_wrong), int(is_wrong.sum())
     if not n:
         return None

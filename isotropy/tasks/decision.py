@@ -123,11 +123,11 @@ class Decision:
         """Advice in sentences, with scores on the report part."""
         title = METRICS[self.metric]
         if max(variant.choose_score for variant in self.variants) <= max(self.trivial_score, 0):
-            floor, why = "0", ""
+            floor = "0"
             if self.trivial_score > 0:
-                floor, why = f"{self.trivial_score:.3f}", ", which always predicting the most frequent label scores"
+                floor = f"{self.trivial_score:.3f}, the score of always predicting the most frequent label"
             check = "Check that the ground truth belongs to these vectors."
-            return f"No variant scores above {floor} by {title}{why}. {check}"
+            return f"No variant has {title} above {floor}. {check}"
         sentences = [] if self.task is TruthKind.COMPRESSION else [self._advice()]
         return " ".join([*sentences, self._saving()])
 

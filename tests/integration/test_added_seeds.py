@@ -87,7 +87,7 @@ def test_add_seeds_requires_ended_undecided_sweep(client, context, experiment, m
     refused = add(client, experiment, seeds=1)
     assert (refused.status_code, refused.json()["detail"]) == (
         409,
-        "Its runs have not ended. Add seeds when they have.",
+        "The experiment has not ended. Add seeds when all its runs have.",
     )
     imported = {"origin": ExperimentOrigin.IMPORTED}
     for columns, reason in ((imported, "imported"), ({"study": Search(over=True)}, "chosen by a search")):

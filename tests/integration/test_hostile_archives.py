@@ -23,7 +23,7 @@ from workers.imports import job, tables
 
 SWEEP_FIGURES = list_available_slugs({"search": False})
 ADVICE = "Export the experiment again where it was made."
-CHOOSE = "Choose a file that an experiment's Export wrote."
+CHOOSE = "Choose a file made by Export on the page of an experiment."
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_reader_rejects_incomplete_or_altered_export(refusal, files, tmp_path):
     assert refusal(pack({"README.txt": b"x"}, manifest=False)) == without
     for name in ("../../etc/passwd", "/etc/passwd", "figures/../runs.jsonl", "figures/a.html", "C:\\x"):
         assert "which exports never contain" in refusal(pack(files | {name: b"x"}))
-    for written_as, advice in ((2, "update it"), (0, "export it again with a newer one")):
+    for written_as, advice in ((2, "update Isoscope"), (0, "export the experiment with a newer Isoscope")):
         listing = json.loads(files["manifest.json"]) | {"format": written_as}
         altered = pack(files | {"manifest.json": json.dumps(listing).encode()}, manifest=False)
         sentence = f"The file is of format {written_as}, and this Isoscope 0.2.0 reads format 1: {advice}."

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy.catalog import Similarity
+from isotropy.catalog import METRICS, Similarity
 from isotropy.tasks.decision import BASELINE, VariantChoice, choose_variants
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.maps import Map
@@ -104,7 +104,7 @@ def test_no_variant_is_advised_below_most_frequent_label(metric):
     variants = (Variant(), Variant(storage=VectorStorage.BINARY))
     rare = LabelTruth(np.arange(400), (random.random(400) < 0.02).astype(np.int64), ids)
     sentence = decide(JudgingTask(x, rare, metric=metric), variants).conclusion
-    assert sentence.startswith("No variant scores above 0.9")
+    assert sentence.startswith(f"No variant has {METRICS[metric]} above 0.9")
     assert "the most frequent label" in sentence
     progress = LabelTruth(np.arange(400), (x[:, 0] > 1).astype(np.int64), ids)
     assert decide(JudgingTask(x, progress, metric=metric), variants).conclusion.startswith("Keep the vectors")

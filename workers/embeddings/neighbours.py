@@ -49,7 +49,7 @@ def find_named_neighbours(
 
 
 def first_named_rows(names: Sequence[str], x: Tensor, order: Tensor, max_rows: int) -> Tensor:
-    """Return the first ``max_rows`` rows in ``order`` that have a direction and a new name, int64."""
+    """Return the first ``max_rows`` nonzero rows with distinct, nonempty names, taken in ``order``, int64."""
     has_direction = x.any(dim=1)
     rows_by_name: dict[str, int] = {}
     for row in order.tolist():

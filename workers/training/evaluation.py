@@ -186,9 +186,9 @@ def _measure_tokens(
     return tokens
 
 
-def _last_layer_values(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
+def _last_layer_values(sentences: Sentences, pair_measures: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
     last_scores = {measure: (score, sentences.n) for measure, score in sentences.last_layer_scores().items()}
-    last_scores |= {measure: (layers.scores[-1], layers.n) for measure, layers in pairs.items()}
+    last_scores |= {measure: (layers.scores[-1], layers.n) for measure, layers in pair_measures.items()}
     return {
         measure: LastLayerValue(value=score.value, reason=score.reason, n=n)
         for measure, (score, n) in last_scores.items()

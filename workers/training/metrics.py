@@ -101,8 +101,8 @@ class Probe:
         if self.interval is not None:
             return self.interval
         steps = max(max_steps / MEASUREMENTS_PER_RUN, 2 * self.cost / tokens_per_step)
-        row_every = steps_between_rows(max_steps)
-        return row_every * max(1, round(steps / row_every))
+        steps_per_row = steps_between_rows(max_steps)
+        return steps_per_row * max(1, round(steps / steps_per_row))
 
     def measure(self) -> dict[str, list[float | None]]:
         layers = LayerMeasures(self.model)
@@ -155,12 +155,12 @@ class MetricsCallback(TrainerCallback):
     probe: Probe
     tokens_per_step: float
     progress: Progress
-    row_every: int = field(default=1, init=False)
+    steps_per_row: int = field(default=1, init=False)
     probe_every: int = field(default=1, init=False)
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Remove rows logged after the checkpoint, and measure layers before the first step."""
-        self.row_every = steps_between_rows(state.max_steps)
+        self.steps_per_row = steps_between_rows(state.max_steps)
         self.probe_every = self.probe.steps_between_probes(state.max_steps, self.tokens_per_step)
         self.progress.begin_training(state.global_step)
         if state.global_step == 0:
@@ -170,7 +170,7 @@ class MetricsCallback(TrainerCallback):
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
 
     def is_due(self, step: int) -> bool:
-        return step % self.row_every == 0 or step % self.probe_every == 0
+        return step % self.steps_per_row == 0 or step % self.probe_every == 0
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Write a row or a layer measurement if due; at the last step both."""

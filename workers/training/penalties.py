@@ -117,7 +117,7 @@ class Penalties(nn.Module):
     def forward(self, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
         """Return the penalty of one batch, 0-d, in float32 even if the model uses lower precision.
 
-        ``outputs`` must have hidden states if a penalty reads them (``selectors``). ``batch`` has ``attention_mask``
+        ``outputs`` must have hidden states if ``selectors`` is not empty. ``batch`` has ``attention_mask``
         [batch, tokens] and ``labels`` [batch]. ``step`` and the run's seed determine which tokens are drawn. Raises
         ValueError if a regularizer has no value on these points.
         """

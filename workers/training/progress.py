@@ -64,14 +64,14 @@ class Progress:
             with self.sessions.begin() as session:
                 self.write(session, phase_done=done)
 
-    def has_rows_up_to(self, step: int, row_every: int) -> bool:
+    def has_rows_up_to(self, step: int, steps_per_row: int) -> bool:
         """Return whether rows are logged up to a checkpoint's step; false if another machine restarted the run."""
         with self.sessions() as session:
             last_step = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))
-        return (last_step or 0) + row_every > step
+        return (last_step or 0) + steps_per_row > step
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns as the first statement of the caller's transaction, so that a stopped run writes nothing."""
+        """Set columns. Call it first in a transaction, so that a stopped run writes nothing."""
         now = time.monotonic()
         elapsed, self._time_counted_until = now - self._time_counted_until, now
         self._worked_seconds += elapsed

@@ -22,7 +22,7 @@ POOLER = ".pooler."
 
 
 def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return the pretrained model with a task head, drawn by the seed unless the files hold a head that fits."""
+    """Return the pretrained model with a task head: that of its files if it fits, else a new one by the seed."""
     config = task.config
     tokenizer = load_tokenizer(source, config.model)
     set_seed(config.seed)

@@ -90,15 +90,15 @@ def _list_score_lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
 
 
 def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
-    rows, traces, full_lines = [], [], []
+    row_counts, traces, all_rows_lines = [], [], []
     for series in overlay.series:
         data = series.detail(SAMPLE_SIZE)
-        rows += [*data["rows"], data["n"]]
+        row_counts += [*data["rows"], data["n"]]
         for line in _list_score_lines(overlay, series):
             traces += _draw_band(overlay, series, line)
             # Only lines without ζ have a score of all rows.
             if (score := data["full"].get(line.slug)) is not None:
-                full_lines.append(
+                all_rows_lines.append(
                     go.Scatter(
                         x=[data["rows"][0], data["n"]],
                         y=[score] * 2,
@@ -111,9 +111,9 @@ def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
                     )
                 )
     return plot(
-        traces + full_lines,
+        traces + all_rows_lines,
         showlegend=True,
-        xaxis=log_axis("Rows", rows),
+        xaxis=log_axis("Rows", row_counts),
         yaxis={"title": {"text": "Score (1 is isotropic)"}, "rangemode": "tozero"},
     )
 

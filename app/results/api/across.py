@@ -150,7 +150,7 @@ def show_table(
         ),
     ] = None,
     bold: Annotated[
-        bool, Query(description="Print the best setting in bold, if its verdict is better than the baseline.")
+        bool, Query(description="Print the best setting in bold, if the verdict is that it beats the baseline.")
     ] = True,
 ) -> Response | RunTableOut:
     """Means of groups of runs, each with half its 95% interval: formatted for a paper, or as numbers."""

@@ -65,14 +65,14 @@ class Archive:
         if MANIFEST not in zip_container.names:
             raise InvalidError(
                 f"Expected an exported experiment, got a zip archive without {MANIFEST}. "
-                "Choose a file that an experiment's Export wrote."
+                "Choose a file made by Export on the page of an experiment."
             )
         document = _parse(b"".join(zip_container.blocks(MANIFEST)), MANIFEST)
         format_version = document.get("format") if isinstance(document, dict) else None
         if isinstance(format_version, int) and format_version != FORMAT:
             raise UnsupportedFormatError(
-                f"The file is of format {format_version}, and this Isoscope {VERSION} reads format {FORMAT}: "
-                f"{'update it' if format_version > FORMAT else 'export it again with a newer one'}."
+                f"The file has format {format_version}, and this Isoscope {VERSION} reads format {FORMAT}: "
+                f"{'update Isoscope' if format_version > FORMAT else 'export the experiment with a newer Isoscope'}."
             )
         self.manifest = _validate(Manifest, document, MANIFEST)
         listed_names, member_names = set(self.manifest.members), zip_container.names - {MANIFEST}

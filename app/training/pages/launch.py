@@ -162,9 +162,9 @@ def new_study(request: Request, context: ContextDep) -> Response:
     prefilled = prefill_form(context, None, query.get("experiment"))
     values = _starting_values(request, context, prefilled.values)
     swept = [regularizer for regularizer in values["regularizers"] if regularizer in REGULARIZERS]
-    search = sweep_form.search_texts(Search().model_dump(mode="json"))
+    search = sweep_form.format_search_options(Search().model_dump(mode="json"))
     search["regularizer"] = swept[0] if swept else Regularizer.ISTAR.value
-    search |= sweep_form.search_texts(prefilled.search) | sweep_form.read_search(query)
+    search |= sweep_form.format_search_options(prefilled.search) | sweep_form.read_search(query)
     return search_page(request, context, values, search, prefilled.problem, status=200)
 
 
@@ -270,7 +270,7 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
     page = partial(sweep_page, request, context, values, yaml=yaml)
     address = f"{SWEEP_ADDRESS}?{urlencode(sweep_form.form_pairs(values))}"
     if "search" in document:
-        search = sweep_form.search_texts(settings.get("search") or Search().model_dump(mode="json"))
+        search = sweep_form.format_search_options(settings.get("search") or Search().model_dump(mode="json"))
         page = partial(search_page, request, context, values, search, yaml=yaml)
         address = f"{SEARCH_ADDRESS}?{urlencode(sweep_form.search_pairs(values, search))}"
     try:
