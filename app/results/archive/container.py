@@ -91,7 +91,7 @@ MAX_DEPTH = 100
 ADVICE = "Export the experiment again where it was made."
 BROKEN_MESSAGE = (
     "The file cannot be read as a zip archive ({reason}): it was cut off, altered, or is something else. Choose a file "
-    "that an experiment's Export wrote."
+    "made by Export on the page of an experiment."
 )
 
 
@@ -113,8 +113,8 @@ class Container:
             limit = MAX_BYTES.get(member.filename, MAX_FIGURE_BYTES)
             if not (member.filename in MAX_BYTES or FIGURE.fullmatch(member.filename) is not None):
                 raise InvalidError(
-                    f"The archive contains {name!r}, which exports never contain. Choose a file that an experiment's "
-                    "Export wrote."
+                    f"The archive contains {name!r}, which exports never contain. Choose a file made by Export "
+                    "on the page of an experiment."
                 )
             if member.flag_bits & ENCRYPTED or member.compress_type not in COMPRESSIONS:
                 raise InvalidError(f"{name!r} is encrypted, or compressed in another way than exports are. {ADVICE}")
