@@ -66,7 +66,7 @@ def test_reader_rejects_incomplete_or_altered_export(refusal, files, tmp_path):
     for written_as, advice in ((2, "update Isoscope"), (0, "export the experiment with a newer Isoscope")):
         listing = json.loads(files["manifest.json"]) | {"format": written_as}
         altered = pack(files | {"manifest.json": json.dumps(listing).encode()}, manifest=False)
-        sentence = f"The file is of format {written_as}, and this Isoscope 0.2.0 reads format 1: {advice}."
+        sentence = f"The file has format {written_as}, and this Isoscope 0.2.0 reads format 1: {advice}."
         assert refusal(altered, UnsupportedFormatError) == sentence
     for name in ("runs.jsonl", "steps.jsonl", "experiment.json", "README.txt", "figures/isotropy.csv"):
         altered = files | {name: files[name].replace(b"0", b"1", 1)}
