@@ -88,7 +88,7 @@ format: $(VENV)/.test ## Mend the style of the code
 
 # But the reproduction of the papers, which wants data and hours.
 bench: $(VENV)/.test ## Run every benchmark
-	@for file in $(filter-out benchmarks/reproduction.py,$(wildcard benchmarks/[a-z]*.py)); do \
+	@for file in $(filter-out benchmarks/reproduction.py benchmarks/whole_run.py,$(wildcard benchmarks/[a-z]*.py)); do \
 	  name=$$(basename "$$file" .py); \
 	  echo "== Benchmark $$name"; \
 	  $(BIN)/python -m "benchmarks.$$name" || exit 1; \
