@@ -100,7 +100,7 @@ GOOD = labels().pack()
         (HEADER.pack(b"ISP1", 0, 2) + GOOD[BODY:], "more than"),
         (HEADER.pack(b"ISP1", 0, 4) + GOOD[BODY:], "cut off"),
         (GOOD[:-4], "cut off"),
-        (GOOD + b"x", "behind"),
+        (GOOD + b"x", "followed by other bytes"),
         (GOOD[:BODY] + b"no zlib", "damaged"),
         (HEADER.pack(b"ISP1", 0, 3) + zlib.compress(bytes(10**8)), "more than"),
         (HEADER.pack(b"ISP1", 0, 2) + zlib.compress(np.array([0, -5, 0, 0, 0, 0]).tobytes()), "ascending"),

@@ -21,7 +21,7 @@ def text_of(page):
 
 def test_headline_numbers_link_to_their_measures(client, context, measured):
     page_text = client.get(f"/embeddings/{measured}").text
-    head = page_text.partition('class="headline"')[2].partition("</div>")[0]
+    head = page_text.partition('class="headline"')[2].partition("<h2")[0]
     values = {row["measure"]: row["value"] for row in client.get(f"/api/embeddings/{measured}").json()["measurements"]}
     used = f"The variance fills about {values['participation_ratio_unbiased']:.1f} of 8 dimensions"
     measures = f"/embeddings/{measured}?tab=details"

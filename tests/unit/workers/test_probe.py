@@ -101,12 +101,12 @@ def test_probe_interval_is_configured_or_a_sixth_of_time():
     ("loss", "penalty", "sentence"),
     [
         (1.0, torch.nan, "The penalty has no value at step 10. Lower the learning rate, or the size of lambda"),
-        (torch.inf, 0.0, "The loss is no longer a number at step 10"),
+        (torch.inf, 0.0, "The loss became NaN or infinite at step 10"),
     ],
 )
 def test_step_without_value_is_reported_at_next_row(loss, penalty, sentence):
     callback = MetricsCallback(Tally(), None, 1.0, None)
-    callback.row_every = callback.probe_every = 10
+    callback.steps_per_row = callback.probe_every = 10
     callback.tally.add(torch.tensor(loss), torch.tensor(penalty))
     callback.tally.add(torch.tensor(1.0), torch.tensor(1.0))
     control = SimpleNamespace(should_training_stop=False)
