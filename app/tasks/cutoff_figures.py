@@ -63,7 +63,14 @@ def _draw_histogram(space: PairSpace, title: str) -> go.Figure:
         ("Random pairs", histogram.permuted, palette.QUIET),
     )
     traces = [
-        go.Scatter(x=middles, y=shares, mode="lines", line={"color": color, "shape": "hvh"}, name=name)
+        go.Scatter(
+            x=middles,
+            y=shares,
+            mode="lines",
+            line={"color": color, "shape": "hvh"},
+            name=name,
+            hovertemplate=f"{name}, %{{x:.4g}}: %{{y:.1%}}<extra></extra>",
+        )
         for name, shares, color in samples
     ]
     shares = [share for _, sample, _ in samples for share in sample]
