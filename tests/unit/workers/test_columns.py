@@ -14,7 +14,7 @@ def test_row_without_text_and_empty_data_are_refused():
     columns = {"t": ["a", None, "c"], "l": ["no", "yes", "no"]}
     with pytest.raises(InvalidError, match="Row 2 has no text in column 't': fill it in or leave the row out"):
         Classification(CONFIG).encode(columns, tokenizer=None, max_length=8)
-    with pytest.raises(InvalidError, match="file has no rows. Both need at least one"):
+    with pytest.raises(InvalidError, match=r"file has no rows\. Both need at least one"):
         _draw_subset({"t": []}, None)
 
 
