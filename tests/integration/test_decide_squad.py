@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks._encoded_texts import DATA
 from isotropy.tasks.judge import JudgingTask, decide
 from isotropy.tasks.storage import VectorStorage
 from isotropy.tasks.truth import QueryTruth
 from isotropy.tasks.variants import Variant, VariantSetting, default_variants
-from tests.squad import DATA, LAYERS, vectors
+from tests.squad import LAYERS, vectors
 
 pytestmark = [
     pytest.mark.long,

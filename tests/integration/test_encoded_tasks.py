@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from app.core.process import BUNDLED_MODEL
 from app.core.settings import Settings
 from app.db.models import Embedding, Qrels, StoredFile
-from tests.squad import DATA
+from benchmarks._encoded_texts import DATA
 from workers.embeddings.encoding import encode_texts
 from workers.tasks import judge_task
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks._encoded_texts import DATA, read_squad_texts
 from isotropy.catalog import Similarity
 from isotropy.tasks.judge import JudgingTask
 from isotropy.tasks.truth import QueryTruth, exact_neighbors
 from isotropy.tasks.upgrade import UpgradeTask, judge_upgrade
-from tests.squad import DATA, LAYERS, texts, vectors
+from tests.squad import LAYERS, vectors
 
 pytestmark = [
     pytest.mark.long,
@@ -37,7 +38,7 @@ def models(arrays):
         text_vectors = [word_vectors[word] for word in re.findall(r"\w+", text) if word in word_vectors]
         return np.mean(text_vectors or [np.zeros(300)], axis=0)
 
-    paragraph_texts, question_texts, _ = texts(Path(DATA))
+    paragraph_texts, question_texts, _ = read_squad_texts(Path(DATA))
     return {
         "middle": (arrays[f"paragraphs_{MIDDLE}"], arrays[f"questions_{MIDDLE}"]),
         "last": (paragraphs, questions),
