@@ -40,7 +40,7 @@ def gains(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> li
     error = np.sqrt((blocks - 1) / blocks * np.square(influence).sum(0))
     error[(values == values[0]).all(1)] = 0
     margin = _critical_value(influence[:, error > 0], seed) * error
-    return [Gain(*map(float, ends)) for ends in zip(difference, difference - margin, difference + margin, strict=True)]
+    return _gains_within(difference, margin)
 
 
 def resampled_gains(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> list[Gain]:
@@ -57,6 +57,10 @@ def resampled_gains(values: Numbers, groups: Codes, statistic: Statistic, seed: 
     varies = error > 0
     largest = np.abs(deviations[:, varies] / error[varies]).max(1, initial=0)
     margin = float(np.quantile(largest, LEVEL)) * error
+    return _gains_within(difference, margin)
+
+
+def _gains_within(difference: Numbers, margin: Numbers) -> list[Gain]:
     return [Gain(*map(float, ends)) for ends in zip(difference, difference - margin, difference + margin, strict=True)]
 
 
