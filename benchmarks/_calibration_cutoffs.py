@@ -43,7 +43,7 @@ class Population(NamedTuple):
     below: Numbers  # [m + 1], the weight of the first k
 
     @classmethod
-    def of(cls, similarities: Numbers, groups: Codes) -> "Population":
+    def weigh_groups_equally(cls, similarities: Numbers, groups: Codes) -> "Population":
         order = np.argsort(similarities)
         weights = (1 / np.bincount(groups)[groups])[order]
         return cls(similarities[order], np.concatenate([[0], weights.cumsum() / weights.sum()]))
@@ -68,7 +68,8 @@ def _cosines(left: Points, right: Points) -> Numbers:
 def _pair_pool(left: Points, right: Points, is_match: NDArray[np.bool_], groups: Codes) -> Pool:
     cosines = _cosines(left, right)
     matches, non_matches = (
-        Population.of(cosines[mask], np.unique(groups[mask], return_inverse=True)[1]) for mask in (is_match, ~is_match)
+        Population.weigh_groups_equally(cosines[mask], np.unique(groups[mask], return_inverse=True)[1])
+        for mask in (is_match, ~is_match)
     )
     order = np.argsort(groups, kind="stable")
     members = np.split(order, np.unique(groups[order], return_index=True)[1][1:])
@@ -135,8 +136,8 @@ def squad_pool() -> Pool:
         groups = np.repeat(np.arange(labels), [len(group) for group in drawn])
         return corpus, QueryTruth(questions[rows], [{int(relevant[row]): 1} for row in rows], ids, groups)
 
-    non_matches = Population.of(cosines[is_other], np.repeat(codes, len(corpus) - 1))
-    return Pool(Population.of(cosines[~is_other], codes), non_matches, draw)
+    non_matches = Population.weigh_groups_equally(cosines[is_other], np.repeat(codes, len(corpus) - 1))
+    return Pool(Population.weigh_groups_equally(cosines[~is_other], codes), non_matches, draw)
 
 
 @cache
@@ -160,7 +161,7 @@ def sst2_pool() -> Pool:
         return vectors[drawn], LabelTruth(np.arange(len(drawn)), labels[drawn], ids, np.arange(len(drawn)))
 
     non_matches = cosines[~is_match]
-    return Pool(matches, Population.of(non_matches, np.arange(len(non_matches))), draw)
+    return Pool(matches, Population.weigh_groups_equally(non_matches, np.arange(len(non_matches))), draw)
 
 
 def keeps_promise(

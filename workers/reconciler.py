@@ -2,7 +2,7 @@
 
 A row is committed before its job is enqueued, and cancelled before the engine's job is: a crash may come in between.
 The reconciler repairs such differences when a worker starts and then every ten seconds, and the janitor cleans up every
-hour, each in one worker at a time but for the folders of runs, which every machine cleans up for itself. It takes two
+hour, each in one worker at a time. Folders of runs are the exception: every machine cleans up its own. It takes two
 checks to requeue the jobs of a dead worker.
 """
 

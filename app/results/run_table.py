@@ -240,7 +240,7 @@ class RunTable:
 
     @cached_property
     def experiment_names(self) -> dict[str, str]:
-        """Return experiment names by id, in the order of their first runs. Equal names are told apart by their ids."""
+        """Return experiment names by id, in the order of their first runs. Equal names have their ids added."""
         return _distinct_names({row_id: row.name for row_id, row in self._experiments.items()})
 
     @cached_property

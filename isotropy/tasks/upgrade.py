@@ -88,7 +88,7 @@ class Upgrade:
 
     @property
     def _deciding_shares(self) -> Sequence[KeptShare]:
-        """Shares of which the bridge has to keep at least one."""
+        """Shares that decide: the bridge has to keep at least one of them."""
         shares = (self.kept_old, self.kept_new) if self.scores is None else (self.kept_score,)
         return [share for share in shares if share is not None]
 

@@ -20,7 +20,7 @@ D = 24
 
 
 def scored_pairs(n, width=1.0, mean=0.0, seed=0):
-    """Return a corpus with a wide first dimension and a mean, and n pairs of which every second matches."""
+    """Return a corpus with a wide first dimension and a mean, and n pairs, alternately a match and not."""
     random = np.random.default_rng(seed)
     first = random.normal(size=(n, D))
     is_match = np.arange(n) % 2 == 0
