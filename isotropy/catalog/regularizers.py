@@ -56,6 +56,8 @@ class RegularizerEntry:
     # How it receives hidden states of several layers. One by one: the penalty is the mean over layers.
     layers: Literal["as one cloud", "as a list", "one by one"] = "one by one"
     tokens: bool = True  # Whether it may see tokens, which depend on each other within a text
+    # Whether it takes a mask [n] of its points as its second argument, so that no step waits for a GPU to drop padding.
+    takes_mask: bool = False
     # Whether it can use the class of each point, if a run sets `entropy_by_label`.
     classes: bool = False
     # Its class, as module:name. It takes lam, the options below and, unless it sees the matrix, across_processes.
@@ -84,6 +86,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             colour="#14938d",
             default_states=(Layers.ALL, TokenPooling.TOKENS),
             layers="as one cloud",
+            takes_mask=True,
             make="isotropy.regularizers.istar:IStar",
             options={
                 "zeta": "zeta",
@@ -124,6 +127,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             measures=("mean_cosine",),
             colour="#c26a00",
             default_states=(Layers.LAST, TokenPooling.TOKENS),
+            takes_mask=True,
             make="isotropy.regularizers.cosreg:CosReg",
         ),
         RegularizerEntry(

@@ -131,18 +131,19 @@ class Penalties(nn.Module):
         selector = self.selectors[name]
         mask = selector.mask(batch["attention_mask"], lambda candidates: self._draw_tokens(candidates, step))
         entry = REGULARIZERS[name]
-        select = mask.device.type == "cpu" or self.config.token_fraction < 1 or entry.classes
+        select = not entry.takes_mask or mask.device.type == "cpu" or self.config.token_fraction < 1
         layers, is_point = selector.points(hidden_states_of(outputs), mask, select=select)
+        masks = [] if is_point is None else [is_point]
         match entry.layers:
             case "as one cloud":
-                return regularizer(torch.cat(layers), None if is_point is None else is_point.repeat(len(layers)))
+                return regularizer(torch.cat(layers), *(mask.repeat(len(layers)) for mask in masks))
             case "as a list":
                 return regularizer(layers)
             case "one by one" if entry.classes:
                 labels = [selector.labels(batch["labels"], mask)] if self._by_label else []
                 return torch.stack([regularizer(layer, *labels) for layer in layers]).mean()
             case "one by one":
-                return torch.stack([regularizer(layer, is_point) for layer in layers]).mean()
+                return torch.stack([regularizer(layer, *masks) for layer in layers]).mean()
 
     def _draw_tokens(self, mask: Tensor, step: int) -> Tensor:
         # Seed and step determine the draw, not the training's random state, so that a resumed run draws the same
