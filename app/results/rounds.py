@@ -8,7 +8,7 @@ from pydantic import Field
 from app.context import Context
 from app.core.evidence import MAX_LOOKS
 from app.db.models import Experiment
-from app.results.conclusion.conclusion import read_conclusion
+from app.results.conclusion.conclusion import read_evidence
 from app.results.conclusion.proposal import propose_seeds
 from app.results.run_table import RunTable
 from app.training.experiments import add_runs, get_experiment
@@ -40,7 +40,7 @@ def add_seeds(context: Context, experiment_id: str, request: SeedRequest) -> Exp
     if not experiment.ended:
         raise ConflictError("The experiment has not ended. Add seeds when all its runs have.")
     sweep = RunTable.from_experiment(experiment)
-    proposal = propose_seeds(read_conclusion(context, sweep).evidence, sweep)
+    proposal = propose_seeds(read_evidence(context, sweep), sweep)
     if proposal is None:
         raise ConflictError(f"Nothing to add: no setting is undecided, or all were tested {MAX_LOOKS} times.")
     config_by_setting = {sweep.setting(run): run.launched_config for run in reversed(experiment.runs)}

@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 from app.context import Context
 from app.db.models import Experiment
 from app.figures.figure import Figure, undefined_figure
-from app.results.conclusion.conclusion import read_conclusion
+from app.results.conclusion.conclusion import read_evidence
 from app.results.figures.baseline import baseline_differences, method_bars
 from app.results.figures.layer_curves import late_anisotropy, measure_during_training, setting_heat_map
 from app.results.figures.parallel import parallel_coordinates
@@ -118,7 +118,7 @@ class FigureRequest(NamedTuple):
                     }
                 readings = {run_id: MeasuredValue(*value) for run_id, value in values_by_run.items()}
                 self.table.add_readings(quantity.key, readings)
-        evidence = read_conclusion(self.context, self.table).evidence
+        evidence = read_evidence(self.context, self.table)
         collapsed = {collapse.setting for collapse in evidence.collapsed}
         return scatter(self.table, self.experiment.config.metric, plan.style, slug=slug, collapsed=collapsed)
 
@@ -190,7 +190,7 @@ _SWEEP_FIGURES = (
     SweepFigure(
         "differences", "Difference from λ = 0", "conclusion",
         lambda request: baseline_differences(
-            request.table, read_conclusion(request.context, request.table).evidence.comparisons,
+            request.table, read_evidence(request.context, request.table).comparisons,
             request.experiment.config.metric,
         ),
     ),

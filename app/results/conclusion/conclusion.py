@@ -134,30 +134,42 @@ Value = TypeVar("Value")
 
 def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[RunTable] = ()) -> Conclusion:
     """Return the conclusion of a sweep; with other sweeps, also the relation pooled over their data sets."""
-    sweeps = [sweep, *other_sweeps]
-    key = _cache_key(sweeps)
-    # Evidence is cached without other sweeps, because figures read the conclusion without them.
-    evidence = _evidence_cache.get(key[:1])
+    # Evidence is cached without other sweeps, because figures read it without them.
+    evidence = read_evidence(context, sweep, other_sweeps)
+    return Conclusion(sweep, evidence, _read_pooled_tests([sweep, *other_sweeps]) if other_sweeps else None)
+
+
+def read_evidence(context: Context, sweep: RunTable, other_sweeps: Sequence[RunTable] = ()) -> Evidence:
+    """Return the evidence of a sweep.
+
+    If it is not cached, one query reads the facts of the other sweeps too, because their evidence is needed next.
+    """
+    key = _cache_key([sweep])
+    evidence = _evidence_cache.get(key)
     if evidence is None:
-        # One query for all sweeps: the table of means needs the facts of the others too.
-        evidence = collect_evidence(sweep, _read_facts(context, [run for table in sweeps for run in table.runs]))
-        _evidence_cache.put(key[:1], evidence, 1)
-    pooled = _pooled_cache.get(key)
-    if pooled is None and (pooled := pool_sweeps(sweeps)) is not None:
-        _pooled_cache.put(key, pooled, 1)
-    return Conclusion(sweep, evidence, pooled)
+        facts = _read_facts(context, [run for table in (sweep, *other_sweeps) for run in table.runs])
+        evidence = collect_evidence(sweep, facts)
+        _evidence_cache.put(key, evidence, 1)
+    return evidence
 
 
 def find_verdicts(context: Context, sweeps: Sequence[RunTable]) -> dict[str, Verdict]:
     """Return the verdict on runs of each sweep's best setting and of collapsed settings, by run id."""
-    _read_facts(context, [run for sweep in sweeps for run in sweep.runs])  # one query fills the cache for the loop
     verdicts: dict[str, Verdict] = {}
     for sweep in sweeps:
-        evidence = read_conclusion(context, sweep).evidence
+        evidence = read_evidence(context, sweep, [other for other in sweeps if other is not sweep])
         by_setting = {collapse.setting: Verdict.COLLAPSED for collapse in evidence.collapsed}
         by_setting |= {evidence.best.setting: Verdict.BETTER} if evidence.best else {}
         verdicts |= {run.id: verdict for run in sweep.runs if (verdict := by_setting.get(sweep.setting(run)))}
     return verdicts
+
+
+def _read_pooled_tests(sweeps: Sequence[RunTable]) -> PooledTests | None:
+    key = _cache_key(sweeps)
+    pooled = _pooled_cache.get(key)
+    if pooled is None and (pooled := pool_sweeps(sweeps)) is not None:
+        _pooled_cache.put(key, pooled, 1)
+    return pooled
 
 
 def _read_facts(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]:

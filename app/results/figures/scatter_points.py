@@ -4,7 +4,7 @@ Axes, colors and panels show measured quantities, or settings in which runs diff
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from math import inf
 from typing import Literal, NamedTuple
 
@@ -86,7 +86,7 @@ def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity
         METRIC_RANGES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
     )
     bounds = (min(METRIC_RANGES[name].low for name in (metric, *metrics)), METRIC_RANGES[metric].high)
-    source = describe_source(table.runs, "of the validation tokens")
+    source_of = cache(partial(describe_source, table.runs))
     task = table.runs[0].config.task if table.runs else next(iter(METRICS))
     quantities = [
         Quantity(PERFORMANCE, "Performance", performance_axis, bounds=bounds),
@@ -95,7 +95,7 @@ def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity
             "isotropy",
             "IsoScore★ (1 is isotropic)",
             bounds=bounds_of(ISOTROPY),
-            explanation=f"IsoScore★ is {source}.",
+            explanation=f"IsoScore★ is {source_of('of the validation tokens')}.",
         ),
         *(
             Quantity(
@@ -112,8 +112,8 @@ def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity
         if measure != ISOTROPY:
             title = title_of(measure)
             vectors = "sentence vectors" if measure in SENTENCE_MEASURES or uses_text_vectors(measure) else "tokens"
-            layer_source = describe_source(table.runs, f"of the last layer’s {vectors}")
-            explanation = f"{title} is {layer_source}. Range: {MEASURES[slug_of(measure)].range}."
+            source = source_of(f"of the last layer’s {vectors}")
+            explanation = f"{title} is {source}. Range: {MEASURES[slug_of(measure)].range}."
             quantities.append(Quantity(measure, title, f"{title}, last layer", True, bounds_of(measure), explanation))
     quantities.append(Quantity(SECONDS, "training time", "Time from start to end (s)"))
     return {quantity.key: quantity for quantity in quantities}
