@@ -99,7 +99,7 @@ class _Failure:
     field: str | None = None
 
 
-class _OutcomeUnpickler(pickle.Unpickler):
+class OutcomeUnpickler(pickle.Unpickler):
     """Accepts plain values and our own records only: a hostile file may have taken over the process that sends them."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -156,7 +156,7 @@ def run_in_sandbox(
         reason = f"its process ended with code {exit_code}"
         raise InvalidError(TOO_SLOW.format(cpu_seconds) if is_slow else STOPPED.format(reason))
     try:
-        outcome = _OutcomeUnpickler(io.BytesIO(answer)).load()
+        outcome = OutcomeUnpickler(io.BytesIO(answer)).load()
     except Exception as error:  # a hostile process can send anything
         logger.exception("A sandbox sent an unreadable outcome.")
         raise InvalidError(STOPPED.format("its result cannot be read")) from error

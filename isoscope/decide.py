@@ -20,9 +20,9 @@ from isoscope.leader import RankedEmbedding, describe_leader
 from isoscope.rank_relation import ScoredEmbedding, describe_relation, relation_of
 from isoscope.remedies import sample_labels
 from isoscope.task_files import LoadedTask, TaskFiles, load_task
-from isotropy.catalog import METRICS, Similarity
+from isotropy.catalog import METRICS, Similarity, format_signed
 from isotropy.tasks.bridges import Bridge
-from isotropy.tasks.decision import BASELINE, Decision, format_difference, format_signed
+from isotropy.tasks.decision import BASELINE, Decision, format_difference
 from isotropy.tasks.judge import JudgingTask, decide, map_of
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant, all_variants, default_variants, remedies

@@ -112,7 +112,7 @@ class SentenceVectors(ResultsPart):
     last_layer: dict[Measure, LastLayerValue]
 
 
-class Selected(ResultsPart):
+class WeightSelection(ResultsPart):
     """Evaluations during training that chose the weights or stopped the run early."""
 
     model_config = ConfigDict(extra="allow")
@@ -154,7 +154,7 @@ class RunResults(Learning):
     n_train_windows: Count = 0
     n_train_left_out: Count = 0
     n_questions_cut: Count = 0
-    selection: Selected | None = None
+    selection: WeightSelection | None = None
     further: dict[str, bool | int | float | str] = Field({}, description="Other values that a script reported.")
 
     @property

@@ -7,7 +7,7 @@ from app.context import Context
 from app.db.models import Embedding
 from app.db.task import JudgedVariant, TaskResults
 from app.embeddings.decision import find_deciding_task
-from isotropy.catalog import FINDINGS, METHODS, METRICS
+from isotropy.catalog import FINDINGS, METHODS, METRICS, format_signed
 
 
 class Remedy(NamedTuple):
@@ -52,14 +52,9 @@ def describe_trial(results: TaskResults | None, method: str) -> str:
         verdict = "better"
     elif report.difference_high < 0:
         verdict = "worse"
-    difference, low, high = map(_format_signed, (report.difference, report.difference_low, report.difference_high))
+    difference, low, high = map(format_signed, (report.difference, report.difference_low, report.difference_high))
     change = f"{verdict}, {difference} {METRICS[results.metric]} ({low} to {high})"
     return f"{METHODS[method].name}, tried on your ground truth: {change}."
-
-
-def _format_signed(value: float) -> str:
-    # A value that rounds to 0 has no sign.
-    return f"{value:{'+' if round(value, 3) else ''}z.3f}".replace("-", "−")
 
 
 def find_remedy(context: Context, embedding: Embedding) -> str:

@@ -4,6 +4,7 @@ from isotropy.catalog import directions, labels, neighbours, spread, topology
 from isotropy.catalog.alignments import ALIGNMENTS, AlignmentEntry
 from isotropy.catalog.directions import OUTLIER_RULES
 from isotropy.catalog.findings import FINDINGS, NEIGHBORS_KEPT, FindingEntry, effect_name
+from isotropy.catalog.formatting import format_percent, format_signed
 from isotropy.catalog.measure import (
     MEASURE_PAGES,
     Comparability,
@@ -24,7 +25,7 @@ __all__ = [
     "NEIGHBORS_KEPT", "OUTLIER_RULES", "REGULARIZERS", "SIMILARITIES", "TASKS", "AlignmentEntry", "Comparability",
     "ErrorKind", "FindingEntry", "Layers", "Measure", "MeasureGroup", "MeasurePage", "MethodEntry", "MethodParameter",
     "ReferenceCloud", "ReferenceScore", "Regularizer", "RegularizerEntry", "Similarity", "TaskEntry", "TokenPooling",
-    "TruthKind", "effect_name", "measures_in", "measures_of", "references",
+    "TruthKind", "effect_name", "format_percent", "format_signed", "measures_in", "measures_of", "references",
 ]  # fmt: skip
 
 # Group headings, in display order.

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from math import ceil
 
-from isotropy.catalog import SIMILARITIES, Similarity
+from isotropy.catalog import SIMILARITIES, Similarity, format_percent, format_signed
 from isotropy.catalog.calibration import CalibratedVariant, Cutoff, PairSource, PromiseKind, RandomSimilarity
 from isotropy.tasks.bootstrap import LEVEL
-from isotropy.tasks.decision import BASELINE, format_percent, format_signed
+from isotropy.tasks.decision import BASELINE
 from isotropy.tasks.labeled_pairs import PARTS_OF_FIVE
 from isotropy.tasks.maps import NORMALIZE_CODE, RETURN_CODE, Map
 from isotropy.tasks.parts import TaskPart

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
+from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind, format_percent, format_signed
 from isotropy.tasks.bootstrap import Interval
 from isotropy.tasks.gains import Gain
 from isotropy.tasks.search import RetrievalCounts
@@ -211,13 +211,3 @@ def format_difference(report: Interval) -> str:
     """Return the difference to the baseline with its interval: "−0.008 [−0.015, −0.002]"."""
     low, high = format_signed(report.difference_low), format_signed(report.difference_high)
     return f"{format_signed(report.difference)} [{low}, {high}]"
-
-
-def format_signed(value: float, digits: int = 3) -> str:
-    """Return a difference with its sign: "+0.012", "−0.008" or "0.000"."""
-    sign = "+" if round(value, digits) else ""
-    return f"{value:{sign}z.{digits}f}".replace("-", "−")
-
-
-def format_percent(share: float) -> str:
-    return f"{100 * share:.1f}".removesuffix(".0") + "%"

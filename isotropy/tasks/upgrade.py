@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.catalog import METRICS, Similarity, TruthKind
+from isotropy.catalog import METRICS, Similarity, TruthKind, format_percent, format_signed
 from isotropy.tasks.bootstrap import Interval, Numbers, Statistic, intervals, mean
 from isotropy.tasks.bridges import Bridge, fit_bridges
-from isotropy.tasks.decision import format_percent, format_signed
 from isotropy.tasks.judge import JudgingTask
 from isotropy.tasks.parts import TaskPart, groups_of
 from isotropy.tasks.search import Floats, Indices, nearest, prepare

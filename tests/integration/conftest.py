@@ -17,7 +17,7 @@ from app import sandbox
 from app.context import Context, create_context
 from app.core.settings import Settings
 from app.main import create_app
-from app.sandbox import _OutcomeUnpickler
+from app.sandbox import OutcomeUnpickler
 from isoscope import sending
 from isoscope.cli import main
 from isoscope.client import Isoscope
@@ -61,7 +61,7 @@ def other_client(empty_dashboard: Settings) -> Iterator[TestClient]:
 def run_in_process(function: Callable[..., Any], *args: Any, **_: Any) -> Any:
     """Return ``function(*args)``, with arguments and result pickled as for a sandbox."""
     function, args = pickle.loads(pickle.dumps((function, args)))
-    return _OutcomeUnpickler(io.BytesIO(pickle.dumps(function(*args)))).load()
+    return OutcomeUnpickler(io.BytesIO(pickle.dumps(function(*args)))).load()
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 import sandboxed
 
 from app.core.settings import Settings
-from app.sandbox import _OutcomeUnpickler, read_in_sandbox, run_in_sandbox
+from app.sandbox import OutcomeUnpickler, read_in_sandbox, run_in_sandbox
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.upload import NamedFile, Upload
 
@@ -79,5 +79,5 @@ def test_small_files_get_thirty_cpu_seconds(tmp_path):
 )
 def test_result_unpickles_only_our_records(name):
     with pytest.raises(pickle.UnpicklingError, match="is not one of our records"):
-        _OutcomeUnpickler(io.BytesIO(f"c{name}\n.".encode())).load()
+        OutcomeUnpickler(io.BytesIO(f"c{name}\n.".encode())).load()
     assert "isoscope.__main__" not in sys.modules

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 from app.db.config import RunConfig
 from app.db.models import Phase
 from app.db.options.measuring import HELD_OUT_PART, Checkpoint, SelectionRows
-from app.db.run_results import Selected
+from app.db.run_results import WeightSelection
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import evaluation_mode
 from workers.training.data import Columns, n_rows, rows_of
@@ -113,7 +113,7 @@ class SelectionCallback(TrainerCallback):
         best = self.history.best()
         return best[0] if best is not None and self.task.config.checkpoint is Checkpoint.BEST else None
 
-    def load_selected_weights(self) -> Selected:
+    def load_selected_weights(self) -> WeightSelection:
         """Load the best weights into the model, and return which were selected."""
         if self.best_step is not None:
             if not self.folder.are_best_weights_sound(self.best_step):
@@ -121,9 +121,9 @@ class SelectionCallback(TrainerCallback):
             load_weights(self.model, str(self.folder.best_weights_path(self.best_step)))
         return self.describe_selection()
 
-    def describe_selection(self) -> Selected:
+    def describe_selection(self) -> WeightSelection:
         config, best = self.task.config, self.history.best()
-        return Selected(
+        return WeightSelection(
             split=config.selection.value,
             n=self.rows.n_examples,
             metric=config.metric,

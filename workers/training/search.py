@@ -14,7 +14,7 @@ from app.db import job_kinds
 from app.db.config import RunConfig, option_applies
 from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
-from app.db.run_results import RunResults, Selected
+from app.db.run_results import RunResults, WeightSelection
 from app.db.session import Sessions, acquire_locks
 from app.db.study import Objective, Search, Trial, group_trials
 from app.db.types import utcnow
@@ -159,7 +159,7 @@ def should_prune(other_histories: Sequence[MetricHistory], history: MetricHistor
     return trial.should_prune()
 
 
-def prune(progress: Progress, history: MetricHistory, selection: Selected) -> None:
+def prune(progress: Progress, history: MetricHistory, selection: WeightSelection) -> None:
     """Prune the run if the median rule says so, with waiting runs of its lambda and zeta; raise RunStoppedError."""
     with progress.sessions() as session:
         run = session.get(Run, progress.run_id)

@@ -139,16 +139,16 @@ def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[Ru
     return Conclusion(sweep, evidence, _read_pooled_tests([sweep, *other_sweeps]) if other_sweeps else None)
 
 
-def read_evidence(context: Context, sweep: RunTable, other_sweeps: Sequence[RunTable] = ()) -> Evidence:
+def read_evidence(context: Context, sweep: RunTable, next_sweeps: Sequence[RunTable] = ()) -> Evidence:
     """Return the evidence of a sweep.
 
-    If it is not cached, one query reads the facts of the other sweeps too, because their evidence is needed next.
+    If it is not cached, one query reads the facts of ``next_sweeps`` too, because their evidence is needed next.
     """
     key = _cache_key([sweep])
     evidence = _evidence_cache.get(key)
     if evidence is None:
-        facts = _read_facts(context, [run for table in (sweep, *other_sweeps) for run in table.runs])
-        evidence = collect_evidence(sweep, facts)
+        runs = dict.fromkeys(run for table in (sweep, *next_sweeps) for run in table.runs)
+        evidence = collect_evidence(sweep, _read_facts(context, runs))
         _evidence_cache.put(key, evidence, 1)
     return evidence
 
@@ -157,7 +157,7 @@ def find_verdicts(context: Context, sweeps: Sequence[RunTable]) -> dict[str, Ver
     """Return the verdict on runs of each sweep's best setting and of collapsed settings, by run id."""
     verdicts: dict[str, Verdict] = {}
     for sweep in sweeps:
-        evidence = read_evidence(context, sweep, [other for other in sweeps if other is not sweep])
+        evidence = read_evidence(context, sweep, sweeps)
         by_setting = {collapse.setting: Verdict.COLLAPSED for collapse in evidence.collapsed}
         by_setting |= {evidence.best.setting: Verdict.BETTER} if evidence.best else {}
         verdicts |= {run.id: verdict for run in sweep.runs if (verdict := by_setting.get(sweep.setting(run)))}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from app.db.models import RunStatus
-from app.db.run_results import RunResults, Selected
+from app.db.run_results import RunResults, WeightSelection
 from app.db.study import Objective, Search, group_trials, pareto_front
 from tests.factories import run_row
 from workers.training.search import MIN_RUNS, make_study, should_prune
@@ -65,7 +65,7 @@ def test_logarithmic_axis_is_uniform_in_decades():
 def test_study_holds_trial_results():
     search = Search(lam_low=-2, lam_high=2, zeta_low=0, zeta_high=1)
     pruned = run(2, -1.0, status=RunStatus.PRUNED)
-    pruned.results = RunResults(metrics={}, selection=Selected(history=[(4, 0.25), (8, None)]))
+    pruned.results = RunResults(metrics={}, selection=WeightSelection(history=[(4, 0.25), (8, None)]))
     rows = [
         run(0, 0, performance=0.5),
         run(1, 1.5, performance=0.75, zeta=0.5),
