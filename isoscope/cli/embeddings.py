@@ -2,8 +2,10 @@
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from isoscope.cli.local import parse_names
 from isoscope.cli.printing import (
     CELL_LEGEND,
     cell,
@@ -18,6 +20,8 @@ from isoscope.cli.printing import (
 from isoscope.client import Isoscope
 from isoscope.client.encodings import likely_settings
 from isoscope.core.beir_layout import folder_paths
+from isoscope.core.errors import InvalidError
+from isoscope.stores import FAISS_SUFFIXES, LocalCopy, copy_index, copy_table
 from isotropy.catalog import MEASURES
 
 SETTINGS = ("label_column", "poolings", "layers", "max_rows", "max_length", "batch_size", "seed")
@@ -27,9 +31,18 @@ ALL = "all"
 
 
 def upload_arguments(command: ArgumentParser) -> None:
-    command.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="vectors; several files are read as one matrix"
+    source = command.add_mutually_exclusive_group(required=True)
+    files_help = "vectors, or one FAISS index (.faiss, .index); several files are read as one matrix"
+    source.add_argument("files", nargs="*", default=[], type=Path, metavar="FILE", help=files_help)
+    source.add_argument("--table", help="table or view of PostgreSQL instead of files")
+    table = command.add_argument_group("PostgreSQL", "read on this machine; only vectors and kept columns are sent")
+    table.add_argument(
+        "--postgres", default="", metavar="URL", help="connection string (default: PGSERVICE, PGHOST, ...)"
     )
+    table.add_argument(
+        "--column", metavar="COL", help="vector, halfvec, real[] or double precision[] (default: detected)"
+    )
+    table.add_argument("--keep", type=parse_names, default=[], metavar="COLS", help="other columns to send: id,topic")
     command.add_argument("--annotations", type=Path, metavar="FILE", help="file of names and labels for the rows")
     command.add_argument("--name", help="name on the dashboard (default: the file's)")
     command.add_argument(
@@ -40,15 +53,18 @@ def upload_arguments(command: ArgumentParser) -> None:
 
 def upload(isoscope: Isoscope, arguments: Namespace) -> int:
     """Upload vectors to a dashboard and have them measured there; isoscope score measures without one."""
-    files = [*arguments.files, *([arguments.annotations] if arguments.annotations else [])]
-    with upload_progress(files) as progress:
-        embedding = isoscope.upload(
-            *arguments.files,
-            annotations=arguments.annotations,
-            name=arguments.name,
-            commit=not arguments.draft,
-            progress=progress,
-        )
+    with TemporaryDirectory(prefix="isoscope-") as folder:
+        copy = _copy_stored_vectors(arguments, Path(folder))
+        files = [copy.vectors] if copy else arguments.files
+        annotations = arguments.annotations or (copy.annotations if copy else None)
+        name = arguments.name or (copy.vectors.stem if copy else None)
+        with upload_progress([*files, *([annotations] if annotations else [])]) as progress:
+            embedding = isoscope.upload(
+                *files, annotations=annotations, name=name, commit=not arguments.draft, progress=progress
+            )
+    if copy and copy.remark:
+        note(copy.remark)
+        isoscope.describe_embedding(embedding, notes=copy.remark)
     scores = isoscope.score(embedding) if arguments.wait and not arguments.draft else {}
     if arguments.json:
         return write_json(isoscope.embedding(embedding) if scores else embedding)
@@ -69,6 +85,16 @@ def upload(isoscope: Isoscope, arguments: Namespace) -> int:
         for slug, measurement in scores_in_order.items()
     }
     return write([address_line, CELL_LEGEND, *lines_by_group(cells)])
+
+
+def _copy_stored_vectors(arguments: Namespace, folder: Path) -> LocalCopy | None:
+    """Copy a table or an index into files; None if the files are uploaded as they are."""
+    if arguments.table:
+        return copy_table(arguments.postgres, arguments.table, arguments.column, arguments.keep, folder)
+    if arguments.postgres or arguments.column or arguments.keep:
+        raise InvalidError("--postgres, --column and --keep read a table. Name it by --table.")
+    is_index = [file.suffix.lower() in FAISS_SUFFIXES for file in arguments.files] == [True]
+    return copy_index(arguments.files[0], folder) if is_index else None
 
 
 def encode_arguments(command: ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from isoscope.core.errors import InvalidError, UnsupportedFormatError
 from isoscope.files.compressed import GZIP_SUFFIX, is_gzipped, open_unpacked
+from isoscope.stores import FAISS_SUFFIXES
 
 if TYPE_CHECKING:
     from isoscope.files.contents import Contents
@@ -268,6 +269,8 @@ def _detect_by_name(suffix: str, role: Role) -> Format:
         raise UnsupportedFormatError(BIN_ADVICE if suffix == ".bin" else TORCH_ADVICE)
     if suffix in {".pkl", ".pickle", ".joblib"}:
         raise UnsupportedFormatError(PICKLE_ADVICE)
+    if suffix in FAISS_SUFFIXES:
+        raise UnsupportedFormatError("A FAISS index is read only by the command isoscope upload, and alone.")
     accepted = formats_of(role)
     file_format = next((record for record in (*accepted, *FORMATS.values()) if suffix in record.suffixes), None)
     if suffix == ".json" or (suffix == ".txt" and file_format not in accepted):

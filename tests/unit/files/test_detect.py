@@ -153,6 +153,7 @@ def test_other_file_kinds_are_refused_by_name(detected, content, sentence):
         ("x.json", r"got a \.json file: write one object a line and name it \.jsonl"),
         ("x.txt", r"got a \.txt file: name a table \.csv or \.tsv"),
         ("README", r"whose name ends in ''"),
+        ("x.faiss", "A FAISS index is read only by the command isoscope upload, and alone"),
         ("x.exotic", r"whose name ends in '\.exotic'"),
     ],
 )
