@@ -252,7 +252,10 @@ def test_misuse_of_stores_is_explained(run_cli, tmp_path, monkeypatch):
     faiss.write_index(faiss.IndexFlatL2(4), str(tmp_path / "empty.faiss"))
     for words, sentence in (
         (("x.npy", "--column", "embedding"), "--postgres, --column and --keep read a table. Name it by --table."),
-        ((tmp_path / "empty.faiss",) * 2, "A FAISS index is read only by the command isoscope upload, and alone."),
+        (
+            (tmp_path / "empty.faiss",) * 2,
+            "empty.faiss: A FAISS index is read only by the command isoscope upload, and alone.",
+        ),
         (("none.faiss",), "none.faiss cannot be read: No such file or directory."),
         ((tmp_path / "empty.faiss",), "empty has no rows, so there is nothing to measure."),
     ):
