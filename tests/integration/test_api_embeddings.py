@@ -1,7 +1,3 @@
-import io
-import json
-from concurrent.futures import ThreadPoolExecutor
-
 import jsonschema
 import numpy as np
 import pyarrow as pa
@@ -50,21 +46,6 @@ def failed(client, work, *files):
     return answer["error"]
 
 
-def test_upload_is_draft_until_committed(client, work, cloud):
-    created = upload(client, npy(cloud))
-    assert created.status_code == 201
-    path = f"/api/embeddings/{created.json()['id']}"
-    assert (created.json()["status"], created.json()["n"], created.json()["d"]) == ("inspecting", None, None)
-    work()
-    draft = client.get(path).json()
-    assert (draft["status"], draft["n"], draft["d"]) == ("draft", 400, 8)
-    assert draft["inspection"]["dtype"] == "float64"
-    assert draft["measurements"] == []
-    assert client.post(f"{path}/commit").json()["status"] == "measuring"
-    work()
-    assert client.get(path).json()["status"] == "ready"
-
-
 def test_auto_committed_upload_is_measured(client, ready, cloud):
     assert ready["status"] == "ready"
     measured = {row["measure"]: row for row in ready["measurements"]}
@@ -104,62 +85,6 @@ def test_curve_towards_embedding_is_computed_on_request(client, work, ready):
     answer = client.post(path, json={"source_id": narrow})
     assert answer.status_code == 422
     assert "has 8 dimensions and " in answer.json()["detail"]
-
-
-def test_shared_file_is_deleted_with_last_embedding(client, context, work, cloud):
-    first, second = (upload(client, npy(cloud)).json()["id"] for _ in range(2))
-    assert len(stored_files(context)) == 1
-    assert client.delete(f"/api/embeddings/{first}").status_code == 204
-    assert client.delete("/api/trash").json()["freed_bytes"] == 0
-    assert len(stored_files(context)) == 1
-    assert client.delete(f"/api/embeddings/{second}").status_code == 204
-    assert len(stored_files(context)) == 1
-    assert client.delete("/api/trash").json()["freed_bytes"] == len(npy(cloud))
-    assert stored_files(context) == []
-    assert client.get(f"/api/embeddings/{second}").status_code == 404
-    assert work() == 0
-
-
-@pytest.mark.both_databases
-def test_concurrent_identical_uploads_all_succeed(client, context, cloud):
-    content = npy(cloud)
-    with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(lambda _: upload(client, content).status_code, range(12)))
-    assert answers == [201] * 12
-    assert len(stored_files(context)) == 1
-
-
-@pytest.mark.both_databases
-def test_nan_rows_are_dropped_and_undefined_values_have_reasons(client, work, cloud):
-    cloud[3, 2], cloud[7, 0] = np.nan, np.inf
-    ids = [upload(client, npy(x), query="?commit=auto").json()["id"] for x in (cloud, np.ones((10, 4)))]
-    work()
-    answer, equal = (client.get(f"/api/embeddings/{embedding_id}") for embedding_id in ids)
-    json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
-    assert answer.json()["n_left_out"] == 2
-    assert {row["n"] for row in answer.json()["measurements"]} == {398, 0}  # 0: no labels
-    isoscore = next(row for row in equal.json()["measurements"] if row["measure"] == "isoscore")
-    assert (isoscore["status"], isoscore["value"]) == ("undefined", None)
-    assert "all points are equal" in isoscore["reason"]
-
-
-def test_changed_selection_is_inspected_again(client, work, cloud):
-    file = io.BytesIO()
-    np.savez(file, wide=cloud, narrow=cloud[:, :3])
-    created = upload(client, file.getvalue(), "two.npz").json()
-    work()
-    path = f"/api/embeddings/{created['id']}"
-    chosen = client.put(f"{path}/selection", json={"vectors": "narrow"})
-    assert chosen.json()["status"] == "inspecting"
-    work()
-    assert client.get(path).json()["d"] == 3
-    swapped = client.put(f"{path}/selection", json={"vectors": "narrow", "transpose": True})
-    assert swapped.status_code == 200
-    work()
-    assert (client.get(path).json()["n"], client.get(path).json()["d"]) == (3, 400)
-    wrong = client.put(f"{path}/selection", json={"vectors": "none"})
-    assert wrong.status_code == 422
-    assert "wide" in wrong.json()["detail"]
 
 
 UNREADABLE = [

@@ -247,7 +247,6 @@ def test_archive_keeps_logged_runs_unchanged(client, other_client):
     assert send(client, export(other_client, arrived["id"])).is_success
 
 
-@pytest.mark.both_databases
 def test_sandbox_returns_archive_unchanged(client, context, experiment, tmp_path):
     with context.sessions.begin() as session:
         session.get(Experiment, experiment).study = Search(trials=7).model_dump(mode="json")

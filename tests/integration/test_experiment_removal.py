@@ -5,13 +5,12 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from app.db import removal
-from app.db.models import Experiment, Opening, Run, RunStatus, Step
+from app.db.models import Experiment, Run, RunStatus, Step
 from app.db.session import INCLUDE_HIDDEN
 from app.training.experiments import delete_experiment
 from isoscope.core.errors import ConflictError
 from tests import factories
 from tests.archives import add_experiment
-from tests.sealed import add_sealed
 from workers.imports.tables import refuse_duplicate
 
 
@@ -67,15 +66,6 @@ def test_interrupted_removal_is_hidden_and_resumed(client, context, interrupt_re
     assert removal.resume_removals(context.sessions) == 1
     assert [count(context, table) for table in (Experiment, Run, Step)] == [0, 0, 0]
     assert removal.resume_removals(context.sessions) == 0
-
-
-def test_openings_outlive_experiment(client, context):
-    experiment_id = add_sealed(context, name="Sealed", scores=[0.80, 0.82, 0.81, 0.85, 0.86, 0.87])
-    choice = client.get(f"/api/experiments/{experiment_id}/opening").json()["settings"][0]["label"]
-    body = {"choose": choice}
-    assert client.post(f"/api/experiments/{experiment_id}/opening", json=body).status_code < 300
-    assert client.delete(f"/api/experiments/{experiment_id}").status_code == 204
-    assert count(context, Opening) == 1
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")

@@ -8,7 +8,6 @@ from sqlalchemy import select
 
 from app.db.models import Embedding, MeasurementStatus, Run
 from isotropy.catalog import MEASURES
-from isotropy.score import OUT_OF_RANGE
 from tests.factories import add_experiment, run_row
 from tests.tabs import every_tab
 from tests.uploads.good import npy
@@ -67,24 +66,6 @@ def test_undefined_measure_is_null_with_reason_everywhere(client, context, work)
         for line in parse_strictly(client.get(f"/api/embeddings/{embedding_id}/curves/zeta").text)["lines"]:
             assert all(value is None for value in line["values"])
             assert line["reason"]
-
-
-def test_scores_ignore_extreme_scale(client, work):
-    x = np.random.default_rng(0).normal(size=(40, 3))
-    ids = upload(client, work, x, np.ldexp(x, -660), np.ldexp(x, 660))
-    measured = [parse_strictly(client.get(f"/api/embeddings/{row}").text)["measurements"] for row in ids]
-    plain, *extremes = ({row["measure"]: row for row in rows} for rows in measured)
-    for extreme in extremes:
-        for slug in plain.keys() - {"spectrum", "barcode", "partition", "partition_log"}:
-            assert (slug, extreme[slug]["value"], extreme[slug]["se"]) == (
-                slug,
-                plain[slug]["value"],
-                plain[slug]["se"],
-            )
-        assert extreme["spectrum"]["reason"] == OUT_OF_RANGE
-    assert all(OUT_OF_RANGE in client.get(f"/embeddings/{row}?tab=details").text for row in ids[1:])
-    curves = [parse_strictly(client.get(f"/api/embeddings/{row}/curves/zeta").text)["lines"] for row in ids]
-    assert curves[1:] == [curves[0]] * 2
 
 
 def test_non_finite_rows_are_dropped_and_counted(client, work):

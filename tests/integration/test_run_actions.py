@@ -121,13 +121,3 @@ def test_runs_table_has_checkboxes_and_api_lists_refused_runs(client, runs, cont
     assert (unknown.status_code, unknown.json()["field"]) == (422, "action")
     assert "Actions are: cancel, retry, delete." in unknown.json()["detail"]
     assert client.post("/api/runs/actions", json={"action": "retry", "ids": []}).status_code == 422
-
-
-def test_client_acts_on_runs_experiments_and_embeddings(isoscope, context, runs):
-    experiment_id, (waiting, failed, *_) = runs
-    assert isoscope.act_on_runs("cancel", [waiting, failed])["done"] == [waiting]
-    assert isoscope.tag_run(failed, ["again"])["tags"] == ["again"]
-    assert isoscope.act_on_experiments("cancel", [experiment_id])["refused"] == []
-    assert isoscope.act_on_embeddings("measure", ["gone"])["refused"][0]["id"] == "gone"
-    isoscope.delete_run(failed)
-    assert len(get_experiment(context, experiment_id).runs) == 3

@@ -140,10 +140,6 @@ def test_order_changes_and_row_comparison_needs_common_rows(client, context):
     assert f'href="/compare?{query(ordered)}">name</a>' in page
     assert f'href="/compare?{query(ordered)}">earlier' in page
     assert f'href="/compare?{query(ids[:2])}">remove' in page
-    answer = client.get(f"/compare?{query(ids[::-1])}&from=library")
-    assert answer.headers["location"] == f"/compare?{query(ordered)}"
-    response = client.get(f"/compare?{query(ids[:1])}")
-    assert (response.status_code, "One is chosen. Add another above" in response.text) == (200, True)
     ids = [add_embedding(context, f"{i} any", {"isoscore_unbiased": (i / 10, 0.01)}) for i in range(9)]
     page = client.get(f"/compare?{query(ids)}").text
     assert "9 embeddings" in page.replace("\u00a0", " ")

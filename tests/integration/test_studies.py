@@ -83,7 +83,6 @@ def test_search_with_same_seed_tries_the_same_settings(context, launch):
     assert trials[0] != trials[2]
 
 
-@pytest.mark.both_databases
 def test_at_once_limits_trials_and_advancing_twice_adds_none(context, launch):
     experiment = launch({"at_once": 3})
     for _ in range(2):

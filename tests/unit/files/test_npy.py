@@ -51,13 +51,6 @@ def test_truncated_file_and_trailing_bytes_are_refused(saved):
         read_npy(path)
 
 
-def test_python_objects_and_records_are_refused(saved):
-    with pytest.raises(InvalidError, match=r"holds Python objects \(dtype object\).*never loaded here: save numbers"):
-        read_npy(saved(np.array([[1, "a"]], dtype=object), allow_pickle=True))
-    with pytest.raises(InvalidError, match="holds records, expected plain numbers: save one array for each field"):
-        read_npy(saved(np.zeros(3, dtype=[("a", "f4"), ("b", "f4")])))
-
-
 @pytest.mark.parametrize(
     ("array", "sentence"),
     [

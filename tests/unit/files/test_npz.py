@@ -48,12 +48,6 @@ def test_matrices_are_parts_and_lists_are_annotations(path, save):
     np.testing.assert_array_equal(np.concatenate(blocks), VECTORS)
 
 
-def test_archive_with_python_objects_is_refused(path):
-    np.savez(path, vectors=VECTORS, words=np.array(["a", None], dtype=object))
-    with pytest.raises(InvalidError, match="The array 'words' holds Python objects"):
-        read_npz(path)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [

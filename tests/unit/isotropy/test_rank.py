@@ -24,27 +24,6 @@ def every_score(values):
     ]
 
 
-def test_ranks_match_hand_computation():
-    values = spectrum(4, 1, 0)
-    assert effective_rank(values, "sigma").value == pytest.approx(3 / 4 ** (1 / 3))
-    assert effective_rank(values, "lambda").value == pytest.approx(5 / 4**0.8)
-    assert stable_rank(values).value == 1.25
-    assert [score.value for score in explained_variance(values, 3)] == [0.8, 1, 1]
-    assert alpha_req(values, (1, 3)).value == pytest.approx(2)
-
-
-@pytest.mark.parametrize("k", [1, 2, 7, 100])
-def test_k_equal_eigenvalues_have_rank_k(k):
-    values = torch.zeros(100, dtype=torch.float64)
-    values[:k] = 0.3
-    assert effective_rank(values, "sigma").value == pytest.approx(k, rel=1e-12)
-    assert effective_rank(values, "lambda").value == pytest.approx(k, rel=1e-12)
-    assert stable_rank(values).value == pytest.approx(k, rel=1e-12)
-    weight = 1 / k + 1e-7
-    assert rankme(values, k).value == pytest.approx(math.exp(-k * weight * math.log(weight)), rel=1e-12)
-    assert explained_variance(values, k)[-1].value == pytest.approx(1)
-
-
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize("window", [(4, 100), (1, 2), (11, 50), (90, 500)])
 def test_alpha_is_exponent_of_power_law_in_every_window(alpha, window):

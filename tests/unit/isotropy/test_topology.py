@@ -7,24 +7,9 @@ from isotropy.score import Score
 from isotropy.topology import bar_entropy, barcode, longest_bar, persistent_entropy, spanning_tree
 from tests.rounding import tolerance
 
-GAPS = [1.0, 2.0, 4.0, 0.5, 0.25, 3.0]
-
-
-@pytest.fixture
-def line():
-    """Seven points on a line in 3 dimensions, float64, shuffled, with ``GAPS`` between them."""
-    along = torch.tensor([0.0, *GAPS], dtype=torch.float64).cumsum(0)[[3, 0, 6, 1, 5, 2, 4]]
-    return 100 + along[:, None] * torch.tensor([2 / 3, -1 / 3, 2 / 3], dtype=torch.float64)
-
 
 def bars(*lengths):
     return torch.tensor(lengths, dtype=torch.float64)
-
-
-def test_bars_of_line_are_gaps_between_points(line):
-    assert barcode(line).tolist() == pytest.approx(sorted(GAPS), abs=1e-12)
-    edges = {frozenset(edge) for edge in spanning_tree(line).tolist()}
-    assert edges == {frozenset(pair) for pair in ((1, 3), (3, 5), (5, 0), (0, 6), (6, 4), (4, 2))}
 
 
 def test_bars_of_simplex_pair_and_equal_points_are_known():

@@ -19,12 +19,7 @@ def points(n, d, dtype=torch.float64):
     return torch.randn(n, d, dtype=dtype, generator=torch.Generator().manual_seed(n * d))
 
 
-def test_unbiased_score_matches_hand_computation_within_float64():
-    square = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    assert isoscore_unbiased(square).value == pytest.approx(2)
-    assert isoscore_unbiased(square, torch.arange(4)).value == pytest.approx(2)
-    cross = torch.tensor([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    assert fourth_moments_of(cross).fourth_sum == pytest.approx(164)
+def test_fourth_powers_beyond_float64_are_explained():
     x = points(60, 8)
     too_large, too_small = (isoscore_unbiased_from_moments(fourth_moments_of(x * scale)) for scale in (1e100, 1e-100))
     assert too_large.reason == "The fourth powers of the points are too large for float64: scale the points down."
