@@ -55,7 +55,9 @@ def make_file_rows(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]
     ]
 
 
-ResultRow = TypeVar("ResultRow", models.PostProcessing, models.Lookup, models.ZetaCurve, models.Alignment)
+ResultRow = TypeVar(
+    "ResultRow", models.PostProcessing, models.Lookup, models.ZetaCurve, models.Alignment, models.MapLayout
+)
 ProgressRow = TypeVar("ProgressRow", models.Encoding, models.Import, models.TaskRun)
 
 

@@ -46,6 +46,7 @@ def read_group_memory(group: int) -> tuple[int | None, int | None]:
 logger = logging.getLogger(__name__)
 
 SECONDS_TO_END = 10
+BACKGROUND_NICENESS = 10
 # Exit codes of a job's process that could not reach the database, found the disk full, or could not import its code:
 # EX_TEMPFAIL, EX_IOERR and EX_UNAVAILABLE of sysexits.h.
 DATABASE_AWAY = 75
@@ -156,6 +157,8 @@ def _run_job(workflow_id: str, work: str, row_id: str, settings: Settings, devic
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent()
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
+    if Job.parse(workflow_id).kind.is_background:
+        os.nice(BACKGROUND_NICENESS)
 
     try:
         next_jobs = do_job(work, row_id, settings, device)

@@ -12,6 +12,7 @@ from app.db.models.runs import QUEUE_ORDER
 
 # Priority of jobs that take seconds while a user waits on the page; others may take hours.
 INTERACTIVE_PRIORITY = 10
+BACKGROUND_PRIORITY = 1000
 
 
 class Queue(StrEnum):
@@ -48,6 +49,8 @@ class JobKind:
     pages: str = ""
     # Whether it goes first, because a user waits for it on the page.
     is_interactive: bool = False
+    # Whether it yields the processor and its queue to all others, because no page waits for it.
+    is_background: bool = False
     # Whether the row's ``finished_at`` is set when the last attempt fails.
     sets_finished_at: bool = False
     # Column with the time at which a row was queued; None for ``created_at``.
@@ -62,6 +65,8 @@ class JobKind:
 
     @property
     def priority(self) -> int:
+        if self.is_background:
+            return BACKGROUND_PRIORITY
         return INTERACTIVE_PRIORITY if self.is_interactive else models.DEFAULT_PRIORITY
 
 
@@ -84,6 +89,11 @@ POSTPROCESS = JobKind(
 LOOKUP = JobKind(
     "lookup", Queue.LAB, models.Lookup, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
     work="workers.embeddings.neighbours:look_up", activity="looks up a row", is_interactive=True,
+)  # fmt: skip
+LAYOUT = JobKind(
+    # In this queue, because a report must not wait for two layouts to end.
+    "layout", Queue.IMPORTS, models.MapLayout, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
+    work="workers.embeddings.map_layout:add_layout", activity="lays out a map", is_background=True,
 )  # fmt: skip
 ALIGN = JobKind(
     # This is not ``is_interactive``, because a series enqueues dozens at once, which must not delay the lab.
@@ -120,8 +130,10 @@ FINETUNE = JobKind(
 
 KINDS: dict[str, JobKind] = {
     kind.name: kind
-    for kind in (INSPECT, MEASURE, CURVE, POSTPROCESS, LOOKUP, ALIGN, MAKE, JUDGE, ENCODE, IMPORT, DISCARD, FINETUNE)
-}
+    for kind in (
+        INSPECT, MEASURE, CURVE, POSTPROCESS, LOOKUP, LAYOUT, ALIGN, MAKE, JUDGE, ENCODE, IMPORT, DISCARD, FINETUNE,
+    )
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,13 @@ HUBNESS = "hubness"
 # Unit vectors of the rows in FigureFile, an .npy of float16: see MapHeader.vectors.
 MAP_VECTORS = "map_vectors"
 
+# The neighbor layout in FigureFile: see LayoutHeader.
+MAP_LAYOUT = "map_layout"
+
 # Maps of larger embeddings show a sample.
 MAX_MAPPED = 1_000_000
+# Maps of fewer rows have no neighbor layout.
+MIN_LAID_OUT = 12
 # Columns that a map can be colored by: the first ones of the file.
 MAX_COLUMNS = 12
 # Stands for a missing neighbor, or one that the map does not show.
@@ -101,6 +106,20 @@ class MapNeighbors(BaseModel):
         return {Similarity.COSINE: 1 - distance, Similarity.DOT: -distance}.get(self.similarity, distance)
 
 
+class LayoutHeader(BaseModel):
+    """A neighbor layout: a second picture of some points of a map, which a job computes after the measures."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rows: int
+    # How many of the k nearest neighbors among these rows, copies aside, a picture has among its own k, on average.
+    k: int
+    neighbors_kept: float
+    kept_by_components: float
+    # point: ascending. xy: two coordinates of each.
+    sections: dict[Literal["point", "xy"], MapSection]
+
+
 class MapHeader(BaseModel):
     """Sizes and file sections of a map."""
 
@@ -125,6 +144,8 @@ class MapHeader(BaseModel):
     # Rows of the file of unit vectors: all points, or an even sample. 0 if neighbors covers every row, and in maps of
     # earlier versions.
     vectors: int = 0
+    # None until it is computed, and in maps of earlier versions.
+    layout: LayoutHeader | None = None
 
 
 def vector_points(points: int, vectors: int) -> NDArray[np.int64]:

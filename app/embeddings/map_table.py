@@ -18,6 +18,7 @@ def write_parquet(stored_map: StoredMap) -> bytes:
     """Return a map as Parquet.
 
     Columns: ``row``, the position in the file; ``name`` and ``label``, if rows have them; ``x``, ``y`` and ``norm``;
+    ``layout_x`` and ``layout_y``, if there is a neighbor layout, NaN for rows that it leaves out;
     ``neighbors``, ``{"ids": rows of this table, from 0, "distances": ...}``, null if not computed; and the columns that
     color the map.
     """
@@ -28,6 +29,8 @@ def write_parquet(stored_map: StoredMap) -> bytes:
     if header.labels is not None:
         columns["label"] = _encode_labels(stored_map.read(MAP, header.sections["label"]), header.labels)
     columns |= {"x": stored_map.xy[:, 0], "y": stored_map.xy[:, 1], "norm": stored_map.norms}
+    if header.layout is not None:
+        columns |= dict(zip(("layout_x", "layout_y"), stored_map.layout_xy.T.copy(), strict=True))
     neighbors_of: list[dict[str, list[Any]] | None] = [None] * stored_map.header.points
     for point, neighbors, distances in zip(*stored_map.read_neighbors(), strict=True):
         is_present = neighbors != NO_POINT

@@ -13,13 +13,13 @@ from sqlalchemy import select
 
 from app.context import Context
 from app.db import point_map
-from app.db.models import Embedding, FigureFile
+from app.db.models import Embedding, FigureFile, MapLayout
 from app.embeddings.service import get_stored_figure
 from app.storage import Storage
 from isoscope.core.errors import NotFoundError
 from isoscope.core.formatting import count
 from isoscope.nearest import NearestRow, nearest_rows
-from isotropy.catalog import Similarity
+from isotropy.catalog import SIMILARITIES, Similarity
 
 MAX_QUERY_CHARACTERS = 60
 """Names on a map are cut to this length."""
@@ -30,6 +30,8 @@ MAX_DETAILS = 3
 """Columns that are shown beside a row."""
 BLOCK_ROWS = 8192
 NEIGHBORS = 10
+PCA, TSNE = "pca", "neighbors"
+"""The pictures of a map, as in URLs."""
 
 
 class NamedRow(NamedTuple):
@@ -68,29 +70,50 @@ class RowSearch(NamedTuple):
 class StoredMap:
     """A map whose numbers and names are read from its files as they are needed."""
 
-    def __init__(self, storage: Storage, header: point_map.MapHeader, files: dict[str, str]) -> None:
+    def __init__(self, storage: Storage, header: point_map.MapHeader, files: dict[str, str], layout: str = PCA) -> None:
         self.header = header
+        self.layout = layout if layout in self.layouts else PCA
         self._storage = storage
         self._files = files
 
     @property
     def caption(self) -> str:
-        header = self.header
-        if header.points < header.n:
-            extent = f"{count(header.points)} of {count(header.n)} rows, drawn at random,"
-        else:
+        header, layout = self.header, self.header.layout
+        kept_sentence = ""
+        if layout is not None:
+            by_similarity = f" by {SIMILARITIES[header.neighbors.similarity]}" if header.neighbors else ""
+            figures = [("PCA", layout.kept_by_components), ("Neighbors", layout.neighbors_kept)]
+            (_, kept_here), (other_name, kept_by_other) = figures[::-1] if self.layout == TSNE else figures
+            kept_sentence = (
+                f" Keeps {kept_here:.1f} of {layout.k} nearest neighbors{by_similarity}; "
+                f"{other_name} keeps {kept_by_other:.1f}."
+            )
+        if self._n_laid_out == header.n:
             extent = f"All {count(header.n)} rows"
+        else:
+            extent = f"{count(self._n_laid_out)} of {count(header.n)} rows, drawn at random,"
+        if self.layout == TSNE:
+            return f"{extent} laid out by t-SNE.{kept_sentence} Distances between clusters mean nothing."
         drawn_note = f" {count(MAX_DRAWN)} of them, chosen at random, are drawn." if header.points > MAX_DRAWN else ""
         first, second = (f"{share:.1%}" for share in header.shares)
-        return f"{extent} along the first two principal components ({first} and {second} of the variance).{drawn_note}"
+        axes = f"along the first two principal components ({first} and {second} of the variance)"
+        return f"{extent} {axes}.{drawn_note}{kept_sentence}"
+
+    @property
+    def _n_laid_out(self) -> int:
+        return self.header.points if self.layout == PCA or self.header.layout is None else self.header.layout.rows
+
+    @property
+    def layouts(self) -> dict[str, str]:
+        return {PCA: "PCA"} | ({} if self.header.layout is None else {TSNE: "Neighbors"})
 
     @property
     def version(self) -> str:
-        return self._files[point_map.MAP]
+        return self._files[point_map.MAP if self.layout == PCA else point_map.MAP_LAYOUT]
 
     @property
     def draws_all(self) -> bool:
-        return self.header.n <= MAX_DRAWN
+        return self.header.n <= min(MAX_DRAWN, self._n_laid_out)
 
     @property
     def colors(self) -> dict[str, str]:
@@ -109,6 +132,19 @@ class StoredMap:
     def xy(self) -> NDArray[np.float64]:
         """Return the coordinates of all points, [points, 2]."""
         return self.read(point_map.MAP, self.header.sections["xy"]).astype(np.float64).reshape(-1, 2) * self.header.unit
+
+    @cached_property
+    def layout_xy(self) -> NDArray[np.float64]:
+        """Return the coordinates of all points in the neighbor layout, [points, 2]; NaN for those left out."""
+        xy = np.full((self.header.points, 2), np.nan)
+        if (layout := self.header.layout) is not None:
+            points, values = (self.read(point_map.MAP_LAYOUT, layout.sections[name]) for name in ("point", "xy"))
+            xy[points] = values.reshape(-1, 2)
+        return xy
+
+    @property
+    def drawn_xy(self) -> NDArray[np.float64]:
+        return self.layout_xy if self.layout == TSNE else self.xy
 
     @cached_property
     def norms(self) -> NDArray[np.float64]:
@@ -250,19 +286,31 @@ class StoredMap:
             return _MappedLines(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
 
 
-def find_map(context: Context, embedding: Embedding, header: dict[str, Any] | None) -> StoredMap | None:
+def find_map(context: Context, embedding: Embedding, header: dict[str, Any] | None, layout: str) -> StoredMap | None:
     """Return the map of an embedding from its stored header; None if there is nothing to draw."""
     try:
-        return _open_map(context, embedding.id, header) if header is not None else None
+        return _open_map(context, embedding.id, header, layout) if header is not None else None
     except NotFoundError:
         return None
 
 
-def get_map(context: Context, embedding_id: str) -> StoredMap:
-    return _open_map(context, embedding_id, get_stored_figure(context, embedding_id, point_map.MAP))
+def get_map(context: Context, embedding_id: str, layout: str = PCA) -> StoredMap:
+    return _open_map(context, embedding_id, get_stored_figure(context, embedding_id, point_map.MAP), layout)
 
 
-def _open_map(context: Context, embedding_id: str, header: dict[str, Any]) -> StoredMap:
+def explain_no_layout(context: Context, embedding_id: str, stored_map: StoredMap) -> tuple[str, bool]:
+    """Return why a map has no neighbor layout, empty if it has or its rows are too few; and whether it is underway."""
+    header = stored_map.header
+    if header.layout is not None or header.points < point_map.MIN_LAID_OUT:
+        return "", False
+    with context.sessions() as session:
+        row = session.scalar(select(MapLayout).where(MapLayout.embedding_id == embedding_id))
+    if row is None:
+        return "An earlier version measured these rows. Choose again on the Details tab to add Neighbors.", False
+    return row.error or "A worker is computing Neighbors, a second layout.", row.waiting
+
+
+def _open_map(context: Context, embedding_id: str, header: dict[str, Any], layout: str) -> StoredMap:
     if header.get("reason"):
         raise NotFoundError(f"There is no map: {header['reason']}")
     statement = select(FigureFile.slug, FigureFile.file_sha256).where(FigureFile.embedding_id == embedding_id)
@@ -270,7 +318,7 @@ def _open_map(context: Context, embedding_id: str, header: dict[str, Any]) -> St
         files = {row.slug: row.file_sha256 for row in session.execute(statement)}
     if point_map.MAP not in files:
         raise NotFoundError("The points of this map are gone. Choose again to measure the embedding again.")
-    return StoredMap(context.storage, point_map.MapHeader.model_validate(header), files)
+    return StoredMap(context.storage, point_map.MapHeader.model_validate(header), files, layout)
 
 
 class _MappedLines:

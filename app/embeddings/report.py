@@ -25,7 +25,7 @@ from app.embeddings.figures.report import (
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.headline import write_headline
 from app.embeddings.lookups import find_text_search
-from app.embeddings.point_map import find_map
+from app.embeddings.point_map import explain_no_layout, find_map
 from app.embeddings.readings import find_hubs, group_readings, list_bands, list_headlines, list_references
 from app.embeddings.remedies import describe_trial
 from app.embeddings.selections import find_selections, format_rows, parse_rows
@@ -59,6 +59,7 @@ class ReportQuery(NamedTuple):
     select: str = ""
     """Rows selected on the map, as runs: see ``parse_rows``."""
     color: str = ""
+    layout: str = ""
 
 
 def build_report(
@@ -69,7 +70,7 @@ def build_report(
     stored = list_stored_figures(context, embedding.id, slugs | ({FULL_FINDINGS} if query.finding else set()))
     data = {slug: figure_data for slug, figure_data in stored.items() if figure_data is not None}
     marked = find_marked_finding(embedding, data.pop(FULL_FINDINGS, {}), query.finding)
-    point_map = find_map(context, embedding, data.pop(MAP, None))
+    point_map = find_map(context, embedding, data.pop(MAP, None), query.layout)
     figures = draw_figures([_make_subject(embedding, data)])
     parts: dict[str, list[Figure]] = {}
     for figure in figures if standalone or query.tab == "details" else ():
@@ -100,6 +101,7 @@ def build_report(
         if standalone
         else [record for record in HEAVY_FIGURES if record.needs in stored and (record.single or MAP not in stored)],
         "map": point_map,
+        "layout_note": explain_no_layout(context, embedding.id, point_map) if point_map else ("", False),
         "search": point_map.search(query.row, query.color) if point_map and query.row.strip() else None,
         "color": query.color,
         "older_map": MAP not in stored,
@@ -136,12 +138,13 @@ def _read_query(
     text: str = "",
     select: str = "",
     color: str = "",
+    layout: str = "",
 ) -> ReportQuery:
     """Read the query. If the tab is not named, infer it from the parameters of its form."""
     parameters = request.query_params.keys()
     form_tab = "details" if parameters & {"zeta", "rows", "source"} else ""
-    form_tab = "map" if parameters & {"row", "text", "select", "color"} else form_tab
-    return ReportQuery(shrinkage, chosen_tab(TABS, tab, form_tab), finding, row, text, select, color)
+    form_tab = "map" if parameters & {"row", "text", "select", "color", "layout"} else form_tab
+    return ReportQuery(shrinkage, chosen_tab(TABS, tab, form_tab), finding, row, text, select, color, layout)
 
 
 ReportDep = Annotated[ReportQuery, Depends(_read_query)]

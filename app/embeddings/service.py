@@ -24,6 +24,7 @@ from app.db.models import (
     FigureFile,
     FileRole,
     Lookup,
+    MapLayout,
     Measurement,
     PostProcessing,
     ResultStatus,
@@ -102,6 +103,7 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
     for kind, table, conditions, files in (
         (job_kinds.CURVE, ZetaCurve, (ZetaCurve.embedding_id.in_(ids), ZetaCurve.source_id.in_(ids)), ()),
         (job_kinds.POSTPROCESS, PostProcessing, (PostProcessing.embedding_id.in_(ids),), states),
+        (job_kinds.LAYOUT, MapLayout, (MapLayout.embedding_id.in_(ids),), ()),
         (job_kinds.LOOKUP, Lookup, (Lookup.embedding_id.in_(ids),), ()),
         (job_kinds.JUDGE, TaskRun, tasks, task_files),
         (job_kinds.ALIGN, Alignment, (Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids)), ()),

@@ -98,6 +98,44 @@ def test_rows_are_clicked_found_selected_and_colored(page, measured_map):
     assert parse_qs(page.url.partition("?")[2])["color"] == ["column-1"]
 
 
+@pytest.fixture
+def laid_out_map(dashboard, measured_map) -> str:
+    address = f"/api/embeddings/{measured_map.rpartition('/')[2]}/figure-data/map"
+    dashboard.wait_for(lambda: dashboard.get(address).get("layout"), "a neighbor layout")
+    return measured_map
+
+
+def test_layout_is_switched_by_keyboard_and_keeps_selection_and_search(page, laid_out_map):
+    plot = open_map(page, laid_out_map)
+    components = plot.evaluate("plot => plot.data[0].x[0]")
+    expect(page.locator("#map-caption")).to_contain_text("principal components")
+    page.get_by_label("Selected rows").fill("40-79")
+    page.get_by_label("Selected rows").press("Tab")
+    page.get_by_role("combobox", name="Layout").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#map-caption")).to_contain_text("Distances between clusters mean nothing.")
+    wait_for(lambda: plot.evaluate("plot => plot.data[0].x[0]") != components)
+    wait_for(lambda: plot.evaluate("plot => plot.data[0].selectedpoints") == [*GROUP])
+    expect(page.get_by_label("Selected rows")).to_have_value("40-79")
+    page.get_by_label("Selected rows").fill("")
+    page.get_by_label("Selected rows").press("Tab")
+    page.mouse.click(*plot.evaluate(PIXEL, LONE_ROW))
+    expect(page.locator("#map-row h3")).to_have_text(f"Row {LONE_ROW} · word {LONE_ROW}")
+    wait_for(lambda: plot.evaluate("plot => plot.data.at(-1).x.length") == 11)
+    assert parse_qs(page.url.partition("?")[2])["layout"] == ["neighbors"]
+    page.get_by_label("Color by").select_option("side")
+    expect(plot.locator(".legend")).to_contain_text("left (40)")
+    assert plot.evaluate("plot => plot.data[0].x[0]") != components
+
+
+def test_map_without_javascript_has_one_layout(open_page, laid_out_map):
+    plain = open_page(java_script_enabled=False)
+    plain.goto(f"{laid_out_map}?tab=map")
+    expect(plain.get_by_role("combobox", name="Color by")).to_be_visible()
+    expect(plain.get_by_role("combobox", name="Layout")).to_be_hidden()
+    expect(plain.locator("#map-caption")).to_contain_text("principal components")
+
+
 def test_click_on_overview_opens_row_on_map(page, measured_map):
     page.goto(measured_map)
     plot = page.locator("#map-plot .js-plotly-plot")

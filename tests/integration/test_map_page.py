@@ -9,7 +9,7 @@ from pyarrow import parquet
 from scipy.spatial.distance import cdist
 from sqlalchemy import delete, select
 
-from app.db.models import FigureData, FigureFile, Measurement
+from app.db.models import FigureData, FigureFile, MapLayout, Measurement, ResultStatus
 from app.db.point_map import MAP, MAP_VECTORS, MapHeader
 from app.embeddings import point_map
 from app.embeddings.figures import row_map
@@ -68,8 +68,9 @@ def find_row(client, embedding_id, row):
     return client.get(f"/embeddings/{embedding_id}", params={"row": row}).text
 
 
-def draw(client, embedding_id, color=""):
-    figure = client.get(f"/embeddings/{embedding_id}/map/plot.json", params={"color": color}).json()
+def draw(client, embedding_id, color="", layout=""):
+    parameters = {"color": color, "layout": layout}
+    figure = client.get(f"/embeddings/{embedding_id}/map/plot.json", params=parameters).json()
     for trace in figure["data"]:
         for holder in (trace, trace["marker"]):
             holder |= {
@@ -116,6 +117,60 @@ def test_plot_shows_projection_names_and_colors(client, embedding_id):
     assert hubness["marker"]["color"] == counts.tolist()
     (norms, *_), _ = draw(client, embedding_id, "norm")
     assert norms["marker"]["color"] == pytest.approx(np.linalg.norm(make_points(), axis=1), rel=1e-5)
+
+
+def test_second_layout_draws_same_rows_near_their_neighbors(client, context, embedding_id):
+    header = client.get(f"/api/embeddings/{embedding_id}/figure-data/map").json()["layout"]
+    (trace,), layout = draw(client, embedding_id, layout="neighbors")
+    (components,), _ = draw(client, embedding_id)
+    assert [trace[key] for key in ("customdata", "text")] == [components[key] for key in ("customdata", "text")]
+    assert (trace["x"][0], trace["y"][0]) == (trace["x"][TWIN], trace["y"][TWIN])
+    assert layout["xaxis"]["showticklabels"] is False
+    distinct = [row for row in range(N) if row != TWIN]
+    for figure, drawn in (("neighbors_kept", trace), ("kept_by_components", components)):
+        distances = cdist(*[np.column_stack([drawn["x"], drawn["y"]])[distinct]] * 2)
+        np.fill_diagonal(distances, np.inf)
+        near = np.array(distinct)[distances.argsort(axis=1)[:, :NEIGHBOURS]]
+        shared = [len(set(nearest(row)[0]) & set(near[i])) for i, row in enumerate(distinct)]
+        assert header[figure] == pytest.approx(np.mean(shared), abs=0.02)
+    kinds, _ = draw(client, embedding_id, "column-1", "neighbors")
+    assert [kind["name"] for kind in kinds] == ["a (40)", "b (20)"]
+    page = client.get(f"/embeddings/{embedding_id}?layout=neighbors").text
+    assert '<option value="neighbors" selected>Neighbors</option>' in page
+    keeps = f"Keeps {header['neighbors_kept']:.1f} of 10 nearest neighbors by cosine; PCA keeps"
+    assert f"{keeps} {header['kept_by_components']:.1f}. Distances between clusters mean nothing." in page
+    assert f"nearest neighbors by cosine; Neighbors keeps {header['neighbors_kept']:.1f}." in find_row(
+        client, embedding_id, 7
+    )
+    table = parquet.read_table(io.BytesIO(client.get(f"/embeddings/{embedding_id}/map/map.parquet").content))
+    assert table["layout_x"].to_pylist() == pytest.approx(trace["x"])
+    assert "earlier version" not in page
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (None, "An earlier version measured these rows. Choose again on the Details tab to add Neighbors."),
+        (ResultStatus.QUEUED, "A worker is computing Neighbors, a second layout."),
+        (ResultStatus.FAILED, "No room."),
+    ],
+)
+def test_map_without_second_layout_shows_components_and_reason(client, context, embedding_id, status, words):
+    with context.sessions.begin() as session:
+        figure = session.get_one(FigureData, (embedding_id, MAP))
+        figure.data = {key: value for key, value in figure.data.items() if key != "layout"}
+        row = session.scalars(select(MapLayout)).one()
+        if status is None:
+            session.delete(row)
+        else:
+            row.status, row.error = status, "No room." if status is ResultStatus.FAILED else None
+    page = client.get(f"/embeddings/{embedding_id}?layout=neighbors").text
+    assert words in page
+    assert ('hx-select="#map-note"' in page) == (status is ResultStatus.QUEUED)
+    assert 'name="layout"><option' not in page
+    assert "layout=pca" in page
+    (trace,), _ = draw(client, embedding_id, layout="neighbors")
+    assert trace["x"] == draw(client, embedding_id)[0][0]["x"]
 
 
 def test_each_label_has_trace_with_count(client, work):
@@ -331,7 +386,8 @@ def test_parquet_has_all_rows_and_large_map_draws_sample(client, embedding_id, m
     answer = client.get(f"/embeddings/{embedding_id}/map/map.parquet")
     assert "named-csv-map.parquet" in answer.headers["content-disposition"]
     table = parquet.read_table(io.BytesIO(answer.content))
-    assert table.column_names == ["row", "name", "x", "y", "norm", "neighbors", "hubness", "kind", "price"]
+    coordinates = ["x", "y", "norm", "layout_x", "layout_y"]
+    assert table.column_names == ["row", "name", *coordinates, "neighbors", "hubness", "kind", "price"]
     assert (table["row"].to_pylist(), table["name"].to_pylist()[NUMBERED]) == (list(range(N)), "20")
     assert table["norm"].to_numpy() == pytest.approx(np.linalg.norm(make_points(), axis=1), rel=1e-5)
     assert table["kind"].to_pylist()[:3] == ["b", "a", "a"]

@@ -18,13 +18,14 @@ from app.db.models import (
     EmbeddingStatus,
     FigureData,
     FigureFile,
+    MapLayout,
     Measurement,
     MeasurementStatus,
     ResultStatus,
     TaskRun,
     ZetaCurve,
 )
-from app.db.point_map import MAP, MAX_MAPPED
+from app.db.point_map import MAP, MAX_MAPPED, MIN_LAID_OUT, MapHeader
 from app.db.types import utcnow
 from app.sandbox import read_in_sandbox
 from app.storage import open_storage
@@ -167,26 +168,32 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
             ]
             with ledger.recording(*stored.values()) as session:
                 replaced_files = _replace_results(session, embedding, cloud, rows, _describe_rows(cloud, matrix))
-                task = _add_task(session, embedding_id)
+                jobs = _add_jobs(session, embedding_id, header)
         ledger.release(*replaced_files)
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
         fail_embedding(error, sessions, embedding)
         return ()
-    return () if task is None else (Job(job_kinds.JUDGE, task.id),)
+    return jobs
 
 
-def _add_task(session: Session, embedding_id: str) -> TaskRun | None:
-    """Add a task that tries remedies on a newly measured embedding, if it has labels and no such task yet."""
+def _add_jobs(session: Session, embedding_id: str, map_header: MapHeader | None) -> Sequence[Job]:
+    """Add rows for what follows once an embedding is measured; return their jobs.
+
+    That is a task that tries remedies, if it has labels and no such task yet, and a neighbor layout of its map.
+    """
     embedding = session.get(Embedding, embedding_id)
     if embedding is None or embedding.status is not EmbeddingStatus.READY:
-        return None
-    configs = session.scalars(select(TaskRun.config).where(TaskRun.embedding_id == embedding_id))
-    if any(config.remedies for config in configs):
-        return None
-    task = propose_task(embedding, (embedding.independent or {})["groups"])
-    if task is not None:
-        session.add(task)
-    return task
+        return ()
+    configs = session.scalars(select(TaskRun.config).where(TaskRun.embedding_id == embedding_id)).all()
+    task = layout = None
+    if not any(config.remedies for config in configs):
+        task = propose_task(embedding, (embedding.independent or {})["groups"])
+    if map_header is not None and map_header.points >= MIN_LAID_OUT:
+        layout = MapLayout(embedding_id=embedding_id)
+    kinds = {job_kinds.JUDGE: task, job_kinds.LAYOUT: layout}
+    session.add_all(filter(None, kinds.values()))
+    session.flush()
+    return tuple(Job(kind, row.id) for kind, row in kinds.items() if row is not None)
 
 
 def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
@@ -210,6 +217,7 @@ def _replace_results(
         return []
     session.execute(delete(Measurement).where(Measurement.embedding_id == embedding.id))
     session.execute(delete(FigureData).where(FigureData.embedding_id == embedding.id))
+    session.execute(delete(MapLayout).where(MapLayout.embedding_id == embedding.id))
     removal = delete(FigureFile).where(FigureFile.embedding_id == embedding.id)
     replaced_files = session.scalars(removal.returning(FigureFile.file_sha256)).all()
     session.execute(

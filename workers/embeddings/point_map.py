@@ -74,7 +74,7 @@ def make_map_files(
     labels = frequent_labels(cloud, torch.from_numpy(mapped.rows))
     if labels is not None:
         arrays["label"] = labels.codes.numpy().astype(np.uint16)
-    sections, map_bytes = _join_sections(arrays)
+    sections, map_bytes = join_sections(arrays)
     files = {MAP: map_bytes}
     if matrix.selection.names is not None:
         names = compress(matrix.contents.values(matrix.selection.names), _row_mask(matrix, mapped.rows))
@@ -173,18 +173,18 @@ class _NeighborLists:
             "neighbor": self.neighbors.ravel(),
             "distance": self.distances.ravel(),
         }
-        sections, files[MAP_NEIGHBORS] = _join_sections(arrays)
+        sections, files[MAP_NEIGHBORS] = join_sections(arrays)
         return MapNeighbors(
             k=self.neighbors.shape[1], rows=len(self.points), sections=sections, similarity=self.similarity
         )
 
 
 def _add_column(number: int, column: ColorColumn, files: dict[str, bytes]) -> MapColumn:
-    sections, files[MAP_COLUMN.format(number)] = _join_sections({"values": column.values})
+    sections, files[MAP_COLUMN.format(number)] = join_sections({"values": column.values})
     return MapColumn(name=column.name, values=sections["values"], labels=column.labels, dates=column.dates)
 
 
-def _join_sections(arrays: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, MapSection], bytes]:
+def join_sections(arrays: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, MapSection], bytes]:
     """Return the section table of a file of arrays, and the file's bytes, little-endian."""
     sections: dict[Name, MapSection] = {}
     blocks: list[bytes] = []

@@ -11,6 +11,7 @@ from app.db.models.embeddings import (
     FigureData,
     FigureFile,
     Lookup,
+    MapLayout,
     Measurement,
     PostProcessing,
     StoredFile,

@@ -237,6 +237,14 @@ class FigureFile(Base):
     file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
 
 
+class MapLayout(RequestedResult, Base):
+    """The job that adds a neighbor layout to an embedding's map: see ``app.db.point_map.LayoutHeader``."""
+
+    __tablename__ = "map_layouts"
+
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), unique=True)
+
+
 class ZetaCurve(RequestedResult, Base):
     """IsoScore* at 101 values of zeta, for several numbers of rows drawn from the embedding.
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from app.db.point_map import MAP, MapColumn, MapLabels
 from app.embeddings.figures.projection import LEGEND, LONGEST_LABEL, LONGEST_NAME, OTHER_LABELS, UNLABELLED
-from app.embeddings.point_map import MAX_DRAWN, StoredMap
+from app.embeddings.point_map import MAX_DRAWN, TSNE, StoredMap
 from app.figures import palette
 from app.figures.figure import escape_text, plot
 from isoscope.core.formatting import count, number
@@ -25,7 +25,7 @@ MARKER_SIZES = ((5000, 5), (50_000, 3), (MAX_DRAWN, 2))
 
 
 def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
-    points = np.arange(stored_map.header.points)
+    points = np.isfinite(stored_map.drawn_xy[:, 0]).nonzero()[0]
     if len(points) > MAX_DRAWN:
         points = np.sort(np.random.default_rng(SEED).choice(len(points), MAX_DRAWN, replace=False))
     color = color if color in stored_map.colors else next(iter(stored_map.colors))
@@ -45,18 +45,21 @@ def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
         traces = _draw_numbers(stored_map, points, values, title, column)
     else:
         traces = _draw_labels(stored_map, points, values, labels)
-    first, second = (
+    axes: list[dict[str, Any]] = [
         {"title": {"text": f"Component {component} ({share:.1%} of variance)"}}
         for component, share in enumerate(stored_map.header.shares, 1)
-    )
+    ]
+    if stored_map.layout == TSNE:
+        axes = [{"showticklabels": False, "zeroline": False}] * 2
     return plot(
         traces,
         dragmode="pan",
         uirevision="map",
+        selectionrevision=stored_map.layout,
         showlegend=values is not None,
         legend=LEGEND | ({} if labels else {"title": {"text": escape_text(title, LONGEST_LABEL), "side": "top"}}),
-        xaxis=first,
-        yaxis=second | {"scaleanchor": "x"},
+        xaxis=axes[0] | {"uirevision": stored_map.layout},
+        yaxis=axes[1] | {"uirevision": stored_map.layout, "scaleanchor": "x"},
     )
 
 
@@ -139,8 +142,8 @@ def _draw_points(
     lines = filter(None, ["%{text}" if names else "", "row %{customdata:,}", hover])
     size = next(size for largest, size in MARKER_SIZES if stored_map.header.points <= largest or largest == MAX_DRAWN)
     return go.Scattergl(
-        x=stored_map.xy[points, 0],
-        y=stored_map.xy[points, 1],
+        x=stored_map.drawn_xy[points, 0],
+        y=stored_map.drawn_xy[points, 1],
         mode="markers",
         customdata=stored_map.positions[points].astype(np.uint32),
         text=[escape_text(names[point], LONGEST_NAME) for point in points.tolist()] if names else None,

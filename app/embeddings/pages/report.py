@@ -243,8 +243,8 @@ def look_up(context: ContextDep, embedding_id: str, text: Annotated[str, Form()]
 
 
 @report_router.get("/map/plot.json")
-def show_map(context: ContextDep, embedding_id: str, color: str = "") -> Response:
-    return Response(draw_map(get_map(context, embedding_id), color).to_json(), media_type="application/json")
+def show_map(context: ContextDep, embedding_id: str, color: str = "", layout: str = "") -> Response:
+    return Response(draw_map(get_map(context, embedding_id, layout), color).to_json(), media_type="application/json")
 
 
 @report_router.get("/map/map.parquet")

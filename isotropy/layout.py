@@ -1,0 +1,66 @@
+"""Neighbor layouts: t-SNE of points in the plane, and how many nearest neighbors a picture keeps."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isotropy.catalog import Similarity
+from isotropy.cosine import unit_rows
+from isotropy.neighbours import nearest_neighbours
+
+ITERATIONS = 500
+BLOCK_ROWS = 512
+START_SPREAD = 1e-4
+"""Standard deviation of the start along its first axis, as in openTSNE and scikit-learn."""
+
+
+def nearest_by_similarity(x: Tensor, k: int, similarity: Similarity) -> tuple[Tensor, Tensor]:
+    """Return the k rows nearest to each of points [n, d], int64 [n, k], and their squared distances beyond the first.
+
+    By cosine, rows must not be zero. Distances by dot product are those of rows of equal norm. Exact up to float64
+    rounding; ties in any order.
+    """
+    x = unit_rows(x.double()) if similarity is Similarity.COSINE else x.double() / x.abs().max().clamp(min=1e-300)
+    if similarity is not Similarity.DOT:
+        x = x - x.median(dim=0).values
+    half_squares = x.square().sum(1) / 2 * (similarity is not Similarity.DOT)
+    indices, distances = [], []
+    for rows in torch.split(torch.arange(len(x)), BLOCK_ROWS):
+        scores = x[rows] @ x.T - half_squares
+        scores[torch.arange(len(rows)), rows] = -torch.inf
+        nearest = scores.topk(k)
+        indices.append(nearest.indices)
+        distances.append(2 * (nearest.values[:, :1] - nearest.values))
+    return torch.cat(indices), torch.cat(distances)
+
+
+def lay_out(indices: Tensor, squared_distances: Tensor, start: NDArray[Any]) -> NDArray[np.float32]:
+    """Return a t-SNE of points in the plane, [n, 2], given their nearest neighbors: see ``nearest_by_similarity``.
+
+    ``start`` [n, 2] are the points along their first two principal components. The same arguments give the same layout.
+    """
+    # Imported here, because scikit-learn takes a second.
+    from scipy.sparse import csr_matrix  # noqa: PLC0415
+    from sklearn.manifold import TSNE  # noqa: PLC0415
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+    n, k = indices.shape
+    # scikit-learn expects each point as its own nearest neighbor.
+    columns = np.column_stack([np.arange(n), indices.numpy()])
+    distances = np.column_stack([np.zeros(n), squared_distances.clamp(min=0).sqrt().numpy()])
+    graph = csr_matrix((distances.ravel(), columns.ravel(), np.arange(n + 1) * (k + 1)), (n, n))
+    scaled_start = (start / max(float(start[:, 0].std()), 1e-300) * START_SPREAD).astype(np.float32)
+    tsne = TSNE(perplexity=(k - 1) / 3, metric="precomputed", init=scaled_start, max_iter=ITERATIONS)
+    # Sums of several threads depend on their number, and on shared processors they mostly wait for each other.
+    with threadpool_limits(1):
+        layout: NDArray[np.float32] = tsne.fit_transform(graph)
+    return layout
+
+
+def count_neighbors_kept(indices: Tensor, picture: NDArray[Any]) -> float:
+    """Return how many of the k nearest neighbors, [n, k], a picture [n, 2] has among its own k, on average."""
+    drawn = nearest_neighbours(torch.from_numpy(picture).double(), indices.shape[1]).indices
+    return float((indices[:, :, None] == drawn[:, None]).sum((1, 2)).double().mean())

@@ -1,0 +1,86 @@
+"""The job that adds a neighbor layout to a map, after the report is stored."""
+
+import io
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.db.models import FigureData, FigureFile, MapLayout
+from app.db.point_map import MAP, MAP_LAYOUT, MIN_LAID_OUT, LayoutHeader, MapHeader
+from app.storage import open_storage
+from app.storage.ledger import Ledger
+from isoscope.core.errors import InvalidError
+from isoscope.rows import draw_rows
+from isotropy.catalog import Similarity
+from isotropy.cloud import NEIGHBOURS
+from isotropy.layout import count_neighbors_kept, lay_out, nearest_by_similarity
+from isotropy.neighbours import first_equal_rows
+from workers.embeddings.measure import SEED
+from workers.embeddings.point_map import join_sections
+from workers.files import fetch, open_embedding, storing_files
+from workers.job_rows import ResultJob, run_result_job
+
+MAX_ROWS = 5000
+"""Rows of a layout, which takes a slow core 45 s."""
+ATTRACTING = 31
+"""Neighbors that attract a point. 91, the default of t-SNE, takes longer and keeps about as many of ten."""
+
+
+def _add_layout(job: ResultJob[MapLayout]) -> None:
+    with job.sessions() as session:
+        header = MapHeader.model_validate(session.get_one(FigureData, (job.embedding.id, MAP)).data)
+        map_file = session.get_one(FigureFile, (job.embedding.id, MAP)).file_sha256
+    content = fetch(map_file, "map", job.settings).read_bytes()
+    matrix = open_embedding(job.embedding, job.settings)
+    # The first of these rows are those whose neighbors the map knows.
+    x, rows = draw_rows(matrix, SEED)
+    map_positions = _read_section(header, content, "row") if "row" in header.sections else np.arange(header.points)
+    positions = matrix.file_positions(rows.numpy())
+    points = np.searchsorted(map_positions, positions)
+    is_mapped = map_positions[np.minimum(points, header.points - 1)] == positions
+    selected = is_mapped.nonzero()[0][:MAX_ROWS]
+    x, points = x[selected], points[selected]
+    first_equal = first_equal_rows(x).numpy()
+    distinct = np.unique(first_equal)
+    if matrix.selection.similarity is Similarity.COSINE:
+        distinct = distinct[x[distinct].any(1).numpy()]
+    if len(distinct) < MIN_LAID_OUT:
+        raise InvalidError(f"A neighbor layout needs {MIN_LAID_OUT} different rows.")
+    components = _read_section(header, content, "xy").reshape(-1, 2)[points[distinct]]
+    k = min(ATTRACTING, len(distinct) - 1)
+    indices, distances = nearest_by_similarity(x[distinct], k, matrix.selection.similarity)
+    layout = lay_out(indices, distances, components)
+    # Copies lie where the first of them does; zero rows lie nowhere by cosine.
+    index = np.searchsorted(distinct, first_equal)
+    has_neighbors = distinct[np.minimum(index, len(distinct) - 1)] == first_equal
+    points, xy = points[has_neighbors], layout[index[has_neighbors]]
+    order = points.argsort()
+    sections, layout_bytes = join_sections({"point": points[order].astype(np.uint32), "xy": xy[order].ravel()})
+    nearest = indices[:, :NEIGHBOURS]
+    layout_header = LayoutHeader(
+        rows=len(points),
+        k=NEIGHBOURS,
+        neighbors_kept=count_neighbors_kept(nearest, layout),
+        kept_by_components=count_neighbors_kept(nearest, components),
+        sections=sections,
+    )
+    ledger = Ledger(job.sessions, open_storage(job.settings))
+    with storing_files(ledger) as store_file:
+        stored = store_file(partial(io.BytesIO, layout_bytes))
+        with ledger.recording(stored) as session:
+            job.fill(session)
+            # The row is gone if other vectors have been chosen since.
+            if session.get(MapLayout, job.row.id) is not None:
+                session.merge(FigureFile(embedding_id=job.embedding.id, slug=MAP_LAYOUT, file_sha256=stored.sha256))
+                figure = session.get_one(FigureData, (job.embedding.id, MAP))
+                figure.data = figure.data | {"layout": layout_header.model_dump()}
+
+
+def _read_section(header: MapHeader, content: bytes, name: Literal["row", "xy"]) -> NDArray[np.generic]:
+    section = header.sections[name]
+    return np.frombuffer(content, np.dtype(section.type).newbyteorder("<"), section.count, section.offset)
+
+
+add_layout = partial(run_result_job, MapLayout, _add_layout)
