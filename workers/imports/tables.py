@@ -112,7 +112,7 @@ def attempt_columns(run_attempt: tuple[str, AttemptRecord], target: ImportTarget
     return columns
 
 
-def predictions_of(split: Split, archive: Archive) -> Iterator[tuple[str, Predictions]]:
+def read_archived_predictions(split: Split, archive: Archive) -> Iterator[tuple[str, Predictions]]:
     return archive.predictions(archive.experiment().config.task, split)
 
 
@@ -147,7 +147,9 @@ TABLES = (
     ImportTable(container.STEPS, Archive.steps, Step, columns_with_run_id, 5000),
     ImportTable(container.RUN_FIGURES, Archive.run_figures, RunFigure, columns_with_run_id, 50),
     *(
-        ImportTable(member, partial(predictions_of, split), RunPredictions, partial(prediction_columns, split), 50)
+        ImportTable(
+            member, partial(read_archived_predictions, split), RunPredictions, partial(prediction_columns, split), 50
+        )
         for member, split in ((container.PREDICTIONS, Split.VALIDATION), (container.SEALED_PREDICTIONS, Split.TEST))
     ),
     ImportTable(container.SEALED_SCORES, Archive.sealed_scores, SealedScore, columns_with_run_id, 50),

@@ -44,10 +44,10 @@ def measure_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[MeasuredRun, 
     cells = _group_by_cell(
         sweep, (run for run in runs if run.isoscore_star is not None and isfinite(run.isoscore_star))
     )
-    lines = _list_families(sweep, cells)
+    families_by_group = _list_families(cells)
     measured = []
     for (group, setting, seed), cell_runs in cells.items():
-        families = next(iter(lines[group].values()), []) if setting.is_baseline else [setting.family]
+        families = next(iter(families_by_group[group].values()), []) if setting.is_baseline else [setting.family]
         isotropy = fmean(run.isoscore_star for run in cell_runs if run.isoscore_star is not None)
         performance = fmean(run.performance for run in cell_runs if run.performance is not None)
         measured += [
@@ -59,7 +59,7 @@ def measure_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[MeasuredRun, 
 
 
 _Cells = dict[tuple[ComparableGroup, Setting, int], list[AnyRun]]
-_Lines = dict[ComparableGroup, dict[Regularizer, list[Family]]]
+_FamiliesByGroup = dict[ComparableGroup, dict[Regularizer, list[Family]]]
 
 
 def _group_by_cell(sweep: RunTable, runs: Iterable[AnyRun]) -> _Cells:
@@ -69,11 +69,11 @@ def _group_by_cell(sweep: RunTable, runs: Iterable[AnyRun]) -> _Cells:
     return cells
 
 
-def _list_families(sweep: RunTable, cells: _Cells) -> _Lines:
+def _list_families(cells: _Cells) -> _FamiliesByGroup:
     """Return the families of each method by comparable group, starting with the method with the most values of λ."""
-    lines: _Lines = {}
+    families_by_group: _FamiliesByGroup = {}
     for group, setting, _ in cells:
-        methods = lines.setdefault(group, {})
+        methods = families_by_group.setdefault(group, {})
         if not setting.is_baseline:
             families = methods.setdefault(setting.regularizer, [])
             if (family := setting.family) not in families:
@@ -82,5 +82,5 @@ def _list_families(sweep: RunTable, cells: _Cells) -> _Lines:
     n_lambdas = Counter((group, regularizer) for group, regularizer, _ in distinct_lambdas)
     return {
         group: dict(sorted(methods.items(), key=lambda item: -n_lambdas[group, item[0]]))
-        for group, methods in lines.items()
+        for group, methods in families_by_group.items()
     }
