@@ -128,7 +128,7 @@ def make_npy(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]
     return cast("BinaryIO", io.BufferedReader(_BlockStream(chain([header.getvalue()], buffers))))
 
 
-def make_jsonl(columns: Mapping[str, Iterable[str]]) -> BinaryIO:
+def make_jsonl(columns: Mapping[str, Iterable[str | float]]) -> BinaryIO:
     """Return a JSONL file, one object per row."""
     rows = zip(*columns.values(), strict=True)
     lines = (json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)

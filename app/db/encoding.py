@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, FiniteFloat
 
 from app.db.config import Seed
 from app.db.options.option import Group, Option, Options
@@ -54,6 +54,25 @@ class EncodingConfig(Options):
             none_means="none",
             details="Classes, at most 200 for colors.",
             measures=("silhouette", "isoscore_by_label"),
+        ),
+    ] = None
+    score_column: Annotated[
+        str | None,
+        Option(
+            "Score of the pair",
+            "How alike the two texts are. Each text is then encoded by itself, and the pairs judge every layer.",
+            TEXTS,
+            none_means="none",
+            details="Numbers, such as 0 and 1 for pairs that match or not.",
+        ),
+    ] = None
+    match: Annotated[
+        FiniteFloat | None,
+        Option(
+            "Minimum score of a match",
+            "Sets the cutoff from which on two texts match. Empty: 1 if scores are 0 and 1, else no cutoff.",
+            TEXTS,
+            none_means="none",
         ),
     ] = None
     poolings: Annotated[

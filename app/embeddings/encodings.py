@@ -168,7 +168,8 @@ def plan_encoding(
     model = require_model(context.settings, config.model, ask_hub=ask_hub)
     if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
         raise InvalidError(f"{model.name} has layers 0 to {model.layers}, got {config.layers[-1]}.", "layers")
-    rows = min(encoding.n_texts, config.max_rows or encoding.n_texts)
+    texts_per_row = 1 if config.score_column is None else 2
+    rows = texts_per_row * min(encoding.n_texts, config.max_rows or encoding.n_texts)
     queries = find_queries(context, encoding)
     n_queries = queries.n_texts if queries is not None and queries.status in LAUNCHABLE else 0
     n_layers = len(config.layers) if config.layers is not None else None
@@ -203,6 +204,10 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
             raise InvalidError(f"The column {quote(name)} is empty in every row: choose another.", "text_columns")
     if len(set(config.text_columns)) < len(config.text_columns):
         raise InvalidError("The same text column was chosen twice: choose two different ones.", "text_columns")
+    if config.score_column is not None:
+        _check_scores(get_column(config.score_column, "score_column"), config)
+    elif config.match is not None:
+        raise InvalidError("Only scored pairs have a minimum score. Choose the column of scores.", "match")
     if config.label_column is None:
         return
     if (labels := get_column(config.label_column, "label_column")).values is None:
@@ -211,6 +216,18 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
             f"The column {quote(labels.name)} has {n_labels} different values, labels at most {MAX_LABELS}: choose the "
             "column that holds the classes, or none.",
             "label_column",
+        )
+
+
+def _check_scores(scores: Column, config: EncodingConfig) -> None:
+    if len(config.text_columns) < 2:
+        raise InvalidError("Scores are of two texts: choose a second text column.", "text_columns")
+    if config.label_column is not None:
+        raise InvalidError("A scored pair has no label: choose labels or scores.", "label_column")
+    if scores.not_number is not None:
+        raise InvalidError(
+            f"The column {quote(scores.name)} has {quote(scores.not_number)}, which is no number: choose another.",
+            "score_column",
         )
 
 
@@ -224,8 +241,9 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
     with context.sessions.begin() as session:
         launched = _queue_encoding(session, encoding_id, config)
         if launched and queries is not None:
-            all_queries = {"text_columns": [TEXT], "label_column": None, "max_rows": None}
-            _queue_encoding(session, queries.id, config.model_copy(update=all_queries))
+            no_columns = dict.fromkeys(("label_column", "score_column", "match", "max_rows"))
+            all_queries = config.model_copy(update={"text_columns": [TEXT], **no_columns})
+            _queue_encoding(session, queries.id, all_queries)
     encoding = get_encoding(context, encoding_id)
     if not launched:
         _require_launchable(encoding)

@@ -24,7 +24,17 @@ from isoscope.core.errors import InvalidError
 from isoscope.stores import FAISS_SUFFIXES, LocalCopy, copy_index, copy_table
 from isotropy.catalog import MEASURES
 
-SETTINGS = ("label_column", "poolings", "layers", "max_rows", "max_length", "batch_size", "seed")
+SETTINGS = (
+    "label_column",
+    "score_column",
+    "match",
+    "poolings",
+    "layers",
+    "max_rows",
+    "max_length",
+    "batch_size",
+    "seed",
+)
 SCORES = ("isoscore", "mean_cosine")
 # Stands for null in options: no limit.
 ALL = "all"
@@ -115,6 +125,13 @@ def encode_arguments(command: ArgumentParser) -> None:
         "--texts", dest="text_columns", action="append", metavar="COL", help="column of texts; give two for pairs"
     )
     command.add_argument("--labels", dest="label_column", metavar="COL", help="column of labels")
+    command.add_argument(
+        "--scores",
+        dest="score_column",
+        metavar="COL",
+        help="column of scores of text pairs, which judge the layers",
+    )
+    command.add_argument("--match", type=float, metavar="SCORE", help="minimum score of a match, which sets a cutoff")
     command.add_argument(
         "--pooling",
         dest="poolings",

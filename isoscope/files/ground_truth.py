@@ -356,15 +356,20 @@ def check_pairs(path: Path, filename: str, groups: str | None, corpus: NamedRows
     document_ids = corpus.read("ids")
     rows = pair_rows(document_ids, pairs, filename, COLUMN_ADVICE)
     write_lines(PAIRS, pairs, target)
-    ids = [name for pair in pairs for name in (pair.first, pair.second)]
-    id_rows = [row for pair in rows for row in pair]
+    return preview_pairs(pairs, rows, f"{document_ids.id_description}.")
+
+
+def preview_pairs(pairs: Sequence[ScoredPair], rows: Sequence[tuple[int, int]], ids: str) -> TruthPreview:
+    """Describe pairs with the rows of their texts, -1 where there is none; ``ids`` says which ids name rows."""
+    names = [name for pair in pairs for name in (pair.first, pair.second)]
+    name_rows = [row for pair in rows for row in pair]
     scores = {pair.score for pair in pairs}
     return TruthPreview(
         lines=len(pairs),
         used=sum(min(pair) >= 0 for pair in rows),
         head=_first_lines(pairs),
-        unknown=_unknown_ids("row", [name for name, row in zip(ids, id_rows, strict=True) if row < 0]),
-        ids=f"{document_ids.id_description}.",
+        unknown=_unknown_ids("row", [name for name, row in zip(names, name_rows, strict=True) if row < 0]),
+        ids=ids,
         score_range=None if scores <= {0, 1} else (min(scores), max(scores)),
     )
 

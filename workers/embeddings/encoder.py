@@ -22,6 +22,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quote, storable
 from isoscope.files.columns import label_text, read_columns
 from isoscope.files.contents import cell_text
+from isoscope.files.ground_truth import ScoredPair
 from isoscope.files.text import Quoting
 from isoscope.files.upload_formats import Role
 from isoscope.hidden_states import NOT_ONE_SEQUENCE, evaluation_mode, hidden_states_of
@@ -59,7 +60,9 @@ class Texts:
     ids: list[str] | None
     """Ids that ground truth uses; None if the file has no column of ids."""
     n_empty: int
-    """Rows of the file that were left out because one of their texts is empty."""
+    """Rows of the file that were left out because a text or the score is empty."""
+    pairs: list[ScoredPair] | None = None
+    """Scored pairs of the ids, if the file holds those."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -86,11 +89,13 @@ def load_texts(
     ``ids`` names the column of row ids. Raises InvalidError if the file cannot be read, lacks a column, or has no text
     in the chosen columns.
     """
-    annotations = [column for column in (config.label_column, ids) if column]
+    annotations = [column for column in (config.label_column, config.score_column, ids) if column]
     names = list(dict.fromkeys([*config.text_columns, *annotations]))
     columns = read_columns(path, filename, names, Role.TEXTS, quoting)
     text_rows = list(zip(*(columns[name] for name in config.text_columns), strict=True))
-    is_filled = [all(text is not None and str(text).strip() for text in texts) for texts in text_rows]
+    required = [*config.text_columns, *([config.score_column] if config.score_column else [])]
+    cell_rows = zip(*(columns[name] for name in required), strict=True)
+    is_filled = [all(cell is not None and str(cell).strip() for cell in cells) for cells in cell_rows]
     filled_rows = np.flatnonzero(is_filled)
     if not len(filled_rows):
         text_columns = " and ".join(map(quote, config.text_columns))
@@ -105,12 +110,36 @@ def load_texts(
     if config.label_column:
         cells = [columns[config.label_column][i] for i in selected_rows]
         labels = ["" if cell is None else storable(label_text(cell)) for cell in cells]
+    n_empty = len(text_rows) - len(filled_rows)
+    if config.score_column:
+        scores = columns[config.score_column]
+        return _texts_of_pairs([(int(i), text_rows[i], float(scores[i])) for i in selected_rows], n_empty)
     return Texts(
         rows=[tuple(str(text) for text in text_rows[i]) for i in selected_rows],
         row_numbers=[int(i) + 1 for i in selected_rows],
         labels=labels,
         ids=None if ids is None else [cell_text(columns[ids][i]) for i in selected_rows],
-        n_empty=len(text_rows) - len(filled_rows),
+        n_empty=n_empty,
+    )
+
+
+def _texts_of_pairs(scored_rows: Iterable[tuple[int, Sequence[Any], float]], n_empty: int) -> Texts:
+    """Return the distinct texts of scored pairs, each a row with its number as its id."""
+    row_by_text: dict[str, int] = {}
+    row_numbers: list[int] = []
+    pairs = []
+    for number, cells, score in scored_rows:
+        texts = [str(cell) for cell in cells]
+        row_numbers += [number + 1] * len(dict.fromkeys(text for text in texts if text not in row_by_text))
+        first, second = (row_by_text.setdefault(text, len(row_by_text)) for text in texts)
+        pairs.append(ScoredPair(str(first), str(second), score))
+    return Texts(
+        rows=[(text,) for text in row_by_text],
+        row_numbers=row_numbers,
+        labels=None,
+        ids=[str(row) for row in row_by_text.values()],
+        n_empty=n_empty,
+        pairs=pairs,
     )
 
 

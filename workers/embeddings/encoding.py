@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -11,13 +11,15 @@ from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.encoding import EncodingConfig
 from app.db.job_kinds import Job
-from app.db.models import UNFINISHED_ENCODING, Embedding, EmbeddingOrigin, Encoding, EncodingStatus
-from app.db.types import utcnow
+from app.db.models import UNFINISHED_ENCODING, Embedding, EmbeddingOrigin, Encoding, EncodingStatus, TaskRun
+from app.db.task import TaskConfig
+from app.db.types import new_id, utcnow
 from app.storage import Stored, open_storage
 from app.storage.ledger import Ledger
-from isoscope.files.ground_truth import id_column
+from isoscope.files.ground_truth import PAIRS, ScoredPair, id_column, preview_pairs
 from isoscope.files.selection import Selection
 from isoscope.files.text import Quoting
+from isotropy.catalog import TruthKind
 from workers.embeddings.encoder import EncodedTexts, Encoder, LayerPooling, Texts, load_model, load_texts
 from workers.failure import record_error
 from workers.files import ARRAY, LABEL, NAME, fetch, make_jsonl, make_npy, storing_files
@@ -25,6 +27,8 @@ from workers.job_rows import JobProgress, StoppedError, job_sessions, make_file_
 from workers.models import describe_environment, find_source, hide_other_gpus, max_input_length, silence_libraries
 
 MAX_NAME_CHARACTERS = 200
+TEXT_SETTINGS = {"text_columns", "label_column", "score_column", "max_rows", "seed"}
+"""Settings that say which texts were encoded."""
 
 
 def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -99,10 +103,14 @@ def publish(
             _make_embedding(encoding, config, texts, layer, stored, annotations, environment)
             for layer, stored in zip(encoded.layers, vectors, strict=True)
         ]
+        stored_files, tasks = [annotations, *vectors], []
+        if texts.pairs is not None:
+            stored_files.append(store_file(partial(_make_pairs_file, texts.pairs)))
+            tasks = _draft_tasks(encoding.filename, texts.pairs, config.match, embeddings, stored_files[-1])
         now = utcnow()
         for i, embedding in enumerate(embeddings):
             embedding.created_at = now - timedelta(microseconds=i)  # so that lists, newest first, start with layer 0
-        with ledger.recording(annotations, *vectors) as session:
+        with ledger.recording(*stored_files) as session:
             progress.write(
                 session,
                 status=EncodingStatus.FINISHED,
@@ -112,7 +120,33 @@ def publish(
                 finished_at=now,
             )
             session.add_all(embeddings)
+            session.flush()
+            session.add_all(tasks)
     return [Job(job_kinds.INSPECT, embedding.id) for embedding in embeddings]
+
+
+def _make_pairs_file(pairs: Sequence[ScoredPair]) -> BinaryIO:
+    return make_jsonl(dict(zip(PAIRS, zip(*pairs, strict=True), strict=True)))
+
+
+def _draft_tasks(
+    filename: str, pairs: Sequence[ScoredPair], match: float | None, embeddings: Sequence[Embedding], truth: Stored
+) -> list[TaskRun]:
+    """Return a draft task of the scored pairs for each embedding: it is queued once that is measured."""
+    preview = preview_pairs(pairs, [(int(pair.first), int(pair.second)) for pair in pairs], "Ids are row numbers.")
+    ids = [new_id() for _ in embeddings]
+    return [
+        TaskRun(
+            id=task_id,
+            embedding_id=embedding.id,
+            family_id=None if task_id == ids[0] else ids[0],
+            config=TaskConfig(kind=TruthKind.PAIRS, match=match, remedies=True),
+            filename=filename,
+            truth_sha256=truth.sha256,
+            preview=preview,
+        )
+        for task_id, embedding in zip(ids, embeddings, strict=True)
+    ]
 
 
 def _make_embedding(
@@ -128,6 +162,7 @@ def _make_embedding(
     filename = f"layer {layer.layer}, {layer.pooling}.npy"
     labels = None if texts.labels is None else LABEL
     return Embedding(
+        id=new_id(),
         name=encoding.name[: MAX_NAME_CHARACTERS - len(suffix)] + suffix,
         filename=filename,
         format="npy",
@@ -140,7 +175,9 @@ def _make_embedding(
             "file_sha256": encoding.file_sha256,
             "layer": layer.layer,
             "pooling": layer.pooling.value,
-            **config.model_dump(mode="json", include={"text_columns", "label_column", "max_rows", "seed"}),
+            **config.model_dump(
+                mode="json", include={"text_columns", "label_column", "score_column", "max_rows", "seed"}
+            ),
             "max_length": environment["max_length"],
         },
         encoding_id=encoding.id,

@@ -23,6 +23,7 @@ from app.db.models import (
     MeasurementStatus,
     ResultStatus,
     TaskRun,
+    TaskStatus,
     ZetaCurve,
 )
 from app.db.point_map import MAP, MAX_MAPPED, MIN_LAID_OUT, MapHeader
@@ -179,21 +180,32 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
 def _add_jobs(session: Session, embedding_id: str, map_header: MapHeader | None) -> Sequence[Job]:
     """Add rows for what follows once an embedding is measured; return their jobs.
 
-    That is a task that tries remedies, if it has labels and no such task yet, and a neighbor layout of its map.
+    That is a task that tries remedies and a neighbor layout of its map.
     """
     embedding = session.get(Embedding, embedding_id)
     if embedding is None or embedding.status is not EmbeddingStatus.READY:
         return ()
-    configs = session.scalars(select(TaskRun.config).where(TaskRun.embedding_id == embedding_id)).all()
-    task = layout = None
-    if not any(config.remedies for config in configs):
-        task = propose_task(embedding, (embedding.independent or {})["groups"])
+    layout = None
     if map_header is not None and map_header.points >= MIN_LAID_OUT:
         layout = MapLayout(embedding_id=embedding_id)
-    kinds = {job_kinds.JUDGE: task, job_kinds.LAYOUT: layout}
+    kinds = {job_kinds.JUDGE: _queue_remedies(session, embedding), job_kinds.LAYOUT: layout}
     session.add_all(filter(None, kinds.values()))
     session.flush()
     return tuple(Job(kind, row.id) for kind, row in kinds.items() if row is not None)
+
+
+def _queue_remedies(session: Session, embedding: Embedding) -> TaskRun | None:
+    """Return the task that tries remedies: the draft of the texts' scored pairs, else a new one of the labels.
+
+    None without either, or if it was queued before.
+    """
+    for task in session.scalars(select(TaskRun).where(TaskRun.embedding_id == embedding.id)):
+        if task.config.remedies:
+            if task.status is not TaskStatus.DRAFT:
+                return None
+            task.status = TaskStatus.QUEUED
+            return task
+    return propose_task(embedding, (embedding.independent or {})["groups"])
 
 
 def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
