@@ -98,7 +98,7 @@ class EncodingConfig(Options):
         Field(ge=2, le=2**31),
         Option(
             "Max rows",
-            "Maximum number of texts, sampled with the seed. Empty: all.",
+            "Maximum number of rows, sampled with the seed. Empty: all.",
             TEXTS,
             unit="row",
             none_means="all rows",

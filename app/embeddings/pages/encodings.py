@@ -66,7 +66,13 @@ def default_values(encoding: Encoding, model: str) -> Values:
     texts = [column.name for column in columns if column.kind == "text"] or [column.name for column in columns]
     labels = [column.name for column in columns if column.kind == "label" and column.name != texts[0]]
     values |= {"model": model, "text_columns": texts[:1], "label_column": next(iter(labels), "")}
-    scores = [column.name for column in columns if column.not_number is None and column.name.lower() in SCORE_NAMES]
+    scores = [
+        column.name
+        for column in columns
+        if column.not_number is None
+        # Few integers called label are classes.
+        and (column.name.lower() in SCORE_NAMES or (column.name.lower() == "label" and column.kind == "number"))
+    ]
     if len(texts) == 2 and len(scores) == 1:
         values |= {"text_columns": texts, "label_column": "", "score_column": scores[0]}
     # A corpus is encoded whole, because the queries need every document.
