@@ -72,7 +72,7 @@ def describe_comparison(variants: list[CalibratedVariant], chosen: Variant, posi
 def describe_random(random: RandomSimilarity, similarity: Similarity) -> str:
     low, high = random.quantiles["0.05"], random.quantiles["0.95"]
     measured = f"a {SIMILARITIES[similarity]} of {random.mean:.3g} on average"
-    return f"Random pairs have {measured}, 90% of them {low:.3g} to {high:.3g}."
+    return f"Random pairs have {measured}, 90% of them between {low:.3g} and {high:.3g}.".replace("-", "−")
 
 
 def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:

@@ -34,8 +34,8 @@ def pairs_file():
     random = np.random.default_rng(0)
     rows = []
     for number in range(PAIRS):
-        text, another = (" ".join(random.choice(WORDS, 6)) for _ in range(2))
-        rows.append((text, f"{text} {text}", 1) if number % 2 else (text, another, 0))
+        text, second_text = (" ".join(random.choice(WORDS, 6)) for _ in range(2))
+        rows.append((text, f"{text} {text}", 1) if number % 2 else (text, second_text, 0))
     return write_csv(rows)
 
 

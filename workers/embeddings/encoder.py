@@ -113,7 +113,7 @@ def load_texts(
     n_empty = len(text_rows) - len(filled_rows)
     if config.score_column:
         scores = columns[config.score_column]
-        return _texts_of_pairs([(int(i), text_rows[i], float(scores[i])) for i in selected_rows], n_empty)
+        return _texts_of_pairs([(int(i), text_rows[i], float(scores[i] or 0)) for i in selected_rows], n_empty)
     return Texts(
         rows=[tuple(str(text) for text in text_rows[i]) for i in selected_rows],
         row_numbers=[int(i) + 1 for i in selected_rows],
