@@ -49,7 +49,7 @@ def measure(client, work, **selection):
     embedding_id = client.post("/api/embeddings", files={"file": ("named.csv", file)}).json()["id"]
     work()
     client.put(f"/api/embeddings/{embedding_id}/selection?commit=auto", json=SELECTION | selection)
-    work()
+    work(background=True)
     return embedding_id
 
 

@@ -90,7 +90,7 @@ def test_upload_is_stored_and_measured_through_cache(client, work, cloud, bucket
     assert (bucket.keys(), bucket.read(bucket.keys()[0])) == ([f"some/prefix/{sha256(content)}"], content)
     assert not settings.files.exists()
     clear_cache()
-    assert work() == 3
+    assert work(background=True) == 3
     measured = client.get(f"/api/embeddings/{created['id']}").json()
     assert (measured["status"], measured["n"], measured["d"]) == ("ready", 400, 8)
     hashes = [key.rpartition("/")[2] for key in bucket.keys()]  # noqa: SIM118 - not a dictionary
