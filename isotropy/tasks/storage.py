@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ PQ_CENTROIDS = 256
 # Iterations of k-means. faiss's default of 25 lowers the squared error by 1.5% and takes 2.2 times as long.
 PQ_ITERATIONS = 10
 PQ_DIMENSIONS = range(4, 9)  # Dimensions that may share a byte; the smallest that divides d is used
+RABITQ_FACTOR_BYTES = 8  # Two float32 numbers that follow the bits: a distance and a factor
 
 
 class VectorStorage(StrEnum):
@@ -24,13 +25,19 @@ class VectorStorage(StrEnum):
     FLOAT32 = "float32"
     FLOAT16 = "float16"
     INT8 = "int8"
+    INT4 = "int4"
+    RABITQ = "rabitq"
     PQ = "pq"
     BINARY = "binary"
     RESCORED = "binary_rescored"
 
     @property
     def label(self) -> str:
-        labels = {VectorStorage.PQ: "PQ", VectorStorage.RESCORED: f"binary, {RESCORED_CANDIDATES} rescored"}
+        labels = {
+            VectorStorage.RABITQ: "RaBitQ",
+            VectorStorage.PQ: "PQ",
+            VectorStorage.RESCORED: f"binary, {RESCORED_CANDIDATES} rescored",
+        }
         return labels.get(self, self.value)
 
     @property
@@ -47,8 +54,22 @@ def bytes_of(storage: VectorStorage, d: int) -> int:
     """Return the bytes per vector of d dimensions that a search keeps in memory, without vectors for rescoring."""
     if storage is VectorStorage.PQ:
         return pq_bytes(d) or 4 * d
-    bits = {VectorStorage.FLOAT32: 32, VectorStorage.FLOAT16: 16, VectorStorage.INT8: 8}.get(storage, 1)
-    return -(-bits * d // 8)
+    bits_by_storage = {
+        VectorStorage.FLOAT32: 32,
+        VectorStorage.FLOAT16: 16,
+        VectorStorage.INT8: 8,
+        VectorStorage.INT4: 4,
+    }
+    factors = RABITQ_FACTOR_BYTES if storage is VectorStorage.RABITQ else 0
+    return -(-bits_by_storage.get(storage, 1) * d // 8) + factors
+
+
+class _RabitqRows(NamedTuple):
+    """Rows decoded from RaBitQ, and the terms of its estimate of distances."""
+
+    rows: Floats  # [n, d]
+    center: Floats  # [d]
+    offsets: Floats  # [n, 1], added to the inner products of centered rows and queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +93,33 @@ class StoredSpace:
             return np.where(self.rows > 0, np.float32(1), np.float32(-1))
         import faiss  # noqa: PLC0415 - only in the extra "decide"
 
-        d = self.rows.shape[1]
-        if self.storage is VectorStorage.INT8:
-            codec: Any = faiss.ScalarQuantizer(d, faiss.ScalarQuantizer.QT_8bit)
+        if self.storage is VectorStorage.RABITQ:
+            return self._rabitq.rows
+        d, scalar = self.rows.shape[1], faiss.ScalarQuantizer
+        if self.storage in (VectorStorage.INT8, VectorStorage.INT4):
+            codec: Any = scalar(d, scalar.QT_8bit if self.storage is VectorStorage.INT8 else scalar.QT_4bit)
         else:
             codec = faiss.ProductQuantizer(d, pq_bytes(d) or d, 8)
             codec.cp.seed, codec.cp.min_points_per_centroid, codec.cp.niter = self.seed + 1, 1, PQ_ITERATIONS
         codec.train(self.rows)
         decoded: Floats = codec.decode(codec.compute_codes(self.rows))
         return decoded
+
+    @cached_property
+    def _rabitq(self) -> _RabitqRows:
+        """Rows as decoded from faiss's index "RR,RaBitQ", which rotates them before it takes bits about the mean."""
+        import faiss  # noqa: PLC0415
+
+        metric = faiss.METRIC_L2 if self.similarity is Similarity.EUCLIDEAN else faiss.METRIC_INNER_PRODUCT
+        index: Any = faiss.index_factory(self.rows.shape[1], "RR,RaBitQ", metric)
+        index.train(self.rows)
+        codes = index.sa_encode(self.rows)
+        factors: Floats = np.ascontiguousarray(codes[:, -RABITQ_FACTOR_BYTES:]).view(np.float32)
+        rabitq: Any = faiss.downcast_index(index.index)
+        rotation: Any = faiss.downcast_VectorTransform(index.chain.at(0))
+        center = faiss.vector_to_array(rabitq.center)[None]
+        offsets: Floats = factors[:, :1] * np.float32(-0.5)
+        return _RabitqRows(index.sa_decode(codes), rotation.reverse_transform(center)[0], offsets)
 
     def nearest(self, queries: Floats, k: int, tie_ranks: Indices, allowed_rows: Indices | None = None) -> Indices:
         """Return the rows nearest to queries [m, d], best first, int64 [m, k], among ``allowed_rows`` if given."""
@@ -90,6 +129,12 @@ class StoredSpace:
             n_candidates = max(k, RESCORED_CANDIDATES) if self.storage is VectorStorage.RESCORED else k
             query_bits, bits = (np.packbits(x > 0, axis=1) for x in (queries, self.rows[rows]))
             neighbors = nearest_codes(query_bits, bits, n_candidates, allowed_tie_ranks)
+        elif self.storage is VectorStorage.RABITQ:
+            decoded, center, offsets = self._rabitq
+            # The offset of a row, as one more dimension, makes faiss's estimate an inner product.
+            shifted = np.hstack([decoded[rows] - center, offsets[rows]])
+            extended_queries = np.hstack([queries - center, np.ones((len(queries), 1), np.float32)])
+            neighbors = nearest(extended_queries, shifted, k, Similarity.DOT, allowed_tie_ranks)
         else:
             neighbors = nearest(queries, self.decoded_rows[rows], k, self.similarity, allowed_tie_ranks)
         if allowed_rows is not None:

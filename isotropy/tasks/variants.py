@@ -97,15 +97,19 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
     variants = list(_with_storages(Variant(), VectorStorage))
     variants += _with_storages(
         Variant(dimensions=Dimensions("pca", half)),
-        [storage for storage in VectorStorage if storage is not VectorStorage.FLOAT16],
+        [storage for storage in VectorStorage if storage not in (VectorStorage.FLOAT16, VectorStorage.BINARY)],
     )
     variants += _with_storages(
         Variant(dimensions=Dimensions("pca", quarter)), (VectorStorage.FLOAT32, VectorStorage.INT8, VectorStorage.PQ)
     )
-    for size in (half, quarter):
-        variants += _with_storages(
-            Variant(dimensions=Dimensions("first", size)), (VectorStorage.FLOAT32, VectorStorage.INT8)
+    variants += (
+        Variant(dimensions=Dimensions("first", size), storage=storage)
+        for size, storage in (
+            (half, VectorStorage.FLOAT32),
+            (half, VectorStorage.INT8),
+            (quarter, VectorStorage.FLOAT32),
         )
+    )
     if setting.allows_methods:
         # PCA whitening is ZCA whitening rotated, so only its first dimensions make another variant.
         dimensions_by_method = {"pca_whitening": Dimensions("first", half)}
@@ -194,6 +198,11 @@ def _drop_impossible(variants: Iterable[Variant], setting: VariantSetting) -> li
         for variant in dict.fromkeys(variants)
         if (variant.dimensions.size or 0) < setting.d
         and (variant.storage is not VectorStorage.RESCORED or setting.uses_search)
+        # In few dimensions the factors of RaBitQ outweigh its bits.
+        and (
+            variant.storage is not VectorStorage.RABITQ
+            or variant.bytes_of(setting.d) < bytes_of(VectorStorage.INT4, variant.dimensions.size or setting.d)
+        )
         and (
             variant.storage is not VectorStorage.PQ
             or (setting.n >= PQ_CENTROIDS and pq_bytes(variant.dimensions.size or setting.d) is not None)

@@ -1,5 +1,8 @@
 """Search, storage, metrics and intervals of tasks, against faiss, trec_eval, SciPy and scikit-learn."""
 
+import os
+from pathlib import Path
+
 import faiss
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from isotropy.tasks.storage import PQ_ITERATIONS, StoredSpace, VectorStorage, by
 from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, ranking_metric
 
 N, M, D = 700, 120, 24
+WORD2VEC = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "embeddings" / "word2vec_googlenews_300d_8k.npz"
 
 
 @pytest.fixture
@@ -79,12 +83,13 @@ def test_ties_beyond_first_search_are_ranked(x):
 
 
 @pytest.mark.parametrize("similarity", [Similarity.DOT, Similarity.EUCLIDEAN])
-def test_int8_and_pq_match_faiss(similarity, x, queries):
+def test_scalar_and_product_quantizers_match_faiss(similarity, x, queries):
     metric = faiss.METRIC_L2 if similarity is Similarity.EUCLIDEAN else faiss.METRIC_INNER_PRODUCT
     pq = faiss.IndexPQ(D, pq_bytes(D), 8, metric)
     pq.pq.cp.seed, pq.pq.cp.min_points_per_centroid, pq.pq.cp.niter = 1, 1, PQ_ITERATIONS
     for storage, index in {
         VectorStorage.INT8: faiss.IndexScalarQuantizer(D, faiss.ScalarQuantizer.QT_8bit, metric),
+        VectorStorage.INT4: faiss.IndexScalarQuantizer(D, faiss.ScalarQuantizer.QT_4bit, metric),
         VectorStorage.PQ: pq,
     }.items():
         index.train(x)
@@ -98,6 +103,37 @@ def test_int8_and_pq_match_faiss(similarity, x, queries):
         )
         np.testing.assert_allclose(neighbor_distances, distances, rtol=1e-4, atol=1e-4)
         assert index.sa_code_size() == bytes_of(storage, D)
+
+
+@pytest.fixture
+def words():
+    """Vectors of word2vec [n, 300]."""
+    if not WORD2VEC.is_file():
+        pytest.skip("ISOSCOPE_BENCH_DATA names no folder with word2vec")
+    return np.load(WORD2VEC)["vectors"].astype(np.float32)
+
+
+@pytest.mark.parametrize("similarity", Similarity)
+@pytest.mark.parametrize("is_real", [False, True])
+@pytest.mark.parametrize(("storage", "name"), [(VectorStorage.INT4, "SQ4"), (VectorStorage.RABITQ, "RR,RaBitQ")])
+def test_hits_match_faiss_index(similarity, is_real, storage, name, x, queries, request):
+    if is_real:
+        x = request.getfixturevalue("words")
+        x, queries = x[M : M + N], x[:M]
+    x, queries = prepare(x, similarity), prepare(queries, similarity)
+    metric = faiss.METRIC_L2 if similarity is Similarity.EUCLIDEAN else faiss.METRIC_INNER_PRODUCT
+    index = faiss.index_factory(x.shape[1], name, metric)
+    if storage is VectorStorage.RABITQ:
+        faiss.downcast_index(index.index).qb = 0  # queries in float32
+    index.train(x)
+    index.add(x)
+    assert index.sa_code_size() == bytes_of(storage, x.shape[1])
+    distances, expected = index.search(queries, DEPTH + 1)
+    neighbors = StoredSpace(x, storage, similarity).nearest(queries, DEPTH, rank_ties(IDS))
+    # The tenth and eleventh may change places by rounding.
+    is_sure = np.abs(np.diff(distances[:, -2:])[:, 0]) > 1e-4 * np.abs(distances).max()
+    assert is_sure.mean() > 0.95
+    np.testing.assert_array_equal(np.sort(neighbors)[is_sure], np.sort(expected[:, :DEPTH])[is_sure])
 
 
 def test_binary_search_matches_faiss(x, queries):
