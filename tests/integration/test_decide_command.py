@@ -184,7 +184,7 @@ def test_table_marks_claims_and_reports_unmatched_ids(decide, folder):
 
 
 def test_saved_map_comes_with_code_that_applies_it(decide, folder, hidden_task):
-    printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--save-map", "best.safetensors", "--variant", "6")
+    printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--save-map", "best.safetensors", "--variant", "8")
     assert code == 0
     lines = printed.out[printed.out.index("import numpy") :]
     names: dict = {}
