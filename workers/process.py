@@ -79,8 +79,9 @@ class JobProcesses:
         """
         # Pass identifiers only, because a Job refers to columns of tables, which cannot be pickled.
         identifiers = (job.workflow_id, job.kind.work, job.row_id)
+        niceness = BACKGROUND_NICENESS if job.kind.is_background else 0
         process = self._context.Process(
-            target=_run_job, args=(*identifiers, self._settings, self._device), name=identifiers[0]
+            target=_run_job, args=(*identifiers, self._settings, self._device, niceness), name=identifiers[0]
         )
         # Start in a thread, because this waits for the fork server, which may still be importing.
         await asyncio.to_thread(process.start)
@@ -150,15 +151,14 @@ def do_job(work: str, row_id: str, settings: Settings, device: str) -> Sequence[
     return follow_up_jobs
 
 
-def _run_job(workflow_id: str, work: str, row_id: str, settings: Settings, device: str) -> None:
+def _run_job(workflow_id: str, work: str, row_id: str, settings: Settings, device: str, niceness: int) -> None:
     """Run a job in its own process, then enqueue the follow-up jobs."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent()
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
-    if Job.parse(workflow_id).kind.is_background:
-        os.nice(BACKGROUND_NICENESS)
+    os.nice(niceness)
 
     try:
         next_jobs = do_job(work, row_id, settings, device)
