@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from app.core.settings import Settings
 from app.web.connections import CONNECTION_SETTINGS
 from tests.ports import free_port
-from tests.waiting import wait_for
+from tests.waiting import patience, wait_for
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class Serving:
         return str(created["id"])
 
     def wait_for(self, look: Callable[[], T | None], label: str, seconds: float = 120) -> T:
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * patience()
         while time.monotonic() < end:
             if result := look():
                 return result
