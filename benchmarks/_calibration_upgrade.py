@@ -48,7 +48,9 @@ def covers(random: np.random.Generator, share: str, documents: int, size: int, n
     if share == "kept_score" or size > 1:
         truth = QueryTruth(queries, [{row: 1} for row in relevant.tolist()], IDS)
     old = JudgingTask(corpus, truth, seed=int(random.integers(2**31)))
-    upgrade, bridge = judge_upgrade(UpgradeTask(old, new_corpus, new_queries, texts=DOCUMENTS, unsampled=corpus[:0]))
+    upgrade, bridge = judge_upgrade(
+        UpgradeTask(old, new_corpus, new_queries, texts=DOCUMENTS, unsampled_corpus=corpus[:0])
+    )
     bridged = _nearest(bridge.apply(new_fresh_queries), corpus)
     exact = _nearest(fresh_queries, corpus) if share == "kept_old" else _nearest(new_fresh_queries, new_corpus)
     if share == "kept_score":

@@ -159,11 +159,15 @@ def choose_search(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:
 
 
 def dissimilarities(neighbours: NearestNeighbours, similarity: Similarity, d: int, unit: float = 1.0) -> Tensor:
-    """Return the sort keys of neighbors, float64 [n, k]: distance times ``unit``, 1 - cosine, or minus the product."""
+    """Return distances of neighbors in the file's units, 1 - cosine, or minus the dot product, float64 [n, k].
+
+    Points [n, d] are in units of ``unit``.
+    """
     if similarity is Similarity.EUCLIDEAN:
         return neighbours.distances * unit
     if similarity is Similarity.COSINE:
         return neighbours.distances.square() / 2
+    # The search by dot product sorts by |a| max |b| - ab, and ``sizes`` are |a| max |b| / sqrt(d).
     negative_products: Tensor = neighbours.distances - neighbours.sizes[:, None] * d**0.5
     return negative_products * unit * unit
 

@@ -41,10 +41,10 @@ class Moments:
         buffer = at_least_float32(x.new_empty(min(len(x), CHUNK_ROWS), self.d))
         for start in range(0, len(x), CHUNK_ROWS):
             chunk = at_least_float32(x[start : start + CHUNK_ROWS].detach())
-            shift, shifted, offset = shift_near_mean(chunk, buffer[: len(chunk)])
-            offset = self._to_storage(offset)
-            self._add(len(chunk), self._to_storage(shift) + offset, gram(shifted))
-            self.scatter.addr_(offset, offset, alpha=-len(chunk))
+            shift, shifted, shifted_mean = shift_near_mean(chunk, buffer[: len(chunk)])
+            shifted_mean = self._to_storage(shifted_mean)
+            self._add(len(chunk), self._to_storage(shift) + shifted_mean, gram(shifted))
+            self.scatter.addr_(shifted_mean, shifted_mean, alpha=-len(chunk))
 
     def merge(self, moments: Self) -> None:
         """Add the points of another instance; raise ValueError if its number of dimensions differs."""
@@ -128,9 +128,9 @@ def covariance(x: Tensor) -> Tensor:
     require_points(x)
     if len(x) == 0:
         raise ValueError("Expected at least 1 point, got 0: skip batches in which every token is masked.")
-    _, shifted, offset = shift_near_mean(at_least_float32(x.detach()))
+    _, shifted, shifted_mean = shift_near_mean(at_least_float32(x.detach()))
     with torch.autocast(x.device.type, enabled=False):
-        return gram(shifted).addr_(offset, offset, alpha=-len(x)) / max(len(x) - 1, 1)
+        return gram(shifted).addr_(shifted_mean, shifted_mean, alpha=-len(x)) / max(len(x) - 1, 1)
 
 
 def require_zeta(zeta: float) -> None:

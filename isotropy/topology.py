@@ -113,29 +113,29 @@ def _spanning_tree(x: Tensor) -> Tensor:
     if len(x) < 2:
         return torch.empty(0, 2, dtype=torch.int64, device=x.device)
     x = x.detach()
-    squares = gram((x - x.mean(0)).T)
-    squared_norms = squares.diagonal().clone()
-    squares.fill_diagonal_(-math.inf)
+    squared_distances = gram((x - x.mean(0)).T)  # inner products at first, rewritten in place
+    squared_norms = squared_distances.diagonal().clone()
+    squared_distances.fill_diagonal_(-math.inf)
     for start in range(0, len(x), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
         sums = squared_norms[rows, None] + squared_norms
-        recompute_close(squares[rows].mul_(-2).add_(sums), sums, x[rows], x)
-    distances = squares.cpu().numpy()
-    n = len(distances)
-    nearest = np.full(n, np.inf)  # distance of each point to the tree; infinity for those inside
+        recompute_close(squared_distances[rows].mul_(-2).add_(sums), sums, x[rows], x)
+    distance_matrix = squared_distances.cpu().numpy()
+    n = len(distance_matrix)
+    distance_to_tree = np.full(n, np.inf)  # squared; infinity for points inside
     parent = np.zeros(n, dtype=np.int64)
     is_outside = np.ones(n, dtype=bool)
-    closer = np.empty(n, dtype=bool)
+    is_closer = np.empty(n, dtype=bool)
     added = np.zeros(n, dtype=np.int64)
     newest = 0
     for step in range(1, n):
         is_outside[newest] = False
-        nearest[newest] = np.inf
-        row = distances[newest]
-        np.less(row, nearest, out=closer)
-        np.logical_and(closer, is_outside, out=closer)
-        np.copyto(nearest, row, where=closer)
-        np.copyto(parent, newest, where=closer)
-        newest = int(nearest.argmin())
+        distance_to_tree[newest] = np.inf
+        row = distance_matrix[newest]
+        np.less(row, distance_to_tree, out=is_closer)
+        np.logical_and(is_closer, is_outside, out=is_closer)
+        np.copyto(distance_to_tree, row, where=is_closer)
+        np.copyto(parent, newest, where=is_closer)
+        newest = int(distance_to_tree.argmin())
         added[step] = newest
     return torch.from_numpy(np.stack([parent[added[1:]], added[1:]], axis=1)).to(x.device)

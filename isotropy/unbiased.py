@@ -63,9 +63,9 @@ class FourthMoments(Moments):
             n, total = len(chunk), self.n + len(chunk)
             # One extra row holds the outer product of the mean's shift.
             rows = chunk.new_empty(n + 1, self.d)
-            shift, y, offset = shift_near_mean(chunk, rows[:n])
-            y -= offset
-            delta = shift + offset - self.mean
+            shift, y, shifted_mean = shift_near_mean(chunk, rows[:n])
+            y -= shifted_mean
+            delta = shift + shifted_mean - self.mean
             mean = self.mean + delta * (n / total)
             self.third_sum, self._fourth_sum = self._sums_about(mean)
             rows[n] = delta * (self.n * n / total) ** 0.5

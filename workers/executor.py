@@ -166,15 +166,15 @@ class Executor:
     async def execute(self, job: Job) -> None:
         """Run a job until its row is final or its attempts are used up.
 
-        If the database cannot be written, neither is recorded and the row still waits: the reconciler or the next turn
-        enqueues the job again.
+        If the database cannot be written, the row keeps waiting, and the reconciler or the next turn enqueues the job
+        again.
         """
         self._calls[job] += 1
         try:
             await self._execute(job)
         except Exception as error:  # noqa: BLE001 - the engine would store it in the unreachable database
             self._deferred_at[job.workflow_id] = time.monotonic()
-            logger.error("%s is left to be enqueued again: %s", job.workflow_id, error_line(error))
+            logger.error("%s was not recorded and will be enqueued again: %s", job.workflow_id, error_line(error))
         finally:
             self._calls[job] -= 1
             self._calls += Counter()  # drop counts of zero

@@ -53,7 +53,7 @@ class Locks(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """Whether a free lock means that its holder has ended."""
+        """Whether a free lock proves its holder dead; False while live workers may be taking theirs again."""
 
     def held(self, name: str) -> AbstractContextManager[None]:
         """Hold the lock of that name; raise ConflictError if it is taken."""

@@ -267,8 +267,8 @@ def _load_task_map(source: Embedding, task: TaskRun | None, variant_name: MapVar
 def _load_trial_map(matrix: Matrix, source: Embedding, trial: PostProcessing | None, settings: Settings) -> RowMapping:
     if trial is None:
         raise ConflictError(
-            f"The trial whose map makes this embedding is gone: other vectors of {source.name} have been selected "
-            "since, or newer trials replaced it. Try the method again first."
+            f"The trial that fitted the map of this embedding no longer exists: other vectors of {source.name} have "
+            "been selected since, or newer trials replaced it. Try the method again first."
         )
     if trial.state_sha256 is None or not trial.fits_selection_of(source):
         raise ConflictError(f"Other vectors of {source.name} have been selected since. Try the method on them first.")

@@ -353,7 +353,7 @@ class EmbeddingComparison:
 
 
 def suggest_order(embeddings: Sequence[Embedding]) -> list[Embedding]:
-    """Sort layers by number, checkpoints by name, and others by age with sources first."""
+    """Sort layers by number and checkpoints by name; otherwise put sources first, then sort by age."""
     comparison = EmbeddingComparison(embeddings)
     if comparison.are_layers:
         return sorted(embeddings, key=lambda embedding: embedding.layer or 0)

@@ -302,7 +302,7 @@ def _read_encoding(session: Session, encoding_id: str) -> Encoding:
 
 
 def _mark_cancelled(context: Context, encoding_id: str) -> bool:
-    unfinished = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(UNFINISHED_ENCODING))
-    cancelled = unfinished.values(status=EncodingStatus.CANCELLED, finished_at=utcnow())
+    update_unfinished = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(UNFINISHED_ENCODING))
+    cancellation = update_unfinished.values(status=EncodingStatus.CANCELLED, finished_at=utcnow())
     with context.sessions.begin() as session:
-        return session.scalar(cancelled.returning(Encoding.id)) is not None
+        return session.scalar(cancellation.returning(Encoding.id)) is not None

@@ -82,11 +82,11 @@ def build_report(
         marked_rows = format_rows(marked.rows)
     elif query.tab == "map" and query.select.strip():
         marked_rows = format_rows(parse_rows(query.select))
-    deciding = find_deciding_task(context, embedding.id) if standalone or query.tab == "overview" else None
-    results = deciding.results if deciding else None
+    deciding_task = find_deciding_task(context, embedding.id) if standalone or query.tab == "overview" else None
+    results = deciding_task.results if deciding_task else None
     return {
         "headline": write_headline(embedding),
-        "deciding": deciding,
+        "deciding_task": deciding_task,
         "findings": list_report_findings(embedding, find_selections(context, embedding), anchors, results),
         "marked": marked,
         "marked_rows": marked_rows,

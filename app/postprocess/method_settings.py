@@ -136,13 +136,14 @@ def _make_slider(embedding: Embedding, parameter: MethodParameter, text: str, hi
         maximum = max(MIN_SLIDER_END, 4 * default)
         maximum = maximum if high is None else min(maximum, high)
         return Slider(parameter.low, maximum, 1, value if value is not None else default, log=False)
-    # Ends are powers of ten: those of the range if it has both, else around the mean variance and the default.
+    # A log scale spans whole decades: the parameter's limits if it has both, else around mean variance and default.
     if parameter.low > 0 and parameter.high is not None:
-        first, last = log10(parameter.low), log10(parameter.high)
+        low_exponent, high_exponent = log10(parameter.low), log10(parameter.high)
     else:
         variance_decade, default_decade = log10(compute_mean_variance(embedding) or 1), log10(parameter.default or 1)
-        first, last = (
+        low_exponent, high_exponent = (
             min(variance_decade - DECADES_BELOW, default_decade),
             max(variance_decade + DECADES_ABOVE, default_decade),
         )
-    return Slider(floor(first), ceil(last), 0.05, round(log10(value), 2) if value else floor(first), log=True)
+    position = round(log10(value), 2) if value else floor(low_exponent)
+    return Slider(floor(low_exponent), ceil(high_exponent), 0.05, position, log=True)

@@ -13,9 +13,9 @@ from app.results.conclusion.conclusion import Conclusion, find_verdicts, read_co
 from app.results.labels import METRIC_RANGES
 from app.results.run_data import list_metrics
 from app.results.run_table import (
-    COORDINATES,
     NEVER_AVERAGED,
     OPTIONS_WITHOUT_EFFECT,
+    PENALTY_FIELDS,
     SEED,
     TASK,
     TASK_FIELDS,
@@ -111,7 +111,7 @@ def list_scatter_fields(selection: RunSelection, slug: str, query: SweepQuery) -
 
 
 def list_drawable_fields(table: RunTable) -> list[str]:
-    excluded = (SEED, *COORDINATES, *OPTIONS_WITHOUT_EFFECT, *TASK_FIELDS)
+    excluded = (SEED, *PENALTY_FIELDS, *OPTIONS_WITHOUT_EFFECT, *TASK_FIELDS)
     return [name for name in table.differing_fields if name not in excluded]
 
 
@@ -169,13 +169,13 @@ def list_cautions(selection: RunSelection, evaluation_key: str) -> list[str]:
         counts = [("data set", len(table.dataset_names)), ("metric", n_metrics)]
         differences = " and ".join(plural(n, noun) for noun, n in counts if n > 1)
         cautions.append(
-            f"These runs are of {differences}, so their performance cannot be compared. Figures show "
+            f"These runs use {differences}, so their performance cannot be compared. Figures show "
             f"{list_evaluation_titles(table)[evaluation.key]}: {count(len(evaluated_table.runs))} of "
             f"{plural(len(table.runs), 'run')}. The table of means has a column for each."
         )
     if "evaluation_zeta" in evaluated_table.differing_fields:
-        cautions.append("IsoScore★ was measured at different ζ, so it cannot be compared. No mean combines several ζ.")
-    if mixed_fields := evaluated_table.differing_within_groups([*selection.fields, *COORDINATES, *NEVER_AVERAGED]):
+        cautions.append("IsoScore★ was measured at different ζ, so it cannot be compared. Each ζ has its own mean.")
+    if mixed_fields := evaluated_table.differing_within_groups([*selection.fields, *PENALTY_FIELDS, *NEVER_AVERAGED]):
         names = ", ".join(field_in_sentence(field) for field in mixed_fields)
         cautions.append(f"Some points are means over runs that differ in {names} too.")
     return cautions

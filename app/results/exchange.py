@@ -197,8 +197,8 @@ def get_import(context: Context, import_id: str) -> Import:
 def cancel_import(context: Context, import_id: str) -> Import:
     """Cancel a queued or running import; a worker removes what it has written."""
     with context.sessions.begin() as session:
-        unfinished = update(Import).where(Import.id == import_id, Import.status.in_(UNFINISHED_IMPORT))
-        removal = unfinished.values(status=ImportStatus.REMOVING, attempts=0, error=None)
+        update_unfinished = update(Import).where(Import.id == import_id, Import.status.in_(UNFINISHED_IMPORT))
+        removal = update_unfinished.values(status=ImportStatus.REMOVING, attempts=0, error=None)
         cancelled_id = session.scalar(removal.returning(Import.id))
     row = get_import(context, import_id)
     if cancelled_id is None:

@@ -26,10 +26,10 @@ from isotropy.catalog import Regularizer
 MODEL, REGULARIZER, LAM, ZETA, SEED = "model", "regularizer", "lam", "zeta", "seed"
 TASK, EXPERIMENT = "task", "experiment"
 PERFORMANCE, SECONDS = "performance", "seconds"
-COORDINATES = (REGULARIZER, LAM, ZETA)
+PENALTY_FIELDS = (REGULARIZER, LAM, ZETA)
 OPTIONS = tuple(name for name in TrainingOptions.model_fields if name not in (TASK, MODEL))
 # TASK is the name of a data set, as in a search.
-FIELDS = (TASK, EXPERIMENT, MODEL, *COORDINATES, *OPTIONS, SEED)
+FIELDS = (TASK, EXPERIMENT, MODEL, *PENALTY_FIELDS, *OPTIONS, SEED)
 TASK_FIELDS = frozenset({"text_columns", "label_column", "metric"})
 OPTIONS_WITHOUT_EFFECT = frozenset({"export", "probe_every"})
 # Runs are grouped by these only on request: seeds are averaged over, and tasks are columns.
@@ -165,7 +165,7 @@ class RunTable:
             grid = {
                 name: sorted(self.distinct(name), key=partial(sort_key, name))
                 for name in dict.fromkeys(group_fields)
-                if name not in COORDINATES
+                if name not in PENALTY_FIELDS
             }
             self._groupings[key] = RunTable(self.runs, grid, self)
         return self._groupings[key]
@@ -281,7 +281,7 @@ class RunTable:
         """Return the fields in which runs differ, in the order of ``groupable_fields``."""
         candidates = self.parent.differing_fields if self.parent else self.groupable_fields
         n_names = {TASK: len(self.dataset_names), EXPERIMENT: len(self.experiment_names)}
-        comparable = {SEED, *COORDINATES, *self._differing_options}
+        comparable = {SEED, *PENALTY_FIELDS, *self._differing_options}
         return [
             name
             for name in candidates

@@ -222,25 +222,25 @@ def _render_list(
     embedding = get_embedding(context, embedding_id)
     require_ready(embedding, "a task")
     annotations = (embedding.inspection or {}).get("annotations", [])
-    deciding, qrels = find_deciding_task(context, embedding_id), list_qrels(context, embedding)
-    results = None if deciding is None else deciding.results
-    labels = (embedding.selection or {}).get("labels") or (deciding.config.labels if deciding else None) or ""
+    deciding_task, qrels = find_deciding_task(context, embedding_id), list_qrels(context, embedding)
+    results = None if deciding_task is None else deciding_task.results
+    labels = (embedding.selection or {}).get("labels") or (deciding_task.config.labels if deciding_task else None) or ""
     likely_kind = TruthKind.LABELS if labels and not qrels else TruthKind.QUERIES
     chosen_kind = next((kind for kind in TruthKind if kind == values.get("kind")), likely_kind)
     tasks = service.list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
     page_values = {
         "embedding": embedding,
         "tabs": TABS,
-        "deciding": deciding,
+        "deciding_task": deciding_task,
         "results": results,
         "score_title": "" if results is None else METRICS[results.metric],
         "remedies": rank_remedies(results),
-        "has_values": "kind" in values,
+        "has_form_values": "kind" in values,
         "tasks": tasks,
         "page": page,
         "pages": count_pages(service.count_tasks(context, embedding_id)),
         "busy": any(task.status in UNFINISHED_TASK for task in tasks),
-        "possible": list_possible_tasks(context, embedding),
+        "possible_tasks": list_possible_tasks(context, embedding),
         "kinds": TASKS,
         "chosen": chosen_kind,
         "metrics": {metric: METRICS[metric] for metric in TASKS[chosen_kind].metrics},

@@ -163,8 +163,8 @@ def launch_task(context: Context, task_id: str, match: float | None = None) -> T
 
 @frees_space
 def cancel_task(context: Context, task_id: str) -> TaskRun:
-    unfinished = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(UNFINISHED_TASK))
-    cancellation = unfinished.values(status=TaskStatus.CANCELLED, finished_at=utcnow())
+    update_unfinished = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(UNFINISHED_TASK))
+    cancellation = update_unfinished.values(status=TaskStatus.CANCELLED, finished_at=utcnow())
     with context.sessions.begin() as session:
         cancelled_id = session.scalar(cancellation.returning(TaskRun.id))
     if cancelled_id is None:

@@ -73,9 +73,9 @@ def cancel_run(context: Context, run_id: str) -> Run:
 
 def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
     """Cancel unfinished runs; return their ids. Do this before cancelling jobs, because trainers watch their row."""
-    unfinished = update(Run).where(Run.id.in_(list(run_ids)), Run.status.not_in(FINAL))
+    update_unfinished = update(Run).where(Run.id.in_(list(run_ids)), Run.status.not_in(FINAL))
     changes = {"status": RunStatus.CANCELLED, "finished_at": func.coalesce(Run.finished_at, utcnow())}
-    ids = list(session.scalars(unfinished.values(changes).returning(Run.id)))
+    ids = list(session.scalars(update_unfinished.values(changes).returning(Run.id)))
     end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.CANCELLED)
     return ids
 

@@ -20,7 +20,7 @@ class SharedPolls(HttpMiddleware):
 
     def __init__(self, app: ASGIApp) -> None:
         super().__init__(app)
-        self._compressed = GZipMiddleware(app)
+        self._gzip_app = GZipMiddleware(app)
         self._answers: dict[tuple[object, ...], asyncio.Task[list[Message]]] = {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,5 +50,5 @@ class SharedPolls(HttpMiddleware):
         async def append(message: Message) -> None:
             messages.append(message)
 
-        await self._compressed(scope, receive, append)
+        await self._gzip_app(scope, receive, append)
         return messages

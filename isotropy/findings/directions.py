@@ -58,12 +58,12 @@ def local_relation(first: Tensor, second: Tensor) -> DirectionRelation:
     return _relation_of(_neighbor_differences(first), _neighbor_differences(second))
 
 
-def _relate_random_divisions(differences: Tensor, count: int) -> Iterator[DirectionRelation]:
-    """Divide differences [m, d] at random into ``count`` and the others; yield the relation of the two, repeatedly."""
+def _relate_random_divisions(differences: Tensor, n_first: int) -> Iterator[DirectionRelation]:
+    """Yield the relation between ``n_first`` random rows of differences [m, d] and the others, ``DIVISIONS`` times."""
     generator = torch.Generator().manual_seed(SEED)
     for _ in range(DIVISIONS):
         order = torch.randperm(len(differences), generator=generator)
-        yield _relation_of(differences[order[:count]], differences[order[count:]])
+        yield _relation_of(differences[order[:n_first]], differences[order[n_first:]])
 
 
 def fit_like_shuffled(rows: Tensor, shuffled: Tensor, reference: Tensor) -> bool:

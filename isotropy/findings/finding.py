@@ -107,14 +107,19 @@ class Finding(NamedTuple):
         values = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.to_dict()}
         return {key: value for key, value in values.items() if not key.startswith("all_")}
 
-    def in_file(self, rows: NDArray[np.int64] | None, dimensions: NDArray[np.int64] | None) -> Finding:
-        """Translate rows and dimensions of a part of a file to those of the whole file."""
+    def in_file(self, file_rows: NDArray[np.int64] | None, file_dimensions: NDArray[np.int64] | None) -> Finding:
+        """Return the finding with the file's numbers for rows and dimensions.
+
+        The arguments hold the file's number of each measured row and dimension; None if all of them were measured.
+        """
         finding = self
-        if rows is not None:
-            finding = finding._replace(rows=rows[self.rows].tolist(), all_rows=rows[self.all_rows])
-        if dimensions is not None:
-            all_dimensions = dimensions[self.all_dimensions]
-            finding = finding._replace(dimensions=dimensions[self.dimensions].tolist(), all_dimensions=all_dimensions)
+        if file_rows is not None:
+            finding = finding._replace(rows=file_rows[self.rows].tolist(), all_rows=file_rows[self.all_rows])
+        if file_dimensions is not None:
+            finding = finding._replace(
+                dimensions=file_dimensions[self.dimensions].tolist(),
+                all_dimensions=file_dimensions[self.all_dimensions],
+            )
         return finding
 
 

@@ -86,7 +86,7 @@ def calibrate(
         is_drawn = pairs.is_drawn & (pairs.parts != TaskPart.FIT)
         curve = match_curve(similarities[index][is_drawn], pairs.is_match[is_drawn], task.seed, sign)
         cutoffs = describe_cutoffs(_set_cutoffs(pairs, similarities[index], risk, sign), mapping, pairs.source)
-        histogram = _count_pairs(sign * similarities[index], sign * permuted[index], pairs.is_match)
+        histogram = _make_histogram(sign * similarities[index], sign * permuted[index], pairs.is_match)
         spaces.append(PairSpace(variants[index].name, 1 - risk, curve, cutoffs, histogram))
     calibration = Calibration(
         task=task.truth.kind,
@@ -172,8 +172,8 @@ def _summarize(values: Numbers) -> RandomSimilarity:
     return RandomSimilarity(len(values), float(values.mean()), float(values.std()), quantiles)
 
 
-def _count_pairs(values: Numbers, permuted: Numbers, is_match: Booleans) -> PairHistogram:
-    edges = np.histogram_bin_edges(np.concatenate([values, permuted]), BINS)
-    samples = (values[is_match], values[~is_match], permuted)
+def _make_histogram(similarities: Numbers, random_similarities: Numbers, is_match: Booleans) -> PairHistogram:
+    edges = np.histogram_bin_edges(np.concatenate([similarities, random_similarities]), BINS)
+    samples = (similarities[is_match], similarities[~is_match], random_similarities)
     shares = [(np.histogram(sample, edges)[0] / len(sample)).tolist() for sample in samples]
     return PairHistogram(edges.tolist(), *shares)

@@ -49,10 +49,11 @@ def cutoff_unit(similarities: Numbers) -> float:
 def find_cutoff(
     similarities: Numbers, kind: PromiseKind, promise: float, unit: float, risk: float = 1 - LEVEL
 ) -> float | None:
-    """Return the similarity from which on a pair is taken as a match, or None if the promise takes more labels.
+    """Return the minimum similarity of a predicted match, or None if the promise needs more labels.
 
-    ``similarities`` are those of independent matches to promise a rate of misses, else of independent other pairs.
-    In all but ``risk`` of samples at most ``promise`` of the population is wrong. It is rounded to the safe side.
+    ``similarities`` are those of labeled matches if the promise is a rate of misses, else of labeled non-matches; pairs
+    must be independent. With probability 1 - ``risk``, at most ``promise`` of the population is on the wrong side of
+    the cutoff. It is rounded to a multiple of ``unit``, in the direction of fewer errors.
     """
     allowed = allowed_errors(len(similarities), promise, risk)
     if allowed < 0:

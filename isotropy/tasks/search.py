@@ -16,7 +16,7 @@ Indices = NDArray[np.int64]
 SPARE_CANDIDATES = 22  # Extra neighbors searched, so that few queries with ties need a second search
 WIDENING_FACTOR = 8  # How many times wider the next search is if ties reach beyond the last neighbor
 ROUNDINGS = 8  # Roundings of a product, times the root of the dimensions, by which a float32 search may be off
-CACHED_NUMBERS = 2**17  # Numbers normalized at once: 1 MiB in float64, which fits a core's cache
+NUMBERS_PER_BLOCK = 2**17  # Numbers normalized at once: 1 MiB in float64, which fits a core's cache
 BLOCK = 2**22  # Numbers of candidates that are held at once: 32 MiB in float64
 
 _Search = Callable[[NDArray[Any], int], tuple[NDArray[Any], Indices]]
@@ -28,7 +28,7 @@ def prepare(x: NDArray[Any], similarity: Similarity) -> Floats:
     if similarity is not Similarity.COSINE:
         return x
     directions = np.zeros_like(x)
-    step = max(1, CACHED_NUMBERS // x.shape[1])
+    step = max(1, NUMBERS_PER_BLOCK // x.shape[1])
     for start in range(0, len(x), step):
         block = slice(start, start + step)
         lengths = np.linalg.norm(x[block].astype(np.float64), axis=1, keepdims=True)

@@ -107,7 +107,7 @@ class UpgradeTask(NamedTuple):
     corpus: NDArray[Any]  # [n, e], new vectors of the old corpus
     queries: NDArray[Any] | None  # [m, e], new vectors of the old queries
     texts: int  # Texts that the new model has to embed
-    unsampled: NDArray[Any]  # [u, d], further old vectors that are searched
+    unsampled_corpus: NDArray[Any]  # [u, d], old vectors of texts outside the sample, searched but never embedded anew
 
 
 def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, Bridge]:
@@ -116,8 +116,10 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
     choosing, reporting = (parts[parts != TaskPart.FIT] == part for part in (TaskPart.CHOOSE, TaskPart.REPORT))
     choose_statistic, report_statistic = (truth.statistic(parts == part) for part in (TaskPart.CHOOSE, TaskPart.REPORT))
     rows, new_rows = prepare(old.corpus, similarity), prepare(task.corpus, similarity)
-    old_answers = _answer(task, truth, rows, truth.query_vectors)
-    new_answers = _answer(task._replace(unsampled=task.unsampled[:0]), truth, new_rows, task.queries)
+    old_answers = _find_answers(task, truth, rows, truth.query_vectors)
+    new_answers = _find_answers(
+        task._replace(unsampled_corpus=task.unsampled_corpus[:0]), truth, new_rows, task.queries
+    )
     fit_old, fit_new = (prepare(points, similarity) for points in _select_fit_texts(task))
 
     def score_choice(candidate: tuple[Bridge, _Answers]) -> float:
@@ -126,7 +128,7 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
         return float(choose_statistic(values[:, choosing], np.ones((1, int(choosing.sum())))).max())
 
     bridges = fit_bridges(fit_new, fit_old, similarity)
-    bridge, answers = max(((bridge, _answer_bridged(task, bridge, rows)) for bridge in bridges), key=score_choice)
+    bridge, answers = max(((bridge, _find_bridged_answers(task, bridge, rows)) for bridge in bridges), key=score_choice)
     groups, kept_old, kept_new, scores, kept_score = old.groups[parts == TaskPart.REPORT], None, None, None, None
     if answers.neighbors is not None:
         shares = answers.shares(old_answers, new_answers)[:, reporting]
@@ -138,7 +140,7 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
         new, bridged = intervals(values[[2, 1]], groups, _share_of_first(report_statistic), old.seed)
         kept_score = KeptShare(*(new.value + difference for difference in bridged[3:]))
     return Upgrade(
-        metric=old.judged_by, similarity=similarity, n=len(rows) + len(task.unsampled), sampled=len(rows),
+        metric=old.judged_by, similarity=similarity, n=len(rows) + len(task.unsampled_corpus), sampled=len(rows),
         texts=task.texts, fit_texts=len(fit_old), choose_units=int(choosing.sum()), report_units=int(reporting.sum()),
         bridge=bridge.name, retain=retain, kept_old=kept_old, kept_new=kept_new, scores=scores, kept_score=kept_score,
     ), bridge  # fmt: skip
@@ -158,7 +160,8 @@ class _Answers(NamedTuple):
         return np.stack([match.any(2).mean(1) for match in matches])
 
 
-def _answer(task: UpgradeTask, truth: Truth, rows: Floats, queries: NDArray[Any] | None) -> _Answers:
+def _find_answers(task: UpgradeTask, truth: Truth, rows: Floats, queries: NDArray[Any] | None) -> _Answers:
+    """Search ``rows`` by ``queries``, or compare rows if the ground truth has no queries."""
     parts, similarity = task.old.parts, task.old.similarity
     space = StoredSpace(rows, VectorStorage.FLOAT32, similarity)
     prepared_queries = None if queries is None else prepare(queries, similarity)
@@ -166,16 +169,16 @@ def _answer(task: UpgradeTask, truth: Truth, rows: Floats, queries: NDArray[Any]
     has_truth = truth.kind is not TruthKind.COMPRESSION
     values = truth.values(space, neighbors, task.old.judged_by, parts) if has_truth else None
     if prepared_queries is None or not isinstance(truth, QueryTruth):
-        return _Answers(values, None, None)
-    if not len(task.unsampled):
-        return _Answers(values, neighbors, neighbors)
-    stored_rows = np.concatenate([rows, prepare(task.unsampled, similarity)])
+        return _Answers(values, neighbors=None, stored_neighbors=None)
+    if not len(task.unsampled_corpus):
+        return _Answers(values, neighbors, stored_neighbors=neighbors)
+    stored_rows = np.concatenate([rows, prepare(task.unsampled_corpus, similarity)])
     tie_ranks = np.concatenate([truth.tie_ranks, np.arange(len(rows), len(stored_rows))])
     judged_queries = prepared_queries[parts != TaskPart.FIT]
     return _Answers(values, neighbors, nearest(judged_queries, stored_rows, DEPTH, similarity, tie_ranks))
 
 
-def _answer_bridged(task: UpgradeTask, bridge: Bridge, rows: Floats) -> _Answers:
+def _find_bridged_answers(task: UpgradeTask, bridge: Bridge, rows: Floats) -> _Answers:
     """Search old rows [n, d] by mapped queries: the new queries, judged rows with labels, or first texts of pairs."""
     truth, queries = task.old.truth, None
     match truth:
@@ -187,7 +190,7 @@ def _answer_bridged(task: UpgradeTask, bridge: Bridge, rows: Floats) -> _Answers
             rows[judged_rows] = bridge.apply(task.corpus[judged_rows])
         case _ if task.queries is not None:
             queries = bridge.apply(task.queries)
-    return _answer(task, truth, rows, queries)
+    return _find_answers(task, truth, rows, queries)
 
 
 def _select_fit_texts(task: UpgradeTask) -> tuple[NDArray[Any], NDArray[Any]]:

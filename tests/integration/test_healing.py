@@ -61,7 +61,7 @@ def test_job_is_deferred_when_database_stays_full(context, job, monkeypatch, cap
     executor = execute(context, job, processes := Processes(then=0), failures=10**9)
     assert len(processes.started) == 0
     assert executor.active_ids() == set()
-    assert f"{job.workflow_id} is left to be enqueued again: database or disk is full" in caplog.text
+    assert f"{job.workflow_id} was not recorded and will be enqueued again: database or disk is full" in caplog.text
     assert executor.deferred_ids() == {job.workflow_id}
     monkeypatch.setattr("workers.executor.DEFER_SECONDS", 0.0)
     assert executor.deferred_ids() == set()

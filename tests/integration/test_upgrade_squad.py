@@ -66,6 +66,8 @@ def test_verdicts_of_real_models(arrays, models, old, new, by_qrels, by_neighbor
     relevant = QueryTruth(queries, [{int(row): 1} for row in arrays["relevant"]], ids)
     neighbors = exact_neighbors(corpus, queries, ids, Similarity.COSINE)
     for truth, verdict in ((relevant, by_qrels), (neighbors, by_neighbors)):
-        task = UpgradeTask(JudgingTask(corpus, truth), new_corpus, new_queries, texts=len(corpus), unsampled=corpus[:0])
+        task = UpgradeTask(
+            JudgingTask(corpus, truth), new_corpus, new_queries, texts=len(corpus), unsampled_corpus=corpus[:0]
+        )
         upgrade, _ = judge_upgrade(task)
         assert upgrade.verdict == verdict, upgrade.conclusion

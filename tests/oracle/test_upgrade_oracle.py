@@ -47,7 +47,7 @@ def shared(first, second):
 def task_of(old, new, similarity=Similarity.COSINE):
     """Return the task of old and new vectors [N + M, d]: rows of the corpus, then of the queries."""
     judging = JudgingTask(old[:N], exact_neighbors(old[:N], old[N:], IDS, similarity), similarity)
-    return UpgradeTask(judging, new[:N], new[N:], texts=N, unsampled=old[:0])
+    return UpgradeTask(judging, new[:N], new[N:], texts=N, unsampled_corpus=old[:0])
 
 
 @pytest.mark.parametrize("new_dimensions", [10, 16, 23])
@@ -105,11 +105,11 @@ def test_kept_shares_match_exhaustive_search(random, similarity):
     old = draw(random, N + M)
     new = (old @ random.normal(size=(D, 20)) + random.normal(size=(N + M, 20))).astype(np.float32)
     task = task_of(old, new, similarity)
-    unsampled = draw(random, 150)
-    upgrade, bridge = judge_upgrade(task._replace(unsampled=unsampled))
+    unsampled_corpus = draw(random, 150)
+    upgrade, bridge = judge_upgrade(task._replace(unsampled_corpus=unsampled_corpus))
     reporting = task.old.parts == TaskPart.REPORT
     bridged = bridge.apply(new[N:][reporting])
-    stored = np.concatenate([old[:N], unsampled])
+    stored = np.concatenate([old[:N], unsampled_corpus])
     expected_old = shared(search(old[N:][reporting], stored, similarity), search(bridged, stored, similarity))
     expected_new = shared(search(new[N:][reporting], new[:N], similarity), search(bridged, old[:N], similarity))
     assert upgrade.kept_old.value == pytest.approx(expected_old, abs=1e-9)
@@ -131,7 +131,7 @@ def test_label_vote_of_bridged_rows_matches_scikit_learn(random):
     labels = (old[:, 0] > 0.4).astype(np.int64)
     new = (old @ random.normal(size=(D, 12)) + 0.3 * random.normal(size=(N, 12))).astype(np.float32)
     judging = JudgingTask(old, LabelTruth(np.arange(N), labels, IDS), Similarity.EUCLIDEAN)
-    upgrade, bridge = judge_upgrade(UpgradeTask(judging, new, None, texts=N, unsampled=old[:0]))
+    upgrade, bridge = judge_upgrade(UpgradeTask(judging, new, None, texts=N, unsampled_corpus=old[:0]))
     fit, report = (judging.parts == part for part in (TaskPart.FIT, TaskPart.REPORT))
     votes = KNeighborsClassifier(10).fit(old[fit], labels[fit]).predict_proba(bridge.apply(new[report]))
     accuracy = (votes.argmax(1) == labels[report])[votes[:, 0] != 0.5].mean()
@@ -147,7 +147,7 @@ def test_pairs_compare_bridged_with_old_vectors(random):
     pairs = random.permutation(N).reshape(-1, 2)
     cosines = (prepare(old, Similarity.COSINE)[pairs[:, 0]] * prepare(old, Similarity.COSINE)[pairs[:, 1]]).sum(1)
     judging = JudgingTask(old, PairTruth(pairs, cosines + 0.1 * random.normal(size=len(pairs))))
-    upgrade, bridge = judge_upgrade(UpgradeTask(judging, new, None, texts=N, unsampled=old[:0]))
+    upgrade, bridge = judge_upgrade(UpgradeTask(judging, new, None, texts=N, unsampled_corpus=old[:0]))
     report = judging.parts == TaskPart.REPORT
     first, second = bridge.apply(new[pairs[report, 0]]), prepare(old[pairs[report, 1]], Similarity.COSINE)
     expected = spearmanr((first * second).sum(1), judging.truth.scores[report]).statistic
@@ -162,7 +162,7 @@ def test_verdict_needs_clear_gain_and_lower_end_above_share(random):
     noise = 0.6 * random.normal(size=(N, D)).astype(np.float32)
     truth = QueryTruth(queries, [{int(row): 1} for row in relevant], IDS)
     task = UpgradeTask(
-        JudgingTask(corpus + 2 * noise, truth), corpus, queries, texts=N, unsampled=corpus[:0]
+        JudgingTask(corpus + 2 * noise, truth), corpus, queries, texts=N, unsampled_corpus=corpus[:0]
     )  # the new model has no noise
     upgrade, _ = judge_upgrade(task)
     assert upgrade.scores["new"].difference_low > 0

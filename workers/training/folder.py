@@ -143,16 +143,19 @@ class RunFolder:
                 shutil.rmtree(path, ignore_errors=True)
 
     def seal_checkpoint(self, checkpoint: Path, best_step: int | None = None) -> None:
-        """Seal a checkpoint that needs the weights of step ``best_step``, and remove all but the last two."""
+        """Write a checkpoint's checksums, which mark it as complete, and remove all but the last two checkpoints.
+
+        ``best_step`` is the step of the best weights so far, which a resumed run needs too.
+        """
         files = [path for path in checkpoint.iterdir() if path.is_file()]
         seals = {path.name: seal for path, seal in seal_files(files).items()}
         if best_step is not None:
             name = self.best_weights_path(best_step).name
             seals[f"../{name}"] = self._best_seals[name]
-        unfinished = checkpoint / f"{COMPLETE_MARKER}.unfinished"
-        unfinished.write_text(json.dumps({name: seal._asdict() for name, seal in seals.items()}, indent=1))
-        flush(unfinished)
-        unfinished.rename(checkpoint / COMPLETE_MARKER)
+        unfinished_marker = checkpoint / f"{COMPLETE_MARKER}.unfinished"
+        unfinished_marker.write_text(json.dumps({name: seal._asdict() for name, seal in seals.items()}, indent=1))
+        flush(unfinished_marker)
+        unfinished_marker.rename(checkpoint / COMPLETE_MARKER)
         flush(checkpoint)
         flush(self.path)
         for old_checkpoint in self.checkpoints()[KEPT_CHECKPOINTS:]:

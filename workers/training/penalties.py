@@ -163,8 +163,8 @@ def note_constant_penalty(logged_penalties: Sequence[float]) -> str | None:
         return None
     return (
         f"The penalty was {logged_penalties[0]:g} in all {len(logged_penalties)} rows that were logged, so it had no "
-        "gradient and the run was trained as if without it. It sees too few points at once, or too few bars: choose "
-        "more rows a batch, every token instead of one vector of each text, or all bars of the persistent entropy."
+        "gradient and the run was trained as if without it. A batch has too few points or bars. Choose a larger batch "
+        "size, every token instead of one vector per text, or all bars of the persistent entropy."
     )
 
 

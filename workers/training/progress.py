@@ -65,7 +65,10 @@ class Progress:
                 self.write(session, phase_done=done)
 
     def has_rows_up_to(self, step: int, steps_per_row: int) -> bool:
-        """Return whether rows are logged up to a checkpoint's step; false if another machine restarted the run."""
+        """Return whether rows are logged up to a checkpoint's step.
+
+        They are not if another machine has restarted the run since, which deletes later rows.
+        """
         with self.sessions() as session:
             last_step = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))
         return (last_step or 0) + steps_per_row > step

@@ -140,7 +140,7 @@ def find_quantity(
 
 
 def setting_value(table: RunTable, setting: Setting, key: str, run: AnyRun) -> Cell:
-    """Return the field ``key`` of a setting, or of ``run``, one of its runs; None if it has no effect."""
+    """Return a setting's value of field ``key``, read from its run ``run`` if needed; None if it has no effect."""
     if key == REGULARIZER:
         return REGULARIZER_NAMES[setting.regularizer]
     if key in (LAM, ZETA):

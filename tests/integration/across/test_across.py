@@ -100,7 +100,7 @@ def test_each_data_set_and_metric_has_its_own_figures(client, launch, pair):
     launch("third", *steered, on="RTE", metric="matthews")
     launch("fourth", ended(0.0, 0, 0.875), on="RTE")
     page = words(client.get("/compare/runs"))
-    sentence = "These runs are of 2 data sets and 2 metrics, so their performance cannot be compared. Figures show "
+    sentence = "These runs use 2 data sets and 2 metrics, so their performance cannot be compared. Figures show "
     assert f"{sentence}CoLA, Accuracy: 12 of 15 runs. The table of means has a column for each." in page
     options = re.findall(r'<option value="([\w.]*)" (selected)?>([^<]+)', page.partition('name="on"')[2])
     assert options[0] == ("", "selected", "CoLA, Accuracy")
@@ -126,7 +126,7 @@ def test_each_data_set_and_metric_has_its_own_figures(client, launch, pair):
 def test_cautions_name_zeta_averaged_fields_and_studies(client, context, launch):
     launch("a", ended(0.0, 0, 0.5, batch_size=8), ended(0.0, 0, 0.5, batch_size=32, evaluation_zeta=0.5))
     page = words(client.get("/compare/runs?group=lam"))
-    assert "IsoScore★ was measured at different ζ, so it cannot be compared. No mean combines several ζ." in page
+    assert "IsoScore★ was measured at different ζ, so it cannot be compared. Each ζ has its own mean." in page
     assert "Some points are means over runs that differ in" not in page
     experiment_id = launch(
         "b", *(ended(lam, seed, 0.5 + lam / 4, batch_size=32) for lam in (0.0, 1.0) for seed in (1, 2))

@@ -54,7 +54,7 @@ def test_constant_penalty_is_noted(train):
     options = {"points": "mean", "zeta": 0, "epochs": None, "max_steps": 4}
     (note,) = train(**options, batch_size=1).notes
     assert note.startswith("The penalty was 1 in all 4 rows that were logged, so it had no gradient and the run was")
-    assert note.endswith("choose more rows a batch, every token instead of one vector of each text, or all bars of the "
+    assert note.endswith("Choose a larger batch size, every token instead of one vector per text, or all bars of the "
                          "persistent entropy.")  # fmt: skip
     assert train(**options, batch_size=8).notes == []
 

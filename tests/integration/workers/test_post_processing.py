@@ -220,8 +220,8 @@ def test_changed_or_deleted_source_fails(run_trial, add_embedding, settings, get
     with sessions.begin() as session:
         session.delete(session.get(PostProcessing, trial.id))
     assert error_of(second) == (
-        "The trial whose map makes this embedding is gone: other vectors of x have been selected since, or newer "
-        "trials replaced it. Try the method again first."
+        "The trial that fitted the map of this embedding no longer exists: other vectors of x have been selected "
+        "since, or newer trials replaced it. Try the method again first."
     )
     with sessions.begin() as session:
         session.delete(session.get(Embedding, source))

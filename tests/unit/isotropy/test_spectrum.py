@@ -121,9 +121,9 @@ def test_autocast_does_not_lower_precision_of_covariances(d):
 def test_shift_is_near_mean_despite_outlier_tokens(n):
     x = torch.zeros(n, 1)
     x[::128] = 1000
-    shift, _, offset = spectrum.shift_near_mean(x)
+    shift, _, shifted_mean = spectrum.shift_near_mean(x)
     assert abs(shift - x.mean()) < x.std() / 4
-    assert float(shift + offset) == pytest.approx(float(x.mean()))
+    assert float(shift + shifted_mean) == pytest.approx(float(x.mean()))
 
 
 def test_shrink_weighs_points_by_one_minus_zeta():

@@ -208,7 +208,7 @@ def _shorten(texts: list[str], tokenizer: PreTrainedTokenizerBase, max_tokens: i
 
 
 def _find_answer_tokens(question: Question, window: Window) -> tuple[int, int] | None:
-    """Return the row positions of the answer's first and last token; None unless it is completely inside."""
+    """Return the input positions of the answer's first and last token; None unless the window has all of it."""
     span = find_answer(question.answers, question.context)
     offsets = window.offsets
     if span is None or not len(offsets) or span[0] < offsets[0, 0] or span[1] > offsets[-1, 1]:

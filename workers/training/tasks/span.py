@@ -55,9 +55,9 @@ class SpanTask(Task):
                 f"{config.text_columns}. Choose a second one.",
                 "text_columns",
             )
-        texts, contexts = (read_texts(columns, name) for name in config.text_columns)
+        question_texts, contexts = (read_texts(columns, name) for name in config.text_columns)
         answers = read_answers(columns[config.label_column], config.label_column)
-        questions = [Question(*row) for row in zip(texts, contexts, answers, strict=True)]
+        questions = [Question(*row) for row in zip(question_texts, contexts, answers, strict=True)]
         if training:
             questions = [
                 question for question in questions if find_answer(question.answers, question.context) is not None
@@ -104,7 +104,7 @@ class BestAnswers:
         self._windows = [rows.windows[row] for row in order]
         self._rows_added = 0
         self._scores: dict[int, float] = {}
-        self._texts: dict[int, str] = {}
+        self._best_answers: dict[int, str] = {}
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
         n, tokens = batch["input_ids"].shape
@@ -120,7 +120,7 @@ class BestAnswers:
             if score > self._scores.get(window.question, -inf):
                 begin, stop = window.offsets[start - window.first_token, 0], window.offsets[end - window.first_token, 1]
                 self._scores[window.question] = score
-                self._texts[window.question] = self._questions[window.question].context[begin:stop]
+                self._best_answers[window.question] = self._questions[window.question].context[begin:stop]
 
     def metrics(self) -> dict[str, Score]:
         _, _, exact_matches, word_f1s = self._score_questions()
@@ -134,12 +134,17 @@ class BestAnswers:
         return Predictions(split_positions[indices], None, tuple(texts), np.array(exact_matches), np.array(word_f1s))
 
     def _score_questions(self) -> tuple[list[int], list[str], list[float], list[float]]:
-        """Return indices of the questions seen, answers, exact matches and word F1s."""
+        """Return the indices of the questions seen, their predicted answers, exact matches and word F1s."""
         question_indices = sorted({window.question for window in self._windows})
-        texts = [self._texts.get(index, "") for index in question_indices]
+        predicted_answers = [self._best_answers.get(index, "") for index in question_indices]
         references = [self._questions[index].answers.texts for index in question_indices]
-        pairs = list(zip(texts, references, strict=True))
-        return question_indices, texts, [exact_match(*pair) for pair in pairs], [word_f1(*pair) for pair in pairs]
+        pairs = list(zip(predicted_answers, references, strict=True))
+        return (
+            question_indices,
+            predicted_answers,
+            [exact_match(*pair) for pair in pairs],
+            [word_f1(*pair) for pair in pairs],
+        )
 
 
 def best_spans(start_logits: Tensor, end_logits: Tensor, is_inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -31,7 +31,10 @@ class Collector(Protocol):
         ...
 
     def sorted_predictions(self, split_positions: NDArray[np.int64]) -> Predictions:
-        """Return predictions in row order; the examples' ``split_positions`` ascend. Raise ValueError if too many."""
+        """Return predictions in the order of the split; raise ValueError if they cannot be stored.
+
+        ``split_positions`` are the ascending positions in the split of the examples.
+        """
         ...
 
 
