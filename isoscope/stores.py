@@ -16,7 +16,7 @@ from isoscope.core.formatting import listed, one_line, quote
 
 # Numbers held at once. As Python floats they take 32 bytes each.
 MAX_BLOCK_NUMBERS = 2**20
-# By the type of a column of vectors in PostgreSQL, the type that its numbers are copied as.
+# NumPy type for each PostgreSQL vector type.
 DTYPES = {"vector": np.float32, "halfvec": np.float16, "_float4": np.float32, "_float8": np.float64}
 COLUMNS_QUERY = """select attname, typname from pg_attribute join pg_type on atttypid = pg_type.oid
 where attrelid = %s::regclass and attnum > 0 order by attnum"""

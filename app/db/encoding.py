@@ -60,7 +60,7 @@ class EncodingConfig(Options):
         str | None,
         Option(
             "Score of the pair",
-            "How alike the two texts are. Each text is then encoded by itself, and the pairs judge every layer.",
+            "Similarity of the two texts. Encodes each text by itself and ranks layers by the pairs.",
             TEXTS,
             none_means="none",
             details="Numbers, such as 0 and 1 for pairs that match or not.",
@@ -70,7 +70,7 @@ class EncodingConfig(Options):
         FiniteFloat | None,
         Option(
             "Minimum score of a match",
-            "Sets the cutoff from which on two texts match. Empty: 1 if scores are 0 and 1, else no cutoff.",
+            "Pairs with at least this score match. Empty: 1 if scores are 0 and 1, else there is no cutoff.",
             TEXTS,
             none_means="none",
         ),

@@ -91,7 +91,7 @@ LOOKUP = JobKind(
     work="workers.embeddings.neighbours:look_up", activity="looks up a row", is_interactive=True,
 )  # fmt: skip
 LAYOUT = JobKind(
-    # In this queue, because a report must not wait for two layouts to end.
+    # In the imports queue, so that layouts never delay a report.
     "layout", Queue.IMPORTS, models.MapLayout, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
     work="workers.embeddings.map_layout:add_layout", activity="lays out a map", is_background=True,
 )  # fmt: skip

@@ -165,6 +165,8 @@ def plan_encoding(
 ) -> EncodingPlan:
     """Check a configuration against the texts and the model. Without ``ask_hub``, accept any model of the Hub."""
     _check_columns(encoding.columns, config)
+    if encoding.qrels and config.score_column is not None:
+        raise InvalidError("A corpus with queries takes no scores. Upload the pairs as a table.", "score_column")
     model = require_model(context.settings, config.model, ask_hub=ask_hub)
     if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
         raise InvalidError(f"{model.name} has layers 0 to {model.layers}, got {config.layers[-1]}.", "layers")
@@ -221,13 +223,19 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
 
 def _check_scores(scores: Column, config: EncodingConfig) -> None:
     if len(config.text_columns) < 2:
-        raise InvalidError("Scores are of two texts: choose a second text column.", "text_columns")
+        raise InvalidError("Scores need two text columns: choose a second text column.", "text_columns")
+    if scores.name in config.text_columns:
+        raise InvalidError("The column of scores is a text column too: choose another.", "score_column")
     if config.label_column is not None:
         raise InvalidError("A scored pair has no label: choose labels or scores.", "label_column")
     if scores.not_number is not None:
         raise InvalidError(
             f"The column {quote(scores.name)} has {quote(scores.not_number)}, which is no number: choose another.",
             "score_column",
+        )
+    if scores.n_distinct < 2:
+        raise InvalidError(
+            f"The column {quote(scores.name)} needs two different scores: choose another.", "score_column"
         )
 
 

@@ -82,21 +82,23 @@ class StoredMap:
         kept_sentence = ""
         if layout is not None:
             by_similarity = f" by {SIMILARITIES[header.neighbors.similarity]}" if header.neighbors else ""
-            figures = [("PCA", layout.kept_by_components), ("Neighbors", layout.neighbors_kept)]
-            (_, kept_here), (other_name, kept_by_other) = figures[::-1] if self.layout == TSNE else figures
+            kept, other_name, kept_by_other = layout.kept_by_components, "Neighbors", layout.neighbors_kept
+            if self.layout == TSNE:
+                kept, other_name, kept_by_other = layout.neighbors_kept, "PCA", layout.kept_by_components
             kept_sentence = (
-                f" Keeps {kept_here:.1f} of {layout.k} nearest neighbors{by_similarity}; "
+                f" Keeps {kept:.1f} of {layout.k} nearest neighbors{by_similarity}; "
                 f"{other_name} keeps {kept_by_other:.1f}."
             )
         if self._n_laid_out == header.n:
             extent = f"All {count(header.n)} rows"
         else:
-            extent = f"{count(self._n_laid_out)} of {count(header.n)} rows, drawn at random,"
+            extent = f"{count(self._n_laid_out)} of {count(header.n)} rows"
         if self.layout == TSNE:
             return f"{extent} laid out by t-SNE.{kept_sentence} Distances between clusters mean nothing."
         drawn_note = f" {count(MAX_DRAWN)} of them, chosen at random, are drawn." if header.points > MAX_DRAWN else ""
         first, second = (f"{share:.1%}" for share in header.shares)
         axes = f"along the first two principal components ({first} and {second} of the variance)"
+        extent += ", drawn at random," if header.points < header.n else ""
         return f"{extent} {axes}.{drawn_note}{kept_sentence}"
 
     @property
@@ -307,7 +309,7 @@ def explain_no_layout(context: Context, embedding_id: str, stored_map: StoredMap
         row = session.scalar(select(MapLayout).where(MapLayout.embedding_id == embedding_id))
     if row is None:
         return "An earlier version measured these rows. Choose again on the Details tab to add Neighbors.", False
-    return row.error or "A worker is computing Neighbors, a second layout.", row.waiting
+    return row.error or "A worker is computing Neighbors, a second layout.", row.error is None
 
 
 def _open_map(context: Context, embedding_id: str, header: dict[str, Any], layout: str) -> StoredMap:

@@ -24,7 +24,7 @@ def settings(tmp_path: Path, models_dir: Path, database: dict[str, str]) -> Sett
 
 def write_csv(rows):
     buffer = io.StringIO()
-    csv.writer(buffer).writerows([("a", "b", "score"), *rows])
+    csv.writer(buffer).writerows([("a", "b", "score", "constant"), *((*row, 1) for row in rows)])
     return buffer.getvalue().encode()
 
 
@@ -79,7 +79,9 @@ def test_each_text_is_a_row_and_rows_without_score_are_left_out(tmp_path):
     ("changes", "field", "sentence"),
     [
         ({"text_columns": ["a"]}, "text_columns", "choose a second text column"),
-        ({"score_column": "a"}, "score_column", "which is no number"),
+        ({"text_columns": ["a", "score"]}, "score_column", "is a text column too"),
+        ({"score_column": "constant"}, "score_column", "needs two different scores"),
+        ({"text_columns": ["b", "constant"], "score_column": "a"}, "score_column", "which is no number"),
         ({"label_column": "score"}, "label_column", "choose labels or scores"),
         ({"score_column": None, "match": 3}, "match", "Choose the column of scores"),
     ],

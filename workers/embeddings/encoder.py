@@ -98,9 +98,9 @@ def load_texts(
     is_filled = [all(cell is not None and str(cell).strip() for cell in cells) for cells in cell_rows]
     filled_rows = np.flatnonzero(is_filled)
     if not len(filled_rows):
-        text_columns = " and ".join(map(quote, config.text_columns))
+        required_columns = " and ".join(map(quote, required))
         raise InvalidError(
-            f"None of the {len(text_rows):,} rows of {filename} has text in {text_columns}: choose another column.",
+            f"None of the {len(text_rows):,} rows of {filename} has text in {required_columns}: choose another column.",
             "text_columns",
         )
     selected_rows = filled_rows

@@ -27,8 +27,6 @@ from workers.job_rows import JobProgress, StoppedError, job_sessions, make_file_
 from workers.models import describe_environment, find_source, hide_other_gpus, max_input_length, silence_libraries
 
 MAX_NAME_CHARACTERS = 200
-TEXT_SETTINGS = {"text_columns", "label_column", "score_column", "max_rows", "seed"}
-"""Settings that say which texts were encoded."""
 
 
 def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[Job]:

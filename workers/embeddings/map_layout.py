@@ -72,10 +72,10 @@ def _add_layout(job: ResultJob[MapLayout]) -> None:
         with ledger.recording(stored) as session:
             job.fill(session)
             # The row is gone if other vectors have been chosen since.
-            if session.get(MapLayout, job.row.id) is not None:
-                session.merge(FigureFile(embedding_id=job.embedding.id, slug=MAP_LAYOUT, file_sha256=stored.sha256))
-                figure = session.get_one(FigureData, (job.embedding.id, MAP))
-                figure.data = figure.data | {"layout": layout_header.model_dump()}
+            job.require_current_vectors(is_current=session.get(MapLayout, job.row.id) is not None)
+            session.merge(FigureFile(embedding_id=job.embedding.id, slug=MAP_LAYOUT, file_sha256=stored.sha256))
+            figure = session.get_one(FigureData, (job.embedding.id, MAP))
+            figure.data = figure.data | {"layout": layout_header.model_dump()}
 
 
 def _read_section(header: MapHeader, content: bytes, name: Literal["row", "xy"]) -> NDArray[np.generic]:

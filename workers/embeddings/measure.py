@@ -35,6 +35,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.files import selection as selections
 from isoscope.files.matrix import NO_FINITE_ROW, Inspection, Matrix, inspect
 from isoscope.files.selection import Selection
+from isoscope.remedies import MAX_NUMBERS
 from isoscope.rows import values_of, with_hub_names
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import findings_of
@@ -169,25 +170,22 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
             ]
             with ledger.recording(*stored.values()) as session:
                 replaced_files = _replace_results(session, embedding, cloud, rows, _describe_rows(cloud, matrix))
-                jobs = _add_jobs(session, embedding_id, header)
-        ledger.release(*replaced_files)
+                jobs = () if replaced_files is None else _add_jobs(session, embedding, header)
+        ledger.release(*(replaced_files or ()))
     except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
         fail_embedding(error, sessions, embedding)
         return ()
     return jobs
 
 
-def _add_jobs(session: Session, embedding_id: str, map_header: MapHeader | None) -> Sequence[Job]:
+def _add_jobs(session: Session, job_embedding: Embedding, map_header: MapHeader | None) -> Sequence[Job]:
     """Add rows for what follows once an embedding is measured; return their jobs.
 
     That is a task that tries remedies and a neighbor layout of its map.
     """
-    embedding = session.get(Embedding, embedding_id)
-    if embedding is None or embedding.status is not EmbeddingStatus.READY:
-        return ()
-    layout = None
+    embedding, layout = session.get_one(Embedding, job_embedding.id), None
     if map_header is not None and map_header.points >= MIN_LAID_OUT:
-        layout = MapLayout(embedding_id=embedding_id)
+        layout = MapLayout(embedding_id=embedding.id)
     kinds = {job_kinds.JUDGE: _queue_remedies(session, embedding), job_kinds.LAYOUT: layout}
     session.add_all(filter(None, kinds.values()))
     session.flush()
@@ -197,8 +195,10 @@ def _add_jobs(session: Session, embedding_id: str, map_header: MapHeader | None)
 def _queue_remedies(session: Session, embedding: Embedding) -> TaskRun | None:
     """Return the task that tries remedies: the draft of the texts' scored pairs, else a new one of the labels.
 
-    None without either, or if it was queued before.
+    None without either, if it was queued before, or for vectors that no task takes: such a draft stays.
     """
+    if embedding.n_left_out or (embedding.n or 0) * (embedding.d or 0) > MAX_NUMBERS:
+        return None
     for task in session.scalars(select(TaskRun).where(TaskRun.embedding_id == embedding.id)):
         if task.config.remedies:
             if task.status is not TaskStatus.DRAFT:
@@ -223,10 +223,10 @@ def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
 
 def _replace_results(
     session: Session, job_embedding: Embedding, cloud: Cloud, rows: Sequence[Base], independent: dict[str, Any]
-) -> Sequence[str]:
-    """Replace an embedding's results if its row still waits for them; return the hashes of replaced files."""
+) -> Sequence[str] | None:
+    """Replace an embedding's results; return the hashes of replaced files, or None if its row no longer waits."""
     if (embedding := lock_waiting_row(session, job_embedding)) is None:
-        return []
+        return None
     session.execute(delete(Measurement).where(Measurement.embedding_id == embedding.id))
     session.execute(delete(FigureData).where(FigureData.embedding_id == embedding.id))
     session.execute(delete(MapLayout).where(MapLayout.embedding_id == embedding.id))

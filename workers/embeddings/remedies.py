@@ -13,8 +13,6 @@ from isotropy.catalog import TruthKind
 
 def propose_task(embedding: Embedding, n_groups: int) -> TaskRun | None:
     """Return the task that tries remedies on a measured embedding with ``n_groups`` groups; None without labels."""
-    if embedding.n_left_out:
-        return None
     selection = Selection.model_validate(embedding.selection)
     annotations = [Annotation.model_validate(column) for column in (embedding.inspection or {}).get("annotations", [])]
     labels = find_labels(selection, annotations, embedding.n or 0, embedding.d or 0, n_groups)

@@ -27,7 +27,7 @@ MARKER_SIZES = ((5000, 5), (50_000, 3), (MAX_DRAWN, 2))
 def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
     points = np.isfinite(stored_map.drawn_xy[:, 0]).nonzero()[0]
     if len(points) > MAX_DRAWN:
-        points = np.sort(np.random.default_rng(SEED).choice(len(points), MAX_DRAWN, replace=False))
+        points = np.sort(np.random.default_rng(SEED).choice(points, MAX_DRAWN, replace=False))
     color = color if color in stored_map.colors else next(iter(stored_map.colors))
     title, values, labels, column = stored_map.colors[color], None, None, None
     if color == "norm":

@@ -46,8 +46,8 @@ Values = dict[str, Any]
 
 FIELDS = EncodingConfig.model_fields
 LIST_FIELDS = ("text_columns", "poolings")
-SCORE_NAMES = ("score", "similarity", "match", "is_match", "is_duplicate")
-"""Names of a column beside two texts that is proposed as their score."""
+# Names of a column beside two texts that is proposed as their score.
+PROPOSED_SCORE_NAMES = ("score", "similarity", "match", "is_match", "is_duplicate")
 LABELS = {name: option.label for name, option in collect_options(EncodingConfig).items()}
 
 
@@ -66,12 +66,12 @@ def default_values(encoding: Encoding, model: str) -> Values:
     texts = [column.name for column in columns if column.kind == "text"] or [column.name for column in columns]
     labels = [column.name for column in columns if column.kind == "label" and column.name != texts[0]]
     values |= {"model": model, "text_columns": texts[:1], "label_column": next(iter(labels), "")}
+    numbers = {column.name.lower(): column for column in columns if column.not_number is None}
+    # Few integers called label are classes.
     scores = [
         column.name
-        for column in columns
-        if column.not_number is None
-        # Few integers called label are classes.
-        and (column.name.lower() in SCORE_NAMES or (column.name.lower() == "label" and column.kind == "number"))
+        for name, column in numbers.items()
+        if name in PROPOSED_SCORE_NAMES or (name == "label" and column.kind == "number")
     ]
     if len(texts) == 2 and len(scores) == 1:
         values |= {"text_columns": texts, "label_column": "", "score_column": scores[0]}

@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from app.db.models import Embedding, EmbeddingStatus, FigureData, FigureFile, MapLayout, ResultStatus
+from app.db.models import (
+    Embedding,
+    EmbeddingFile,
+    EmbeddingStatus,
+    FigureData,
+    FigureFile,
+    MapLayout,
+    ResultStatus,
+    StoredFile,
+)
 from app.db.point_map import MAP, MAP_LAYOUT, MapHeader
 from app.db.work import list_waiting_jobs
 from app.storage import open_storage
@@ -110,6 +119,12 @@ def test_layout_of_former_choice_is_dropped(settings, sessions, measured, read, 
     add_layout(layout_id, settings, "cpu")
     row, header, content = read(embedding_id)
     assert (row, header.layout, content) == (None, None, None)
+    with sessions() as session:
+        referenced = {
+            *session.scalars(select(FigureFile.file_sha256)),
+            *session.scalars(select(EmbeddingFile.file_sha256)),
+        }
+        assert set(session.scalars(select(StoredFile.sha256))) == referenced, "no stored layout is left without a map"
 
 
 def test_few_rows_have_no_layout(settings, measured, read, x):
