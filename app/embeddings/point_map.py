@@ -82,12 +82,11 @@ class StoredMap:
         kept_sentence = ""
         if layout is not None:
             by_similarity = f" by {SIMILARITIES[header.neighbors.similarity]}" if header.neighbors else ""
-            kept, other_name, kept_by_other = layout.kept_by_components, "Neighbors", layout.neighbors_kept
+            n_kept, other_name, n_other = layout.kept_by_components, "Neighbors", layout.neighbors_kept
             if self.layout == TSNE:
-                kept, other_name, kept_by_other = layout.neighbors_kept, "PCA", layout.kept_by_components
+                n_kept, other_name, n_other = layout.neighbors_kept, "PCA", layout.kept_by_components
             kept_sentence = (
-                f" Keeps {kept:.1f} of {layout.k} nearest neighbors{by_similarity}; "
-                f"{other_name} keeps {kept_by_other:.1f}."
+                f" Keeps {n_kept:.1f} of {layout.k} nearest neighbors{by_similarity}; {other_name} keeps {n_other:.1f}."
             )
         if self._n_laid_out == header.n:
             extent = f"All {count(header.n)} rows"
