@@ -10,9 +10,9 @@ from torch import Tensor
 from isotropy.catalog import Similarity
 from isotropy.cosine import unit_rows
 from isotropy.neighbours import nearest_neighbours
+from isotropy.pairs import choose_search
 
 ITERATIONS = 500
-BLOCK_ROWS = 512
 START_SPREAD = 1e-4
 """Standard deviation of the start along its first axis, as in openTSNE and scikit-learn."""
 
@@ -20,21 +20,13 @@ START_SPREAD = 1e-4
 def nearest_by_similarity(x: Tensor, k: int, similarity: Similarity) -> tuple[Tensor, Tensor]:
     """Return the k rows nearest to each of points [n, d], int64 [n, k], and their squared distances beyond the first.
 
-    By cosine, rows must not be zero. Distances by dot product are those of rows of equal norm. Exact up to float64
-    rounding; ties in any order.
+    By cosine, rows must not be zero. Distances by dot product are those of rows of equal norm.
     """
-    x = unit_rows(x.double()) if similarity is Similarity.COSINE else x.double() / x.abs().max().clamp(min=1e-300)
-    if similarity is not Similarity.DOT:
-        x = x - x.median(dim=0).values
-    half_squares = x.square().sum(1) / 2 * (similarity is not Similarity.DOT)
-    indices, distances = [], []
-    for rows in torch.split(torch.arange(len(x)), BLOCK_ROWS):
-        scores = x[rows] @ x.T - half_squares
-        scores[torch.arange(len(rows)), rows] = -torch.inf
-        nearest = scores.topk(k)
-        indices.append(nearest.indices)
-        distances.append(2 * (nearest.values[:, :1] - nearest.values))
-    return torch.cat(indices), torch.cat(distances)
+    points = unit_rows(x.double()) if similarity is Similarity.COSINE else x.double() / x.abs().max().clamp(min=1e-300)
+    nearest = choose_search(similarity, points.dtype)(points, k)
+    # By dot product, a distance is the shortfall of the product: half a squared distance, up to a constant of the row.
+    squares = 2 * nearest.distances if similarity is Similarity.DOT else nearest.distances.square()
+    return nearest.indices, squares - squares[:, :1]
 
 
 def lay_out(indices: Tensor, squared_distances: Tensor, start: NDArray[Any]) -> NDArray[np.float32]:
