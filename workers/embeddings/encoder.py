@@ -113,7 +113,7 @@ def load_texts(
     n_empty = len(text_rows) - len(filled_rows)
     if config.score_column:
         scores = columns[config.score_column]
-        return _texts_of_pairs([(int(i), text_rows[i], float(scores[i] or 0)) for i in selected_rows], n_empty)
+        return _texts_of_pairs([(int(i), text_rows[i], float(str(scores[i]))) for i in selected_rows], n_empty)
     return Texts(
         rows=[tuple(str(text) for text in text_rows[i]) for i in selected_rows],
         row_numbers=[int(i) + 1 for i in selected_rows],
@@ -125,21 +125,21 @@ def load_texts(
 
 def _texts_of_pairs(scored_rows: Iterable[tuple[int, Sequence[Any], float]], n_empty: int) -> Texts:
     """Return the distinct texts of scored pairs, each a row with its number as its id."""
-    row_by_text: dict[str, int] = {}
-    row_numbers: list[int] = []
+    number_by_text: dict[str, int] = {}
     pairs = []
     for number, cells, score in scored_rows:
-        texts = [str(cell) for cell in cells]
-        row_numbers += [number + 1] * len(dict.fromkeys(text for text in texts if text not in row_by_text))
-        first, second = (row_by_text.setdefault(text, len(row_by_text)) for text in texts)
-        pairs.append(ScoredPair(str(first), str(second), score))
+        first, second = map(str, cells)
+        for text in (first, second):
+            number_by_text.setdefault(text, number + 1)
+        pairs.append((first, second, score))
+    id_by_text = {text: str(row) for row, text in enumerate(number_by_text)}
     return Texts(
-        rows=[(text,) for text in row_by_text],
-        row_numbers=row_numbers,
+        rows=[(text,) for text in number_by_text],
+        row_numbers=[*number_by_text.values()],
         labels=None,
-        ids=[str(row) for row in row_by_text.values()],
+        ids=[*id_by_text.values()],
         n_empty=n_empty,
-        pairs=pairs,
+        pairs=[ScoredPair(id_by_text[first], id_by_text[second], score) for first, second, score in pairs],
     )
 
 
