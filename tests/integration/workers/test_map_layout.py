@@ -87,7 +87,7 @@ def test_killed_layout_loses_nothing_and_starts_over(settings, sessions, measure
     row, header, content = read(embedding_id)
     assert (row.status, row.error, header.layout.rows) == (ResultStatus.READY, None, 58)
     points, xy = read_sections(header, content)
-    # The row that is not finite is no point of the map, and the zero row has no neighbors.
+    # The map leaves out the row with NaN, and the layout the zero row.
     assert points.tolist() == [point for point in range(59) if point != ZEROS]
     assert np.isfinite(xy).all()
     assert xy.reshape(-1, 2)[0].tolist() == xy.reshape(-1, 2)[COPY].tolist()
