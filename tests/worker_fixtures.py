@@ -11,6 +11,7 @@ import torch
 
 import workers.preload  # noqa: F401 - what jobs import, at once, as in the fork server of a worker
 from app.context import Context
+from app.db.job_kinds import BACKGROUND_PRIORITY
 from app.db.work import list_waiting_jobs
 from tests.machines import Machine
 from tests.outages import ENVIRONMENT, Sweep
@@ -32,7 +33,9 @@ def work(context: Context) -> Callable[..., int]:
     def do_all(*, background: bool = False) -> int:
         """Do all waiting jobs and return their number. Neighbor layouts take a second each: ask for them."""
         done = 0
-        while jobs := [job for job in list_waiting_jobs(context.sessions) if background or not job.kind.is_background]:
+        while jobs := [
+            job for job in list_waiting_jobs(context.sessions) if background or job.kind.priority < BACKGROUND_PRIORITY
+        ]:
             for job in jobs:
                 do_job(job.kind.work, job.row_id, context.settings, "cpu")
                 done += 1

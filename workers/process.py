@@ -19,7 +19,7 @@ from pkgutil import resolve_name
 
 from app.core.process import LOG_FORMAT, PROC, die_with_parent, read_memory_field
 from app.core.settings import Settings
-from app.db.job_kinds import Job
+from app.db.job_kinds import BACKGROUND_PRIORITY, Job
 from app.db.models.runs import RunningJob
 from app.db.session import error_line
 from app.db.types import utcnow
@@ -79,7 +79,7 @@ class JobProcesses:
         """
         # Pass identifiers only, because a Job refers to columns of tables, which cannot be pickled.
         identifiers = (job.workflow_id, job.kind.work, job.row_id)
-        niceness = BACKGROUND_NICENESS if job.kind.is_background else 0
+        niceness = BACKGROUND_NICENESS if job.kind.priority == BACKGROUND_PRIORITY else 0
         process = self._context.Process(
             target=_run_job, args=(*identifiers, self._settings, self._device, niceness), name=identifiers[0]
         )

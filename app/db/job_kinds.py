@@ -10,8 +10,9 @@ from typing import Any
 from app.db import models
 from app.db.models.runs import QUEUE_ORDER
 
-# Priority of jobs that take seconds while a user waits on the page; others may take hours.
+# Jobs that take seconds while a user waits on the page go first; others may take hours.
 INTERACTIVE_PRIORITY = 10
+# No page waits for these jobs: they yield the processor and their queue to all others.
 BACKGROUND_PRIORITY = 1000
 
 
@@ -47,10 +48,8 @@ class JobKind:
     activity: str
     # First part of the path of the row's page.
     pages: str = ""
-    # Whether it goes first, because a user waits for it on the page.
-    is_interactive: bool = False
-    # Whether it yields the processor and its queue to all others, because no page waits for it.
-    is_background: bool = False
+    # The lowest goes first.
+    priority: int = models.DEFAULT_PRIORITY
     # Whether the row's ``finished_at`` is set when the last attempt fails.
     sets_finished_at: bool = False
     # Column with the time at which a row was queued; None for ``created_at``.
@@ -62,12 +61,6 @@ class JobKind:
     def waits_in_row(self) -> bool:
         """Return whether the job waits in its row until a worker enqueues it."""
         return self.queue is Queue.GPU
-
-    @property
-    def priority(self) -> int:
-        if self.is_background:
-            return BACKGROUND_PRIORITY
-        return INTERACTIVE_PRIORITY if self.is_interactive else models.DEFAULT_PRIORITY
 
 
 INSPECT = JobKind(
@@ -84,19 +77,19 @@ CURVE = JobKind(
 )  # fmt: skip
 POSTPROCESS = JobKind(
     "postprocess", Queue.LAB, models.PostProcessing, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
-    work="workers.postprocess:post_process", activity="tries a post-processing", is_interactive=True,
+    work="workers.postprocess:post_process", activity="tries a post-processing", priority=INTERACTIVE_PRIORITY,
 )  # fmt: skip
 LOOKUP = JobKind(
     "lookup", Queue.LAB, models.Lookup, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
-    work="workers.embeddings.neighbours:look_up", activity="looks up a row", is_interactive=True,
+    work="workers.embeddings.neighbours:look_up", activity="looks up a row", priority=INTERACTIVE_PRIORITY,
 )  # fmt: skip
 LAYOUT = JobKind(
     # In the imports queue, so that layouts never delay a report.
     "layout", Queue.IMPORTS, models.MapLayout, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
-    work="workers.embeddings.map_layout:add_layout", activity="lays out a map", is_background=True,
+    work="workers.embeddings.map_layout:add_layout", activity="lays out a map", priority=BACKGROUND_PRIORITY,
 )  # fmt: skip
 ALIGN = JobKind(
-    # This is not ``is_interactive``, because a series enqueues dozens at once, which must not delay the lab.
+    # Not interactive, because a series enqueues dozens at once, which must not delay the lab.
     "align", Queue.LAB, models.Alignment, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
     work="workers.embeddings.alignments:align", activity="compares two embeddings of the same rows",
 )  # fmt: skip

@@ -1,6 +1,6 @@
 import pytest
 
-from app.db.job_kinds import KINDS, Job, JobKind, Queue
+from app.db.job_kinds import INTERACTIVE_PRIORITY, KINDS, Job, JobKind, Queue
 from app.db.models import Encoding, EncodingStatus, Worker
 from app.db.types import utcnow
 from app.db.work import list_waiting_jobs
@@ -15,7 +15,7 @@ from workers.reconciler import reconcile
 @pytest.fixture
 def toy(monkeypatch):
     states = {"waiting": (EncodingStatus.DRAFT,), "failed": EncodingStatus.FAILED}
-    wording = {"activity": "reads proofs", "pages": "encodings", "is_interactive": True}
+    wording = {"activity": "reads proofs", "pages": "encodings", "priority": INTERACTIVE_PRIORITY}
     kind = JobKind("proofread", Queue.LAB, Encoding, **states, work="tests.toy_job:proofread", **wording)
     monkeypatch.setitem(KINDS, kind.name, kind)
     return kind

@@ -6,7 +6,7 @@ import pytest
 
 from app.core.settings import Settings
 from app.db import job_kinds
-from app.db.job_kinds import Job, Queue
+from app.db.job_kinds import BACKGROUND_PRIORITY, Job, Queue
 from app.db.models import Embedding, Lookup
 from app.db.work import list_waiting_jobs
 from tests.cached_rows import make_once
@@ -96,7 +96,8 @@ def test_lookup_uses_lab_queue_and_is_deleted_with_embedding(client, context, en
     with context.sessions() as session:
         job = Job(job_kinds.LOOKUP, session.query(Lookup).one().id)
     assert (job.kind.queue, job.priority) == (Queue.LAB, Job(job_kinds.POSTPROCESS, "a").priority)
-    assert [waiting for waiting in list_waiting_jobs(context.sessions) if not waiting.kind.is_background] == [job]
+    waiting_jobs = list_waiting_jobs(context.sessions)
+    assert [waiting for waiting in waiting_jobs if waiting.kind.priority < BACKGROUND_PRIORITY] == [job]
     client.delete(f"/api/embeddings/{encoded}")
     client.delete("/api/trash")
     with context.sessions() as session:
