@@ -20,7 +20,6 @@ from isotropy.cosine import unit_rows
 from isotropy.neighbours import (
     NearestNeighbours,
     NeighbourSearch,
-    distinct_rows,
     fast_precisions,
     first_equal_rows,
     nearest_neighbours,
@@ -134,12 +133,22 @@ def measure_pairs(x: Tensor, k: int, similarity: Similarity) -> PairMeasures:
     """
     if similarity is Similarity.EUCLIDEAN:
         return measure_euclidean_pairs(x, k)
-    distinct = distinct_rows(x)
-    if similarity is Similarity.COSINE:
-        distinct = distinct[x[distinct].any(1)]
+    distinct, _ = number_distinct_rows(x, similarity)
     points = x[distinct].double()
     points = unit_rows(points) if similarity is Similarity.COSINE else points
     return PairMeasures(distinct, points, choose_search(similarity, x.dtype)(points, k), partial(uniformity, x))
+
+
+def number_distinct_rows(x: Tensor, similarity: Similarity) -> tuple[Tensor, Tensor]:
+    """Return the first of each set of equal points [n, d], int64 ascending, and each point's index among them, [n].
+
+    Zero rows, which have no neighbors by cosine, are left out there; their index is the number of the others.
+    """
+    firsts = first_equal_rows(x)
+    if similarity is Similarity.COSINE:
+        firsts = firsts.where(x.any(1), len(x))
+    distinct, indices = torch.unique(firsts, return_inverse=True)
+    return distinct[distinct < len(x)], indices
 
 
 def choose_search(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:

@@ -13,10 +13,9 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import InvalidError
 from isoscope.rows import draw_rows
-from isotropy.catalog import Similarity
 from isotropy.cloud import NEIGHBOURS
 from isotropy.layout import count_neighbors_kept, lay_out, nearest_by_similarity
-from isotropy.neighbours import first_equal_rows
+from isotropy.pairs import number_distinct_rows
 from workers.embeddings.measure import SEED
 from workers.embeddings.point_map import join_sections
 from workers.files import fetch, open_embedding, storing_files
@@ -42,19 +41,16 @@ def _add_layout(job: ResultJob[MapLayout]) -> None:
     is_mapped = map_positions[np.minimum(points, header.points - 1)] == positions
     selected = is_mapped.nonzero()[0][:MAX_ROWS]
     x, points = x[selected], points[selected]
-    first_equal = first_equal_rows(x).numpy()
-    distinct = np.unique(first_equal)
-    if matrix.selection.similarity is Similarity.COSINE:
-        distinct = distinct[x[distinct].any(1).numpy()]
+    similarity = matrix.selection.similarity
+    distinct, index = (numbers.numpy() for numbers in number_distinct_rows(x, similarity))
     if len(distinct) < MIN_LAID_OUT:
         raise InvalidError(f"A neighbor layout needs {MIN_LAID_OUT} different rows.")
     components = _read_section(header, content, "xy").reshape(-1, 2)[points[distinct]]
     k = min(ATTRACTING, len(distinct) - 1)
-    indices, distances = nearest_by_similarity(x[distinct], k, matrix.selection.similarity)
+    indices, distances = nearest_by_similarity(x[distinct], k, similarity)
     layout = lay_out(indices, distances, components)
     # Copies lie where the first of them does; zero rows lie nowhere by cosine.
-    index = np.searchsorted(distinct, first_equal)
-    has_neighbors = distinct[np.minimum(index, len(distinct) - 1)] == first_equal
+    has_neighbors = index < len(distinct)
     points, xy = points[has_neighbors], layout[index[has_neighbors]]
     order = points.argsort()
     sections, layout_bytes = join_sections({"point": points[order].astype(np.uint32), "xy": xy[order].ravel()})

@@ -44,8 +44,7 @@ from isoscope.files.selection import excluded_columns
 from isoscope.nearest import scale_to_unit_length
 from isotropy.catalog import Similarity
 from isotropy.cloud import NEIGHBOURS, Cloud
-from isotropy.neighbours import first_equal_rows
-from isotropy.pairs import dissimilarities
+from isotropy.pairs import dissimilarities, number_distinct_rows
 from isotropy.projection import NAME_CHARACTERS, PointMapCollector, frequent_labels
 from isotropy.rows import finite_chunks
 from workers.files import make_npy
@@ -133,11 +132,8 @@ class _NeighborLists:
         k = min(NEIGHBOURS, nearest.indices.shape[1])
         if k == 0:
             return None
-        distinct, first_equal = cloud.pair_measures.distinct_rows.numpy(), first_equal_rows(cloud.pair_rows).numpy()
-        index = np.searchsorted(distinct, first_equal)
-        has_list = distinct[np.minimum(index, len(distinct) - 1)] == first_equal
         # One list of neighbors per distinct row, and an empty one at the end for zero rows, which have none by cosine.
-        list_by_row = np.where(has_list, index, len(distinct))
+        distinct, list_by_row = (numbers.numpy() for numbers in number_distinct_rows(cloud.pair_rows, cloud.similarity))
         positions = cloud.rows[: len(cloud.pair_rows)].numpy()
         points = np.searchsorted(map_rows, positions)
         points = np.where(map_rows[np.minimum(points, len(map_rows) - 1)] == positions, points, NO_POINT)

@@ -3,8 +3,9 @@ import torch
 
 from isotropy import pairs as module
 from isotropy import tiles
+from isotropy.catalog import Similarity
 from isotropy.neighbours import nearest_neighbours
-from isotropy.pairs import DirectionDistances, measure_euclidean_pairs
+from isotropy.pairs import DirectionDistances, measure_euclidean_pairs, number_distinct_rows
 from isotropy.points import lengths
 from isotropy.products import Products
 from isotropy.uniformity import uniformity
@@ -49,6 +50,15 @@ def test_single_pass_matches_separate_searches(cloud, dtype):
     rel = 1e-6 if dtype == torch.float32 else 1e-12
     assert pairs.uniformity.value == pytest.approx(uniformity(x).value, rel=rel, abs=1e-15)
     assert pairs.uniformity.reason == uniformity(x).reason
+
+
+@pytest.mark.parametrize(
+    ("similarity", "distinct", "indices"),
+    [(Similarity.COSINE, [1, 3], [2, 0, 0, 1, 2, 1]), (Similarity.DOT, [0, 1, 3], [0, 1, 1, 2, 0, 2])],
+)
+def test_copies_share_index_of_first(similarity, distinct, indices):
+    x = torch.tensor([[0.0, 0], [1, 2], [1, 2], [3, 0], [-0.0, 0], [3, 0]])
+    assert [numbers.tolist() for numbers in number_distinct_rows(x, similarity)] == [distinct, indices]
 
 
 @pytest.mark.usefixtures("tile_rows")
