@@ -101,7 +101,9 @@ def build_report(
         if standalone
         else [record for record in HEAVY_FIGURES if record.needs in stored and (record.single or MAP not in stored)],
         "map": point_map,
-        "layout_note": explain_no_layout(context, embedding.id, point_map) if point_map else ("", False),
+        "layout_note": explain_no_layout(context, embedding.id, point_map)
+        if point_map and not standalone
+        else ("", False),
         "search": point_map.search(query.row, query.color) if point_map and query.row.strip() else None,
         "color": query.color,
         "older_map": MAP not in stored,

@@ -24,6 +24,7 @@ RECORDS = {
     "/embeddings/{embedding_id}/lab/map.safetensors": [
         "/embeddings/{embedding_id}/postprocessings/{postprocessing_id}/map.safetensors"
     ],
+    "/embeddings/{embedding_id}/map/figure.html": ["/embeddings/{embedding_id}/figure-data/{slug}"],
     "/embeddings/{embedding_id}/map/plot.json": ["/embeddings/{embedding_id}/figures/{slug}"],
     "/embeddings/{embedding_id}/map/map.parquet": ["/embeddings/{embedding_id}/figure-data/{slug}"],
     "/embeddings/{embedding_id}/measurements.csv": ["/embeddings/{embedding_id}"],

@@ -167,6 +167,10 @@ def test_map_without_second_layout_shows_components_and_reason(client, context, 
     page = client.get(f"/embeddings/{embedding_id}?layout=neighbors").text
     assert words in page
     assert ('hx-select="#map-note"' in page) == (status is ResultStatus.QUEUED)
+    polled = client.get(f"/embeddings/{embedding_id}/map/figure.html?tab=map").text
+    (note,) = re.findall(r'<span id="map-note".*?</span>', page)
+    assert note in polled
+    assert [polled.count(f'id="{part}"') for part in ("map-layout", "map-caption", "map-row")] == [1, 1, 0]
     assert 'name="layout"><option' not in page
     assert "layout=pca" in page
     (trace,), _ = draw(client, embedding_id, layout="neighbors")

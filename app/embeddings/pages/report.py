@@ -16,7 +16,7 @@ from app.embeddings.figures.row_map import draw_map
 from app.embeddings.files import explain_no_npy, get_file, get_npy, get_safetensors
 from app.embeddings.library import EMBEDDINGS, describe_embedding, find_adjacent_layers
 from app.embeddings.lookups import request_lookup
-from app.embeddings.point_map import get_map
+from app.embeddings.point_map import explain_no_layout, get_map
 from app.embeddings.readings import SIMILARITY_CHOICES, tabulate_readings
 from app.embeddings.report import ReportDep, ReportQuery, build_report, report_figures
 from app.embeddings.selections import LeftOut, create_selection, leave_out_finding, leave_out_unselected, parse_rows
@@ -240,6 +240,23 @@ def measure_without_finding(context: ContextDep, embedding_id: str, finding: Ann
 def look_up(context: ContextDep, embedding_id: str, text: Annotated[str, Form()] = "") -> Response:
     request_lookup(context, embedding_id, text)
     return redirect_to(f"/embeddings/{embedding_id}?{urlencode({'tab': 'map', 'text': text})}#near-text")
+
+
+@report_router.get("/map/figure.html")
+def show_map_figure(request: Request, context: ContextDep, embedding_id: str, query: ReportDep) -> Response:
+    """Show the map alone, which the report polls while a worker lays out its neighbors."""
+    stored_map = get_map(context, embedding_id, query.layout)
+    values = {
+        "embedding": get_embedding(context, embedding_id),
+        "here": f"/embeddings/{embedding_id}",
+        "tab": query.tab,
+        "has_tools": query.tab == "map",
+        "map": stored_map,
+        "color": query.color,
+        "marked_rows": "",
+        "layout_note": explain_no_layout(context, embedding_id, stored_map),
+    }
+    return render(request, "embeddings/_map.html", values)
 
 
 @report_router.get("/map/plot.json")
