@@ -12,6 +12,7 @@ from isotropy.catalog.calibration import PROMISES
 
 # Packages of ``isoscope decide`` to install, by the module to import.
 PACKAGES = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
+METRIC_HELP = "metric to judge by (default: the usual one for the task)"
 
 
 def score_arguments(command: ArgumentParser) -> None:
@@ -110,6 +111,7 @@ def decide_arguments(command: ArgumentParser) -> None:
     command.add_argument("corpus", nargs="+", type=Path, metavar="CORPUS", help="vectors, in the order of their rows")
     truth = _add_task_arguments(command, "only compression is judged")
     truth.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")
+    command.add_argument("--metric", choices=METRICS, help=METRIC_HELP)
     command.add_argument(
         "--tolerance", type=_parse_share, default=0.01, help="how much lower the smallest variant may score"
     )
@@ -154,6 +156,7 @@ def upgrade_arguments(command: ArgumentParser) -> None:
     command.add_argument("new", type=Path, metavar="NEW", help="vectors of the new model of the same texts, or of some")
     truth = _add_task_arguments(command, "nothing shows which model is better")
     truth.add_argument("--queries", nargs=2, type=Path, metavar=("OLDQ", "NEWQ"), help="vectors of queries by both")
+    command.add_argument("--metric", choices=METRICS, help=METRIC_HELP)
     command.add_argument("--retain", type=_parse_share, default=0.95, help="share that a bridge has to keep")
     command.add_argument("--save-bridge", type=Path, metavar="FILE", help="write the bridge as safetensors")
 
@@ -187,7 +190,6 @@ def _add_task_arguments(command: ArgumentParser, without_truth: str) -> _Argumen
         default="cosine",
         help="how vectors are compared",
     )
-    command.add_argument("--metric", choices=METRICS, help="metric to judge by (default: the usual one for the task)")
     command.add_argument("--seed", type=parse_seed, default=0, help="seed of the split and of random methods")
     command.add_argument("--json", action="store_true", help="print one JSON document")
     return truth

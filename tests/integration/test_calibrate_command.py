@@ -82,6 +82,7 @@ def test_unusable_input_is_refused(calibrate):
     ):
         printed, code = calibrate(*arguments)
         assert (code, words in printed.err) == (1, True), printed.err
-    with pytest.raises(SystemExit) as stopped:
-        calibrate("texts.jsonl", "--labels", "side", "--miss-rate", "0.2")
-    assert stopped.value.code == 2
+    for option in (("--miss-rate", "0.2"), ("--metric", "knn_accuracy")):
+        with pytest.raises(SystemExit) as stopped:
+            calibrate("texts.jsonl", "--labels", "side", *option)
+        assert stopped.value.code == 2
