@@ -23,7 +23,7 @@ from isoscope.core.task import TaskKind
 
 ACTIVATION = "activation"
 # Maximum number of logged values in a figure. With more, each run is sampled at equal steps, with a minimum per run.
-MAX_VALUES = 20_000
+MAX_VALUES = 10_000
 MIN_VALUES_PER_RUN = 10
 # Maximum number of steps in a query. With more, because scripts logged at arbitrary steps, all are read.
 MAX_NAMED_STEPS = 5000

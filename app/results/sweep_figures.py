@@ -7,9 +7,10 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query
 
 from app.context import Context
-from app.db.models import Experiment
+from app.core.recent_values import RecentValues
+from app.db.models import Experiment, RunStatus
 from app.figures.figure import Figure, undefined_figure
-from app.results.conclusion.conclusion import read_evidence
+from app.results.conclusion.conclusion import read_evidence, run_version
 from app.results.figures.baseline import baseline_differences, method_bars
 from app.results.figures.layer_curves import late_anisotropy, measure_during_training, setting_heat_map
 from app.results.figures.parallel import parallel_coordinates
@@ -21,6 +22,7 @@ from app.results.figures.sweep_curves import PENALTY, TASK_LOSS, WINDOWS, CurveS
 from app.results.labels import ANISOTROPY_MEASURES, ISOTROPY, TRAINING_MEASURES, title_of
 from app.results.run_data import (
     ACTIVATION,
+    LoggedValues,
     RunSource,
     list_by_layer,
     list_layer_measurements,
@@ -40,6 +42,9 @@ SECTIONS = {"methods": "By method", "training": "Training", "layers": "Layers", 
 # URL parameters that change scatters, and those that change curves.
 SCATTER_PARAMETERS = ("seeds", "error", "colour", "y", "facet", "x_scale", "y_scale")
 CURVE_PARAMETERS = ("seeds", "log", "smooth")
+MAX_CACHED_VALUES = 200_000
+"""Logged values in memory, each about 100 bytes."""
+_logged_cache: RecentValues[LoggedValues[float]] = RecentValues(MAX_CACHED_VALUES)
 
 
 class SweepQuery(NamedTuple):
@@ -123,9 +128,23 @@ class FigureRequest(NamedTuple):
         return scatter(self.table, self.experiment.config.metric, plan.style, slug=slug, collapsed=collapsed)
 
     def draw_curves(self, quantity: LoggedQuantity) -> Figure:
-        values = list_logged(self.context, self.source, quantity.column)
+        values = self._read_logged(quantity)
         style = CurveStyle(self.query.style.seeds, self.query.log, self.query.smooth)
         return logged_curves(self.table, quantity, values.by_run, values.sample("logged values"), style)
+
+    def _read_logged(self, quantity: LoggedQuantity) -> LoggedValues[float]:
+        """Return logged values, from the cache if no run has begun without ending."""
+        key = quantity.column, *map(run_version, self.table.runs)
+        is_settled = all(
+            run.status.final or (run.status is RunStatus.QUEUED and run.worked_seconds is None)
+            for run in self.table.runs
+        )
+        values = _logged_cache.get(key) if is_settled else None
+        if values is None:
+            values = list_logged(self.context, self.source, quantity.column)
+            if is_settled:
+                _logged_cache.put(key, values, sum(map(len, values.by_run.values())))
+        return values
 
 
 def _draw_during_training(request: FigureRequest) -> Figure:

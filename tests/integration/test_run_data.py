@@ -1,6 +1,8 @@
 import pytest
+from sqlalchemy import update
 
-from app.db.models import Step
+from app.db.models import Run, RunStatus, Step
+from app.db.types import utcnow
 from app.results import run_data
 from app.results.run_data import list_layer_measurements, list_logged
 from tests.factories import add_experiment, run_row
@@ -63,3 +65,31 @@ def test_layers_are_sampled_like_values(context, write_runs, monkeypatch):
     assert (sampled.total, sum(map(len, sampled.by_run.values()))) == (26, 11)
     assert [step for step, _ in sampled.by_run[run]] == [0, 8, 20, 28, 40, 48, 60, 68, 80, 88, 100]
     assert sampled.by_run[run][-1] == (100, {"mean_cosine": [0.5, 1.0], "unheard_of": None})
+
+
+@pytest.mark.parametrize(
+    ("state", "is_read_again"),
+    [
+        ({"status": RunStatus.FINISHED}, False),
+        ({"status": RunStatus.QUEUED}, False),
+        ({"status": RunStatus.QUEUED, "worked_seconds": 1.0}, True),
+        ({"status": RunStatus.RUNNING}, True),
+        ({"status": RunStatus.STREAMING}, True),
+    ],
+)
+def test_curves_are_read_again_only_if_runs_may_have_logged(client, context, write_runs, state, is_read_again):
+    experiment, (first, second) = write_runs({10: {"task_loss": 0.5}}, {})
+    with context.sessions.begin() as session:
+        session.execute(update(Run).where(Run.id == second).values(**state))
+
+    def read_curve():
+        (trace, *_) = client.get(f"/experiments/{experiment}/figures/learning.json").json()["data"]
+        return trace["y"]
+
+    assert read_curve() == [0.5]
+    with context.sessions.begin() as session:
+        session.execute(update(Step).where(Step.run_id == first).values(task_loss=0.25))
+    assert read_curve() == [0.25 if is_read_again else 0.5]
+    with context.sessions.begin() as session:
+        session.execute(update(Run).where(Run.id == first).values(finished_at=utcnow()))
+    assert read_curve() == [0.25]

@@ -1,14 +1,12 @@
 """The conclusion from a sweep: evidence, sentences and cautions, cached until its runs change."""
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from threading import Lock
-from typing import Generic, TypeVar
 
 from app.context import Context
+from app.core.recent_values import RecentValues
 from app.db.learning import divergence_note, no_learning_note
 from app.db.models import RunStatus, Split
 from app.db.options.measuring import SelectionRows
@@ -129,8 +127,6 @@ RUNS_PER_BATCH = 100
 """Runs whose predictions are unpacked at a time."""
 BYTES_PER_RUN = 2_000
 
-Value = TypeVar("Value")
-
 
 def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[RunTable] = ()) -> Conclusion:
     """Return the conclusion of a sweep; with other sweeps, also the relation pooled over their data sets."""
@@ -174,7 +170,7 @@ def _read_pooled_tests(sweeps: Sequence[RunTable]) -> PooledTests | None:
 
 def _read_facts(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]:
     finished = [run for run in runs if run.status is RunStatus.FINISHED]
-    facts = {run.id: cached for run in finished if (cached := _fact_cache.get(_run_version(run))) is not None}
+    facts = {run.id: cached for run in finished if (cached := _fact_cache.get(run_version(run))) is not None}
     missing_runs = [run for run in finished if run.id not in facts]
     for start in range(0, len(missing_runs), RUNS_PER_BATCH):
         batch = missing_runs[start : start + RUNS_PER_BATCH]
@@ -183,7 +179,7 @@ def _read_facts(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]
         for run in batch:
             run_facts = _facts_from_predictions(run, stored_predictions.get(run.id))
             size = BYTES_PER_RUN + (run_facts.row_values.values.nbytes if run_facts.row_values else 0)
-            _fact_cache.put(_run_version(run), run_facts, size)
+            _fact_cache.put(run_version(run), run_facts, size)
             facts[run.id] = run_facts
     return {
         run.id: replace(facts[run.id], learned_nothing=no_learning_note(run), diverged=divergence_note(run))
@@ -210,7 +206,7 @@ def _digest_rows(predictions: Predictions) -> bytes:
     return digest.digest()
 
 
-def _run_version(run: AnyRun) -> Hashable:
+def run_version(run: AnyRun) -> Hashable:
     """Return a key that changes when a run is retried or logs more."""
     return run.id, run.seed_round, run.finished_at, run.performance, run.heard_at
 
@@ -220,7 +216,7 @@ def _cache_key(sweeps: Sequence[RunTable]) -> tuple[Hashable, ...]:
         (
             (*sweep.fields, repr([sweep.grid[field] for field in sweep.fields])),
             tuple(
-                (_run_version(run), run.status, run.isoscore_star, repr(run.learning), sweep.setting(run))
+                (run_version(run), run.status, run.isoscore_star, repr(run.learning), sweep.setting(run))
                 for run in sweep.runs
             ),
         )
@@ -228,32 +224,7 @@ def _cache_key(sweeps: Sequence[RunTable]) -> tuple[Hashable, ...]:
     )
 
 
-class _Cache(Generic[Value]):
-    """A cache that evicts the least recently used values."""
-
-    def __init__(self, max_size: int) -> None:
-        self._max_size, self._size = max_size, 0
-        self._entries: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: Hashable) -> Value | None:
-        with self._lock:
-            if key not in self._entries:
-                return None
-            self._entries.move_to_end(key)
-            return self._entries[key][0]
-
-    def put(self, key: Hashable, value: Value, size: int) -> None:
-        with self._lock:
-            if key in self._entries:
-                self._size -= self._entries.pop(key)[1]
-            self._entries[key] = value, size
-            self._size += size
-            while self._size > self._max_size and len(self._entries) > 1:
-                self._size -= self._entries.popitem(last=False)[1][1]
-
-
-_fact_cache: _Cache[RunFacts] = _Cache(MAX_CACHED_BYTES)
+_fact_cache: RecentValues[RunFacts] = RecentValues(MAX_CACHED_BYTES)
 # Cached values hold no references to database rows, which would stay in memory.
-_evidence_cache: _Cache[Evidence] = _Cache(MAX_CACHED_CONCLUSIONS)
-_pooled_cache: _Cache[PooledTests] = _Cache(MAX_CACHED_CONCLUSIONS)
+_evidence_cache: RecentValues[Evidence] = RecentValues(MAX_CACHED_CONCLUSIONS)
+_pooled_cache: RecentValues[PooledTests] = RecentValues(MAX_CACHED_CONCLUSIONS)
