@@ -90,7 +90,8 @@ class StoredSpace:
             largest = np.finfo(np.float16).max
             return self.rows.clip(-largest, largest).astype(np.float16).astype(np.float32)
         if self.storage.is_binary:
-            return np.where(self.rows > 0, np.float32(1), np.float32(-1))
+            bits = np.unpackbits(self._encode_bits(self.rows), axis=1, count=self.rows.shape[1], bitorder="little")
+            return np.where(bits, np.float32(1), np.float32(-1))
         import faiss  # noqa: PLC0415 - only in the extra "decide"
 
         if self.storage is VectorStorage.RABITQ:
@@ -104,6 +105,15 @@ class StoredSpace:
         codec.train(self.rows)
         decoded: Floats = codec.decode(codec.compute_codes(self.rows))
         return decoded
+
+    def _encode_bits(self, x: Floats) -> NDArray[np.uint8]:
+        """Return the bits of vectors [m, d] about the mean of the rows, after a random rotation with a fixed seed."""
+        import faiss  # noqa: PLC0415
+
+        index: Any = faiss.index_factory(x.shape[1], "LSHr")
+        mean = self.rows.mean(0, dtype=np.float64).astype(np.float32)
+        codes: NDArray[np.uint8] = index.sa_encode(x - mean)
+        return codes
 
     @cached_property
     def _rabitq(self) -> _RabitqRows:
@@ -127,8 +137,8 @@ class StoredSpace:
         allowed_tie_ranks = tie_ranks[rows]
         if self.storage.is_binary:
             n_candidates = max(k, RESCORED_CANDIDATES) if self.storage is VectorStorage.RESCORED else k
-            query_bits, bits = (np.packbits(x > 0, axis=1) for x in (queries, self.rows[rows]))
-            neighbors = nearest_codes(query_bits, bits, n_candidates, allowed_tie_ranks)
+            query_bits, row_bits = (self._encode_bits(x) for x in (queries, self.rows[rows]))
+            neighbors = nearest_codes(query_bits, row_bits, n_candidates, allowed_tie_ranks)
         elif self.storage is VectorStorage.RABITQ:
             decoded, center, offsets = self._rabitq
             # The offset of a row, as one more dimension, makes faiss's estimate an inner product.

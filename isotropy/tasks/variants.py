@@ -124,7 +124,6 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
         )
         variants += (Variant("all_but_the_top", (("D", 1),), *reduction) for reduction in reductions)
         variants += (Variant("soft_zca", (("eps", _eps(setting, 1)),), *reduction) for reduction in reductions)
-        variants.append(Variant("centring", storage=VectorStorage.BINARY))
     return _drop_impossible(variants, setting)[:MAX_VARIANTS]
 
 

@@ -136,18 +136,54 @@ def test_hits_match_faiss_index(similarity, is_real, storage, name, x, queries, 
     np.testing.assert_array_equal(np.sort(neighbors)[is_sure], np.sort(expected[:, :DEPTH])[is_sure])
 
 
-def test_binary_search_matches_faiss(x, queries):
-    index = faiss.IndexBinaryFlat(D)
-    index.add(np.packbits(x > 0, axis=1))
-    distances, _ = index.search(np.packbits(queries > 0, axis=1), DEPTH)
-    neighbors = StoredSpace(x, VectorStorage.BINARY, Similarity.DOT).nearest(queries, DEPTH, rank_ties(IDS))
-    np.testing.assert_array_equal(((x[neighbors] > 0) != (queries > 0)[:, None]).sum(2), distances)
-    assert bytes_of(VectorStorage.BINARY, D) == index.code_size
+def rotate(x, queries):
+    """Return both about the mean of x, after the random rotation of faiss's index LSH."""
+    rotation = faiss.RandomRotationMatrix(x.shape[1], x.shape[1])
+    rotation.init(5)
+    matrix = faiss.vector_to_array(rotation.A).reshape(x.shape[1], -1).astype(np.float64)
+    np.testing.assert_allclose(matrix @ matrix.T, np.eye(len(matrix)), atol=1e-5)
+    return ((points - x.mean(0, dtype=np.float64)) @ matrix.T for points in (x, queries))
+
+
+@pytest.mark.parametrize("is_real", [False, True])
+def test_binary_search_matches_faiss(is_real, x, queries, request):
+    if is_real:
+        x = request.getfixturevalue("words")
+        x, queries = x[M : M + N], x[:M]
+    d = x.shape[1]
+    lsh = faiss.IndexLSH(d, d, True, False)
+    index = faiss.IndexPreTransform(faiss.CenteringTransform(d), lsh)
+    index.train(x)
+    index.add(x)
+    distances, _ = index.search(queries, DEPTH)
+    space = StoredSpace(x, VectorStorage.BINARY, Similarity.DOT)
+    neighbors = space.nearest(queries, DEPTH, rank_ties(IDS))
+    rotated, rotated_queries = rotate(x, queries)
+    np.testing.assert_array_equal(((rotated[neighbors] > 0) != (rotated_queries > 0)[:, None]).sum(2), distances)
+    np.testing.assert_array_equal(space.decoded_rows > 0, rotated > 0)
+    assert bytes_of(VectorStorage.BINARY, d) == index.sa_code_size()
     assert bytes_of(VectorStorage.BINARY, 12) == 2
 
 
+@pytest.mark.parametrize("mean", [0, 1])
+def test_mean_and_rotation_find_more_than_signs(mean, random):
+    x = (random.normal(size=(2000, 64)) / np.arange(1, 65) ** 0.5 + mean).astype(np.float32)
+    queries, rows = x[:M], x[M:]
+    ranks = rank_ties([str(row) for row in range(len(rows))])
+    signs = faiss.IndexBinaryFlat(64)
+    signs.add(np.packbits(rows > 0, axis=1))
+    _, by_sign = signs.search(np.packbits(queries > 0, axis=1), DEPTH)
+    exact, by_bits = (
+        StoredSpace(rows, storage, Similarity.EUCLIDEAN).nearest(queries, DEPTH, ranks)
+        for storage in (VectorStorage.FLOAT32, VectorStorage.BINARY)
+    )
+    recall, sign_recall = ((exact[:, :, None] == rows[:, None]).any(2).mean() for rows in (by_bits, by_sign))
+    assert recall > sign_recall + 0.1
+
+
 def test_rescoring_ranks_nearest_40_codes_by_float32(x, queries):
-    bit_distances = ((x > 0)[None] != (queries > 0)[:, None]).sum(2)
+    rotated, rotated_queries = rotate(x, queries)
+    bit_distances = ((rotated > 0)[None] != (rotated_queries > 0)[:, None]).sum(2)
     neighbors = StoredSpace(x, VectorStorage.RESCORED, Similarity.DOT).nearest(queries, DEPTH, rank_ties(IDS))
     for query, rows in enumerate(neighbors):
         fortieth = np.sort(bit_distances[query])[39]
