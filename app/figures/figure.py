@@ -13,6 +13,7 @@ from typing import Any, TypeVar, overload
 
 import plotly.graph_objects as go
 
+from app.figures.palette import with_opacity
 from isoscope.core.formatting import number, short
 
 Cell = str | float | None
@@ -141,6 +142,32 @@ def undefined_figure(slug: str, title: str, reason: str) -> Figure:
 
 def plot(traces: list[Any], **layout: Any) -> go.Figure:
     return go.Figure(traces, go.Layout(template=TEMPLATE, **layout))
+
+
+def band(
+    x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str, opacity: float, **properties: Any
+) -> list[go.Scatter]:
+    """Return the lower edge of a band, and the upper edge with a fill down to it."""
+    edge = {"x": x, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, **properties}
+    return [
+        go.Scatter(y=low, **edge),
+        go.Scatter(y=high, fill="tonexty", fillcolor=with_opacity(colour, opacity), **edge),
+    ]
+
+
+def interval_bars(intervals: Iterable[tuple[float | None, ...]], **style: Any) -> dict[str, Any]:
+    """Return error bars of triples of value, low and high. None draws no bar."""
+    lengths = [
+        (None, None) if value is None or low is None or high is None else (value - low, high - value)
+        for value, low, high in intervals
+    ]
+    below, above = [length for length, _ in lengths], [length for _, length in lengths]
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "width": 0, **style}
+
+
+def vertical_line(x: float, line: dict[str, Any]) -> dict[str, Any]:
+    """Return a line across the height of a plot, behind its traces."""
+    return {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": line, "layer": "below"}
 
 
 def escape_text(text: str, max_length: int) -> str:

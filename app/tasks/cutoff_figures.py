@@ -5,7 +5,7 @@ from functools import partial
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Figure, FigureTable, linear_axis, plot
+from app.figures.figure import Figure, FigureTable, band, linear_axis, plot
 from isotropy.catalog import SIMILARITIES
 from isotropy.catalog.calibration import Calibration, PairSpace
 
@@ -37,11 +37,9 @@ def cutoff_figures(calibration: Calibration | None) -> list[Figure]:
 
 def _draw_curve(space: PairSpace, title: str) -> go.Figure:
     x = [point.similarity for point in space.curve]
-    band = {"x": x, "mode": "lines", "line": {"width": 0, "color": palette.MAIN}, "showlegend": False}
-    fill = palette.with_opacity(palette.MAIN, 0.22)
+    ends = [point.low for point in space.curve], [point.high for point in space.curve]
     traces = [
-        go.Scatter(**band, y=[point.low for point in space.curve], hoverinfo="skip"),
-        go.Scatter(**band, y=[point.high for point in space.curve], fill="tonexty", fillcolor=fill, hoverinfo="skip"),
+        *band(x, *ends, palette.MAIN, 0.22),
         go.Scatter(
             x=x,
             y=[point.share for point in space.curve],

@@ -10,7 +10,7 @@ from app.context import Context
 from app.db.task import JudgedVariant
 from app.embeddings.family import FamilyMember, read_family
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, escape_text, linear_axis, plot
+from app.figures.figure import Cell, Figure, FigureTable, escape_text, interval_bars, linear_axis, plot
 from app.figures.labels import LabeledPoint, place_labels, shorten_names
 from app.tasks.cutoff_figures import cutoff_figures
 from app.tasks.figures import task_figures
@@ -177,15 +177,9 @@ def _scatter(member: FamilyMember, name: str, color: str, text: str, position: s
         name=name,
         showlegend=in_legend,
         marker={"color": color, "symbol": [style.symbol for style, _ in variants], "size": 9},
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": [report.high - report.value for report in reports],
-            "arrayminus": [report.value - report.low for report in reports],
-            "color": color,
-            "thickness": 0.8,
-            "width": 0,
-        },
+        error_y=interval_bars(
+            ((report.value, report.low, report.high) for report in reports), color=color, thickness=0.8
+        ),
         text=[text, ""][: len(variants)],
         textposition=position,
         hovertext=hover_texts,

@@ -9,7 +9,17 @@ import plotly.graph_objects as go
 
 from app.db.task import JudgedVariant, TaskResults
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, escape_text, linear_axis, log_axis, plot, undefined_figure
+from app.figures.figure import (
+    Cell,
+    Figure,
+    FigureTable,
+    escape_text,
+    interval_bars,
+    linear_axis,
+    log_axis,
+    plot,
+    undefined_figure,
+)
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import METRICS
 
@@ -173,15 +183,8 @@ def _scatter(
         f"{count(variant.bytes)} bytes, IsoScore {number(variant.isoscore)}"
         for variant in drawn
     ]
-    bars = {
-        "type": "data",
-        "symmetric": False,
-        "array": [variant.report.high - variant.report.value for variant in drawn],
-        "arrayminus": [variant.report.value - variant.report.low for variant in drawn],
-        "color": role.color,
-        "thickness": 1.2 if size == SMALL_MARKER_SIZE else 2,
-        "width": 0,
-    }
+    intervals = [(variant.report.value, variant.report.low, variant.report.high) for variant in drawn]
+    thickness = 1.2 if size == SMALL_MARKER_SIZE else 2
     return go.Scatter(
         x=[get_x(variant) for variant in drawn],
         y=[variant.report.value for variant in drawn],
@@ -189,7 +192,7 @@ def _scatter(
         name=role.title,
         legendrank=1000 if size == SMALL_MARKER_SIZE else 1,
         marker={"color": role.color, "symbol": role.symbol, "size": size},
-        error_y=bars,
+        error_y=interval_bars(intervals, color=role.color, thickness=thickness),
         text=texts,
         hovertemplate="%{text}<extra></extra>",
     )

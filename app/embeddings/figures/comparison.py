@@ -10,7 +10,17 @@ import plotly.graph_objects as go
 from app.embeddings.alignments import AlignedSteps, MovedRows
 from app.embeddings.comparison import ComparedMeasure, EmbeddingComparison
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, clipped_axis, escape_text, linear_axis, pick_evenly, plot
+from app.figures.figure import (
+    Cell,
+    Figure,
+    FigureTable,
+    clipped_axis,
+    escape_text,
+    interval_bars,
+    linear_axis,
+    pick_evenly,
+    plot,
+)
 from isoscope.core.formatting import number, plural, starred
 from isotropy.catalog import ALIGNMENTS
 
@@ -119,10 +129,6 @@ def similarity_figures(comparison: EmbeddingComparison, steps: AlignedSteps) -> 
     return figures
 
 
-def _measure_bar(value: float | None, end: float | None) -> float | None:
-    return None if value is None or end is None else abs(end - value)
-
-
 def _has_values(lines: Sequence[StepLine]) -> bool:
     return any(point.value is not None for line in lines for point in line.points)
 
@@ -153,8 +159,7 @@ def _draw_lines(
     labels = comparison.labels
     traces = []
     for i, line in enumerate(lines):
-        high = [_measure_bar(point.value, point.high) for point in line.points]
-        low = [_measure_bar(point.value, point.low) for point in line.points]
+        intervals = [(point.value, point.low, point.high) for point in line.points]
         trace = go.Scatter(
             x=[step + LINE_OFFSET * (i - (len(lines) - 1) / 2) for step in range(len(line.points))],
             y=[point.value for point in line.points],
@@ -162,15 +167,14 @@ def _draw_lines(
             name=line.name,
             line={"color": line.colour, "width": 2},
             marker={"color": line.colour, "size": 7},
-            error_y={"type": "data", "symmetric": False, "array": high, "arrayminus": low, "color": line.colour,
-                     "thickness": 0.9, "width": 0},
+            error_y=interval_bars(intervals, color=line.colour, thickness=0.9),
             hovertext=[
                 f"{escape_text(name, LONGEST_NAME)}<br>{line.name}: {number(point.value)}"
                 + (f" [{number(point.low)}, {number(point.high)}]" if point.low is not None else "")
                 for name, point in zip(comparison.names, line.points, strict=True)
             ],
             hovertemplate="%{hovertext}<extra></extra>",
-        )  # fmt: skip
+        )
         traces.append(trace)
     axis = linear_axis(title, [*axis_values, *([0.0] if include_zero else [])])
     return plot(

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Figure, plot
+from app.figures.figure import Figure, plot, vertical_line
 from isoscope.core.formatting import count, number
 
 HISTOGRAM = "cosine_histogram"
@@ -84,15 +84,7 @@ def _draw(overlay: Overlay) -> go.Figure:
         for edge in edges
     ]
     mean_lines = [
-        {
-            "type": "line",
-            "x0": histogram.mean,
-            "x1": histogram.mean,
-            "yref": "paper",
-            "y0": 0,
-            "y1": 1,
-            "line": {"color": histogram.colour, "width": 1.5, "dash": "dash"},
-        }
+        vertical_line(histogram.mean, {"color": histogram.colour, "width": 1.5, "dash": "dash"}) | {"layer": "above"}
         for histogram in histograms
         if histogram.mean is not None
     ]

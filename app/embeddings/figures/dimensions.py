@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, plot
+from app.figures.figure import Cell, Figure, FigureTable, band, plot, vertical_line
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import OUTLIER_RULES
 
@@ -73,8 +73,7 @@ def mark_dimensions(figure: Figure, dimensions: Sequence[int], finding_title: st
 def _draw_with_lines(draw: Callable[[], go.Figure], dimensions: Sequence[int]) -> go.Figure:
     figure = draw()
     line = {"color": palette.MARKED, "width": 1.5, "dash": "dot"}
-    shape = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": line, "layer": "below"}
-    figure.update_layout(shapes=[shape | {"x0": dimension, "x1": dimension} for dimension in dimensions])
+    figure.update_layout(shapes=[vertical_line(dimension, line) for dimension in dimensions])
     return figure
 
 
@@ -124,20 +123,13 @@ def _plot_by_dimension(traces: list[go.Scatter], overlay: Overlay, d: int, y_axi
 
 
 def _draw_bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
-    """Return the lower edge of the band, the upper edge with its fill, and the line of means."""
+    """Return the band of one standard deviation, and the line of means."""
     mean, std = series.detail(PROFILE)["mean"], series.detail(PROFILE)["std"]
     dimensions = list(range(len(mean)))
-    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False,
-            "legendgroup": series.name}  # fmt: skip
+    low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+    opacity = 0.1 if overlay.several else 0.22
     return [
-        go.Scatter(x=dimensions, y=[m - s for m, s in zip(mean, std, strict=True)], **edge),
-        go.Scatter(
-            x=dimensions,
-            y=[m + s for m, s in zip(mean, std, strict=True)],
-            fill="tonexty",
-            fillcolor=palette.with_opacity(series.colour, 0.1 if overlay.several else 0.22),
-            **edge,
-        ),
+        *band(dimensions, low, high, series.colour, opacity, legendgroup=series.name),
         go.Scatter(
             x=dimensions,
             y=list(mean),

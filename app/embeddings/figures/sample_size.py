@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from app.embeddings.figures.overlay import Overlay, Series
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, log_axis, plot
+from app.figures.figure import Cell, Figure, FigureTable, band, log_axis, plot
 from isoscope.core.formatting import count, number, plural, short
 
 SAMPLE_SIZE = "sample_size"
@@ -125,16 +125,12 @@ def _draw_band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[g
     points = [(rows, draws, mean, sd) for rows, draws, mean, sd in columns if mean is not None]
     spread = [(rows, mean - sd, mean + sd) for rows, _, mean, sd in points if sd is not None]
     group = {"legendgroup": series.name if overlay.several else line.slug}
-    edge = {"x": [rows for rows, _, _ in spread], "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip",
-            "showlegend": False, **group}  # fmt: skip
+    sizes, low, high = ([end[column] for end in spread] for column in range(3))
     hover_texts = [
         f"{'' if sd is None else f' (SD {number(sd, 2)})'}, {plural(draws, 'draw')}" for _, draws, _, sd in points
     ]
     return [
-        go.Scatter(y=[low for _, low, _ in spread], **edge),
-        go.Scatter(
-            y=[high for _, _, high in spread], fill="tonexty", fillcolor=palette.with_opacity(line.colour, 0.14), **edge
-        ),
+        *band(sizes, low, high, line.colour, 0.14, **group),
         go.Scatter(
             x=[rows for rows, *_ in points],
             y=[mean for _, _, mean, _ in points],

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from app.figures import palette
-from app.figures.figure import Cell, ColumnarRows, Figure, FigureTable, plot
+from app.figures.figure import Cell, ColumnarRows, Figure, FigureTable, band, plot
 from app.results.captions import (
     describe_means,
     describe_source,
@@ -111,18 +110,15 @@ def _profile_table(table: RunTable, profiles: Mapping[Setting, Profile]) -> Figu
 
 def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.Figure:
     has_bands = len(profiles) <= MAX_BANDS
-    traces = []
+    traces: list[go.Scatter] = []
     for setting, profile in profiles.items():
         x = list(range(len(profile.mean)))
         colour = legend.colour(table, setting)
         if has_bands:
-            # The lower edge of the band, and the upper one that fills down to it.
-            edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
             low, high = (
                 [mean + sign * std for mean, std in zip(profile.mean, profile.std, strict=True)] for sign in (-1, 1)
             )
-            traces.append(go.Scatter(x=x, y=low, **edge))
-            traces.append(go.Scatter(x=x, y=high, fill="tonexty", fillcolor=palette.with_opacity(colour, 0.22), **edge))
+            traces += band(x, low, high, colour, 0.22)
         traces.append(
             go.Scatter(
                 x=x,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Figure, escape_text, pick_evenly, plot
+from app.figures.figure import Figure, escape_text, pick_evenly, plot, vertical_line
 from app.figures.labels import LabeledPoint, heading, place_labels
 from app.results.captions import explain_empty
 from app.results.figures import legend
@@ -245,14 +245,11 @@ def _panel_lines(drawing: ScatterPlot, panel: Panel, *, in_legend: bool) -> list
         y = baselines[0].y.mean
         lines.append({"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": QUIET_LINE,
                       "layer": "below"})  # fmt: skip
-    zero_lines = []
+    if drawing.plan.y.key == PERFORMANCE and not drawing.y.log:
+        lines += panel.trivial_predictor.line_shapes(drawing.y_limits, in_legend=in_legend)
     if drawing.x.quantity.key == LAM and 0 in drawing.x.steps:
-        x = drawing.x.steps[0]
-        zero_lines = [{"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": QUIET_LINE,
-                 "layer": "below"}]  # fmt: skip
-    if drawing.plan.y.key != PERFORMANCE or drawing.y.log:
-        return [*lines, *zero_lines]
-    return [*lines, *panel.trivial_predictor.line_shapes(drawing.y_limits, in_legend=in_legend), *zero_lines]
+        lines.append(vertical_line(drawing.x.steps[0], QUIET_LINE))
+    return lines
 
 
 def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.Scatter]:
