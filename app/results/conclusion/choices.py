@@ -1,15 +1,14 @@
 """Settings and runs that can be chosen before test scores are opened, and their test scores afterward."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from statistics import fmean
 
 from app.db.models import ChoiceKind, Opening, RunStatus, SealedScore
 from app.db.run_rows import AnyRun
 from app.results.run_table import RunTable, Setting
-from app.results.statistics.estimate import Estimate, average_by_seed, estimate
+from app.results.statistics.estimate import Estimate, average_by_seed, estimate, estimate_over_seeds
 from isoscope.core.errors import InvalidError
 
 MAX_LISTED = 20
@@ -34,8 +33,8 @@ class Choice:
     @property
     def validation_score(self) -> float | None:
         """Return the mean performance on validation rows, counting each seed once."""
-        scored = average_by_seed((run.seed, run.performance) for run in self.runs if run.performance is not None)
-        return fmean(scored.values()) if scored else None
+        performance = estimate_over_seeds((run.seed, run.performance) for run in self.runs)
+        return performance.mean if performance else None
 
 
 def list_setting_choices(sweep: RunTable) -> list[Choice]:
@@ -64,14 +63,15 @@ def find_choice(sweep: RunTable, text: str) -> Choice:
         InvalidError: nothing matches; the message lists the choices.
 
     """
-    if run_choice := next((choice for choice in list_run_choices(sweep) if choice.runs[0].id == text.strip()), None):
-        return run_choice
+    setting_choices, run_choices = list_setting_choices(sweep), list_run_choices(sweep)
+    for choice in run_choices:
+        if choice.runs[0].id == text.strip():
+            return choice
     spelling = _normalize_spelling(text)
-    if labeled_choice := next(
-        (choice for choice in _list_choices(sweep) if _normalize_spelling(choice.label) == spelling), None
-    ):
-        return labeled_choice
-    labels = [choice.label for choice in list_setting_choices(sweep)]
+    for choice in [*setting_choices, *run_choices]:
+        if _normalize_spelling(choice.label) == spelling:
+            return choice
+    labels = [choice.label for choice in setting_choices]
     omitted_note = f"; and {len(labels) - MAX_LISTED} more" if len(labels) > MAX_LISTED else ""
     raise InvalidError(
         f"No setting or run {text.strip()[:80]!r}. Settings are: {'; '.join(labels[:MAX_LISTED])}{omitted_note}. "
@@ -88,11 +88,6 @@ def choice_at(sweep: RunTable, kind: ChoiceKind, position: int) -> Choice:
     if kind is ChoiceKind.RUN:
         return Choice(kind, f"{label}, seed {run.seed}", [run])
     return Choice(kind, label, [seed_run for seed_run in sweep.runs if sweep.setting(seed_run) == setting])
-
-
-def _list_choices(sweep: RunTable) -> Iterator[Choice]:
-    yield from list_setting_choices(sweep)
-    yield from list_run_choices(sweep)
 
 
 def _normalize_spelling(text: str) -> str:
@@ -146,12 +141,11 @@ class _Reader:
         baseline = None if setting.is_baseline else self.sweep.find_baseline(setting, self.sweep.settings)
         baseline_values = self._by_seed(self.sweep.by_setting(self.sweep.runs)[baseline]) if baseline else {}
         differences = [values[seed] - baseline_values[seed] for seed in values if seed in baseline_values]
-        validation_scores = average_by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
         return OpenedResult(
             label=label,
             test=estimate([*values.values()]) if values else None,
             reason=None if values else self._find_reason(runs),
-            validation=estimate([*validation_scores.values()]) if validation_scores else None,
+            validation=estimate_over_seeds((run.seed, run.performance) for run in runs),
             difference=estimate(differences) if differences else None,
             baseline=self.sweep.label(baseline) if baseline else None,
             chosen=chosen,

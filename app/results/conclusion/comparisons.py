@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from app.core.evidence import MIN_SEEDS, look_level
 from app.db.predictions import Predictions
 from app.db.run_rows import AnyRun
 from app.results.captions import join_first
-from app.results.conclusion.relations import group_of
+from app.results.conclusion.relations import average_performance, group_of
 from app.results.run_table import Family, RunTable, Setting
 from app.results.statistics.layout import Contrast, Layout, Overall, RowSpread
 from app.results.statistics.row_values import (
@@ -204,7 +203,7 @@ class SettingLayout:
             for (_, seed), runs in self._cells.items()
         ]
         return Layout(
-            np.array([_average_performance(runs) for runs in self._cells.values()]),
+            np.array([average_performance(runs) for runs in self._cells.values()]),
             np.array([self.index_by_setting[setting] for setting, _ in self._cells]),
             np.array(seeds),
             self._spread,
@@ -379,7 +378,3 @@ def _decide_verdict(contrast: Contrast, n_seeds: int) -> Verdict:
     if not contrast.decided:
         return Verdict.NONE_SEEN
     return Verdict.BETTER if contrast.estimate > 0 else Verdict.WORSE
-
-
-def _average_performance(runs: Sequence[AnyRun]) -> float:
-    return fmean(run.performance for run in runs if run.performance is not None)

@@ -22,6 +22,10 @@ class ComparableGroup(NamedTuple):
     """ζ of IsoScore*."""
 
 
+_Cells = dict[tuple[ComparableGroup, Setting, int], list[AnyRun]]
+_FamiliesByGroup = dict[ComparableGroup, dict[Regularizer, list[Family]]]
+
+
 def list_counted_runs(sweep: RunTable) -> list[AnyRun]:
     """Return the finished runs that have a performance, except those of pruned settings."""
     return [
@@ -35,38 +39,32 @@ def group_of(run: AnyRun) -> ComparableGroup:
     return ComparableGroup(run.experiment.dataset_id, run.config.metric, run.config.model, run.config.evaluation_zeta)
 
 
+def average_performance(runs: Iterable[AnyRun]) -> float:
+    return fmean(run.performance for run in runs if run.performance is not None)
+
+
 def measure_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[MeasuredRun, ...]:
     """Return isotropy and performance by method, setting and seed.
 
     A baseline belongs to every line that starts from it, but only for the method with the most values of λ. Otherwise
     methods would share runs.
     """
-    cells = _group_by_cell(
-        sweep, (run for run in runs if run.isoscore_star is not None and isfinite(run.isoscore_star))
-    )
+    cells: _Cells = {}
+    for run in runs:
+        if run.isoscore_star is not None and isfinite(run.isoscore_star):
+            cells.setdefault((group_of(run), sweep.setting(run), run.seed), []).append(run)
     families_by_group = _list_families(cells)
     measured = []
     for (group, setting, seed), cell_runs in cells.items():
         families = next(iter(families_by_group[group].values()), []) if setting.is_baseline else [setting.family]
         isotropy = fmean(run.isoscore_star for run in cell_runs if run.isoscore_star is not None)
-        performance = fmean(run.performance for run in cell_runs if run.performance is not None)
+        performance = average_performance(cell_runs)
         measured += [
             MeasuredRun((group, family.regularizer), family, setting, setting.lam, seed, isotropy, performance)
             for family in families
             if sweep.belongs(setting, family)
         ]
     return tuple(measured)
-
-
-_Cells = dict[tuple[ComparableGroup, Setting, int], list[AnyRun]]
-_FamiliesByGroup = dict[ComparableGroup, dict[Regularizer, list[Family]]]
-
-
-def _group_by_cell(sweep: RunTable, runs: Iterable[AnyRun]) -> _Cells:
-    cells: _Cells = {}
-    for run in runs:
-        cells.setdefault((group_of(run), sweep.setting(run), run.seed), []).append(run)
-    return cells
 
 
 def _list_families(cells: _Cells) -> _FamiliesByGroup:

@@ -16,7 +16,7 @@ from app.results.conclusion.proposal import SeedProposal, propose_seeds
 from app.results.conclusion.relations import list_counted_runs
 from app.results.conclusion.verdict_words import format_signed
 from app.results.run_table import RunTable, Setting
-from app.results.statistics.estimate import average_by_seed, estimate
+from app.results.statistics.estimate import estimate_over_seeds
 from isoscope.core.formatting import MISSING, capitalized, count, number, plural, with_error
 
 BASELINE = "baseline"
@@ -249,8 +249,8 @@ def _format_smallest_p(comparisons: Sequence[Comparison]) -> str:
 
 def _average(runs: Sequence[AnyRun], quantity: str) -> float | None:
     """Average a column of runs over seeds, counting each seed once."""
-    values = average_by_seed((run.seed, getattr(run, quantity)) for run in runs if getattr(run, quantity) is not None)
-    return estimate(list(values.values())).mean if values else None
+    mean = estimate_over_seeds((run.seed, getattr(run, quantity)) for run in runs)
+    return mean.mean if mean else None
 
 
 def _format_in_column(value: float | None, column: Iterable[float | None]) -> str:

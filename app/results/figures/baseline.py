@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.figure import Figure, FigureTable, escape_text, plot
+from app.figures.figure import Figure, FigureTable, escape_text, plot, vertical_line
 from app.results.captions import describe_means, describe_pruned, describe_unscored, estimate_cells, explain_empty
 from app.results.conclusion.comparisons import DECIDED, Comparison
 from app.results.conclusion.verdict_words import format_interval, format_signed
@@ -18,7 +18,7 @@ from app.results.figures.scatter import QUIET_LINE, error_bar
 from app.results.figures.trivial import TrivialPredictor
 from app.results.labels import METRIC_RANGES
 from app.results.run_table import RunTable, Setting
-from app.results.statistics.estimate import Estimate, average_by_seed, estimate
+from app.results.statistics.estimate import Estimate, estimate_over_seeds
 from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import Regularizer
 
@@ -95,10 +95,9 @@ def _best_bars(table: RunTable) -> Iterator[MethodBar]:
         if setting not in table.pruned_settings
     }
     means = {
-        setting: estimate(
-            [*average_by_seed((run.seed, run.performance) for run in runs if run.performance is not None).values()]
-        )
+        setting: mean
         for setting, runs in runs_by_setting.items()
+        if (mean := estimate_over_seeds((run.seed, run.performance) for run in runs))
     }
     for sign, side_words in ((-1, ", λ < 0"), (0, ""), (1, ", λ > 0")):
         for regularizer in Regularizer:
@@ -234,8 +233,7 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
     labels = [escape_text(comparison.label, MAX_NAME_LENGTH) for comparison in comparisons]
     return plot(
         traces,
-        shapes=[{"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1, "line": QUIET_LINE,
-                 "layer": "below"}],
+        shapes=[vertical_line(0, QUIET_LINE)],
         xaxis={"title": {"text": f"Difference in {METRIC_RANGES[metric].title} from λ = 0"}},
         yaxis={"tickvals": list(range(len(comparisons))), "ticktext": labels,
                "range": [len(comparisons) - 0.5, -0.5], "ticks": "", "showgrid": False},

@@ -15,7 +15,7 @@ from app.results.captions import describe_means, describe_source, describe_texts
 from app.results.figures import legend, sweep_curves
 from app.results.labels import ANISOTROPY_MEASURES, bounds_of, caution_of, slug_of, title_of, uses_text_vectors
 from app.results.run_table import RunTable, Setting
-from app.results.statistics.estimate import LAST_PART, Estimate, Row, average_by_seed, by_position, estimate, tail_mean
+from app.results.statistics.estimate import LAST_PART, Estimate, Row, by_position, estimate_over_seeds, tail_mean
 from isoscope.core.formatting import number
 from isotropy.catalog import MEASURES
 
@@ -73,19 +73,16 @@ def late_anisotropy(table: RunTable, measurements_by_run: Mapping[str, LayerMeas
     """
     means: dict[Setting, list[Estimate | None]] = {}
     for setting, runs in table.finished_by_setting.items():
-        seeds_by_share = [
-            [
-                (run.seed, late_mean)
+        shares = [
+            estimate_over_seeds(
+                (run.seed, tail_mean(_last_layer(run_measurements, share), run_measurements[-1][0]))
                 for run in runs
                 if (run_measurements := measurements_by_run.get(run.id))
-                and (late_mean := tail_mean(_last_layer(run_measurements, share), run_measurements[-1][0])) is not None
-            ]
+            )
             for share in ANISOTROPY_MEASURES
         ]
-        if any(seeds_by_share):
-            means[setting] = [
-                estimate([*average_by_seed(seeds).values()]) if seeds else None for seeds in seeds_by_share
-            ]
+        if any(shares):
+            means[setting] = shares
     sizes = [mean.n for shares in means.values() for mean in shares if mean]
     intervals = max(sizes, default=0) > 1
     return Figure(

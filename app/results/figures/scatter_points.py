@@ -48,7 +48,7 @@ from app.results.run_table import (
     setting_of,
 )
 from app.results.search.conditions import ALIASES
-from app.results.statistics.estimate import ErrorBar, Estimate, average_by_seed, estimate
+from app.results.statistics.estimate import ErrorBar, Estimate, estimate_over_seeds
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import count, plural, short
 from isoscope.core.task import METRICS
@@ -252,14 +252,11 @@ class ScatterPlan:
         return points
 
     def _means(self, runs: Sequence[AnyRun]) -> dict[str, Estimate | None]:
-        means: dict[str, Estimate | None] = {}
-        for quantity in self.measured:
-            readings = self.run_table.readings(quantity.key)
-            seed_means = average_by_seed(
-                (run.seed, value) for run in runs if (value := readings[run].value) is not None
-            )
-            means[quantity.key] = estimate([*seed_means.values()], self.style.error) if seed_means else None
-        return means
+        readings = {quantity.key: self.run_table.readings(quantity.key) for quantity in self.measured}
+        return {
+            key: estimate_over_seeds(((run.seed, by_run[run].value) for run in runs), self.style.error)
+            for key, by_run in readings.items()
+        }
 
     @cached_property
     def trivial_predictor(self) -> TrivialPredictor:

@@ -91,6 +91,14 @@ def average_by_seed(seed_values: Iterable[tuple[int, float]]) -> dict[int, float
     return {seed: fmean(values) for seed, values in values_by_seed.items()}
 
 
+def estimate_over_seeds(
+    seed_values: Iterable[tuple[int, float | None]], error: ErrorBar = ErrorBar.CI95
+) -> Estimate | None:
+    """Return the mean of the defined values, counting each seed once; None without any."""
+    values = average_by_seed((seed, value) for seed, value in seed_values if value is not None)
+    return estimate([*values.values()], error) if values else None
+
+
 Row = tuple[int, Sequence[float | None]]
 """The seed of a run, and its values."""
 

@@ -14,7 +14,7 @@ from app.results.captions import estimate_cells, join_first
 from app.results.conclusion.comparisons import Verdict
 from app.results.labels import METRIC_RANGES
 from app.results.run_table import RunTable, cell_text, sort_key
-from app.results.statistics.estimate import ErrorBar, Estimate, average_by_seed, estimate
+from app.results.statistics.estimate import ErrorBar, Estimate, estimate_over_seeds
 from isoscope.core.formatting import plural, short
 
 ISOTROPY_TITLE = "IsoScore★"
@@ -78,7 +78,7 @@ def summarize_groups(
     ``run_verdicts`` has verdicts by run id, for runs of best and of collapsed settings.
     """
     finished = table.subset([run for run in table.runs if run.status is RunStatus.FINISHED])
-    values_by_group: dict[tuple[Cell, ...], dict[SummaryColumn, list[tuple[int, float]]]] = {}
+    values_by_group: dict[tuple[Cell, ...], dict[SummaryColumn, list[tuple[int, float | None]]]] = {}
     verdicts: defaultdict[tuple[tuple[Cell, ...], SummaryColumn], set[Verdict | None]] = defaultdict(set)
     for run, labels in zip(table.runs, table.rows(fields), strict=True):
         if run.status is not RunStatus.FINISHED:
@@ -90,8 +90,7 @@ def summarize_groups(
         for column, value in _column_values(table, run, column_choice, metrics):
             if column_choice is TableColumns.ISOTROPY:
                 verdicts[labels, column].add(verdict if verdict is Verdict.COLLAPSED else None)
-            seed_values = values_by_column.setdefault(column, [])
-            seed_values += [] if value is None else [(run.seed, value)]
+            values_by_column.setdefault(column, []).append((run.seed, value))
     columns = sorted(
         {column for values_by_column in values_by_group.values() for column in values_by_column},
         key=lambda column: (column.dataset.casefold(), not column.greater_is_better, column.measure),
@@ -99,8 +98,7 @@ def summarize_groups(
     rows, repeated = [], dict[str, None]()
     for labels in sorted(values_by_group, key=lambda labels: [*map(sort_key, fields, labels)]):
         texts = [cell_text(cell) for cell in labels]
-        seed_means_by_column = [average_by_seed(values_by_group[labels].get(column, [])).values() for column in columns]
-        means = [estimate([*seed_means]) if seed_means else None for seed_means in seed_means_by_column]
+        means = [estimate_over_seeds(values_by_group[labels].get(column, ())) for column in columns]
         shared_verdicts = {}
         for column in columns:
             verdict, *more_verdicts = verdicts[labels, column] or {None}
@@ -108,7 +106,7 @@ def summarize_groups(
                 shared_verdicts[column] = verdict
         rows.append(SummaryRow(texts, means, shared_verdicts))
         for seed_values in values_by_group[labels].values():
-            n_runs = Counter(seed for seed, _ in seed_values)
+            n_runs = Counter(seed for seed, value in seed_values if value is not None)
             repeated |= {", ".join([*texts, f"seed {seed}"]): None for seed in sorted(n_runs) if n_runs[seed] > 1}
     notes = _collect_notes(table, finished, fields, column_choice)
     notes += [f"A seed of several runs counts once, by their mean: {join_first([*repeated])}."] if repeated else []
