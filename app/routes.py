@@ -13,11 +13,10 @@ from app.embeddings.choice import ChoiceDep, comparison_figures
 from app.embeddings.decision import describe_decision
 from app.embeddings.encoding_layers import LayersDep, read_layers
 from app.embeddings.encodings import get_encoding
-from app.embeddings.library import list_newest_measured
+from app.embeddings.library import EMBEDDINGS, list_newest_measured
 from app.embeddings.report import report_figures
 from app.embeddings.service import get_embedding
 from app.embeddings.zeta_curves import ShrinkageDep
-from app.feature import Feature
 from app.operations.health import measure_space
 from app.playground.figures import PlaygroundDep, playground_figures
 from app.postprocess.service import get_postprocessing
@@ -32,7 +31,7 @@ from app.results.sweep_figures import SweepDep, list_figure_slugs, read_figure
 from app.tasks.family_figures import list_task_figures
 from app.training import queue_status
 from app.training.experiments import get_experiment, get_run, list_newest_ended
-from app.training.run_actions import RUNS
+from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web import security
 from app.web.dependencies import ContextDep, limit_writers
 from app.web.error_responses import Problem
@@ -196,23 +195,68 @@ def show_figure_of_playground(slug: str, query: PlaygroundDep) -> FigureOut:
     return FigureOut.from_figure(find_figure(playground_figures(query), slug))
 
 
-FEATURES: list[Feature] = [
-    resolve_name(f"app.{name}.feature:FEATURE")
-    for name in (
-        "embeddings", "postprocess", "tasks", "training", "results", "playground", "documentation", "operations",
-    )
-]  # fmt: skip
+# Routers as ``module:name`` in ``app``, because many modules of features have equal names.
+API_ROUTERS = (
+    "embeddings.api.embeddings:router",
+    "embeddings.api.encodings:router",
+    "embeddings.api.embeddings:tags_router",
+    "embeddings.api.measures:readings_router",
+    "embeddings.api.comparison:router",
+    "embeddings.api.embeddings:trash_router",
+    "embeddings.api.measures:router",
+    "postprocess.api:router",
+    "tasks.api:embedding_router",
+    "tasks.api:router",
+    "training.api.datasets:router",
+    "training.api.queue:router",
+    "results.api.across:runs_router",
+    "results.api.experiments:archives_router",
+    "results.api.experiments:router",
+    "results.api.openings:router",
+    "results.api.experiments:presets_router",
+    "results.api.experiments:studies_router",
+    "results.api.runs:router",
+    "playground.api:playground_router",
+    "operations.api:router",
+    "operations.api:samples_router",
+    "operations.api:health_router",
+    "operations.api:access_router",
+)
+PAGE_ROUTERS = (
+    "embeddings.pages.library:router",
+    "embeddings.pages.library:trash_router",
+    "embeddings.pages.report:description_router",
+    "embeddings.pages.report:router",
+    "embeddings.pages.report:report_router",
+    "embeddings.pages.comparison:router",
+    "embeddings.pages.encodings:router",
+    "postprocess.pages:router",
+    "tasks.pages:embedding_router",
+    "tasks.pages:router",
+    "training.pages.datasets:router",
+    "training.pages.launch:router",
+    "training.pages.queue:router",
+    "results.pages.across:router",
+    "results.pages.experiments:archives_router",
+    "results.pages.experiments:description_router",
+    "results.pages.experiments:router",
+    "results.pages.runs:router",
+    "results.pages.runs:buttons_router",
+    "playground.pages:router",
+    "documentation.pages:router",
+    "operations.pages:router",
+    "operations.pages:access_router",
+)
 _writer_limit = [Depends(limit_writers)]
 api_router = APIRouter(prefix="/api", responses=RESPONSES, dependencies=_writer_limit)
 pages_router = APIRouter(include_in_schema=False, dependencies=_writer_limit)
 pages_router.include_router(home_router)
-for _feature in FEATURES:
-    for _name in _feature.api:
-        api_router.include_router(resolve_name(_name))
-    for _row_list in map(resolve_name, _feature.row_lists):
-        api_router.include_router(descriptions_api.actions_router(_row_list, _row_list.path.strip("/")))
-    for _name in _feature.pages:
-        pages_router.include_router(resolve_name(_name))
+for _name in API_ROUTERS:
+    api_router.include_router(resolve_name(f"app.{_name}"))
+for _row_list in (EMBEDDINGS, RUNS, EXPERIMENTS):
+    api_router.include_router(descriptions_api.actions_router(_row_list, _row_list.path.strip("/")))
+for _name in PAGE_ROUTERS:
+    pages_router.include_router(resolve_name(f"app.{_name}"))
 api_router.include_router(figures_router)
 pages_router.include_router(descriptions_pages.actions_router(RUNS))
 
