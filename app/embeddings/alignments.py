@@ -1,22 +1,19 @@
 """Alignments of embeddings of the same rows: row matching, requests, results, and how far each row moves."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from enum import StrEnum
 from math import hypot
 from typing import Any, NamedTuple
 
 from sqlalchemy import select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import undefer
 
 from app.context import Context
 from app.core.evidence import block_degrees, t_quantile
 from app.db import job_kinds
-from app.db.job_kinds import Job
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
 from app.embeddings.comparison import Against, Pairing, find_pairing, list_bases, list_rows_left_out
-from app.embeddings.service import retry_failed
+from app.embeddings.service import queue_result, retry_failed
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 
@@ -155,13 +152,9 @@ def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedP
         stored = stored_alignments.get(ids)
         if stored is None:
             alignment = Alignment(embedding_id=ids[0], other_id=ids[1], rows_by=pair.rows_by)
-            # Another request may have queued the same, or deleted an embedding. Then there is nothing to queue.
-            with suppress(IntegrityError):
-                with context.sessions.begin() as session:
-                    session.add(alignment)
-                context.queue.enqueue(Job(job_kinds.ALIGN, alignment.id))
-        elif stored.status is ResultStatus.FAILED:
-            retry_failed(context, Alignment, Job(job_kinds.ALIGN, stored.id))
+            queue_result(context, job_kinds.ALIGN, alignment)
+        else:
+            retry_failed(context, job_kinds.ALIGN, stored)
     requested = find_alignments(context, pairs)
     if any(pair.status is None for pair in requested):
         raise ConflictError("One of these embeddings was just deleted or changed. Try again.")

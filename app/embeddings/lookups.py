@@ -1,22 +1,19 @@
 """Neighbors of a named row before and after a method, and neighbors of a new text (look-ups)."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from sqlalchemy import delete, select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.core.names import describe_method
 from app.db import job_kinds
-from app.db.job_kinds import Job
 from app.db.models import Embedding, EmbeddingOrigin, Lookup, ResultStatus
 from app.db.models.embeddings import lookup_key
 from app.embeddings.point_map import NamedRow, NearRow
-from app.embeddings.service import find_embedding, get_embedding, require_ready, retry_failed
+from app.embeddings.service import find_embedding, get_embedding, queue_result, require_ready, retry_failed
 from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import Similarity
 
@@ -146,22 +143,19 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
         lookup = _find_lookup(session, embedding, text)
     if lookup is None:
         lookup = Lookup(embedding_id=embedding.id, key=lookup_key(embedding, text), name=text)
-        in_embedding = Lookup.embedding_id == embedding.id
-        newest_query = (
-            select(Lookup.id).where(in_embedding).order_by(Lookup.created_at.desc(), Lookup.id).limit(MAX_LOOKUPS)
-        )
-        # Another request may have queued the same, or deleted the embedding. Then there is nothing to queue.
-        with suppress(IntegrityError):
-            with context.sessions.begin() as session:
-                session.add(lookup)
-                session.flush()
-                newest_ids = list(session.scalars(newest_query))
-                outdated = in_embedding, Lookup.id.not_in(newest_ids), Lookup.status != ResultStatus.QUEUED
-                session.execute(delete(Lookup).where(*outdated))
-            context.queue.enqueue(Job(job_kinds.LOOKUP, lookup.id))
-    elif lookup.status is ResultStatus.FAILED:
-        retry_failed(context, Lookup, Job(job_kinds.LOOKUP, lookup.id))
+        queue_result(context, job_kinds.LOOKUP, lookup)
+        _delete_oldest(context, embedding_id)
+    else:
+        retry_failed(context, job_kinds.LOOKUP, lookup)
     return get_lookup(context, embedding_id, text)
+
+
+def _delete_oldest(context: Context, embedding_id: str) -> None:
+    lookups = select(Lookup.id).where(Lookup.embedding_id == embedding_id)
+    with context.sessions.begin() as session:
+        newest_ids = session.scalars(lookups.order_by(Lookup.created_at.desc(), Lookup.id).limit(MAX_LOOKUPS)).all()
+        outdated = Lookup.id.not_in(newest_ids), Lookup.status != ResultStatus.QUEUED
+        session.execute(delete(Lookup).where(Lookup.embedding_id == embedding_id, *outdated))
 
 
 def _find_lookup(session: Session, embedding: Embedding, text: str) -> Lookup | None:

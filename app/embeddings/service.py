@@ -1,11 +1,13 @@
 """Embeddings: upload files, select vectors, measure them; delete results, retry them; read data of figures."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, selectinload
 
 from app.context import Context, not_found
@@ -75,13 +77,25 @@ class EmbeddingSummary(Row):
         return self.tags
 
 
-def retry_failed(context: Context, table: type[Result], job: Job) -> None:
-    failed = update(table).where(table.id == job.row_id, table.status == ResultStatus.FAILED)
+def queue_result(context: Context, kind: job_kinds.JobKind, result: Result) -> None:
+    """Add a result and queue its job, unless another request just added the same or deleted an embedding."""
+    with suppress(IntegrityError):
+        with context.sessions.begin() as session:
+            session.add(result)
+        context.queue.enqueue(Job(kind, result.id))
+
+
+def retry_failed(context: Context, kind: job_kinds.JobKind, result: Result) -> None:
+    """Queue the job of a result again if it failed."""
+    if result.status is not ResultStatus.FAILED:
+        return
+    table = type(result)
+    failed = update(table).where(table.id == result.id, table.status == ResultStatus.FAILED)
     queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
     with context.sessions.begin() as session:
         retried_id = session.scalar(queued.returning(table.id))
     if retried_id is not None:
-        context.queue.restart(job)
+        context.queue.restart(Job(kind, result.id))
 
 
 def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:

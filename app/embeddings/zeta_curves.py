@@ -1,21 +1,18 @@
 """Shrinkage-zeta curves, toward the default covariances or that of a requested embedding."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query
 from sqlalchemy import Row, or_, select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.context import MAX_CHOICES, Context
 from app.db import job_kinds
-from app.db.job_kinds import Job
-from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
+from app.db.models import Embedding, EmbeddingStatus, ZetaCurve
 from app.embeddings.figures.sample_size import ZetaLine, choose_zeta_line, parse_zeta_lines, zeta_curve
-from app.embeddings.service import find_embedding, require_measured, retry_failed
+from app.embeddings.service import find_embedding, queue_result, require_measured, retry_failed
 from app.figures.figure import Figure
 from isoscope.core.errors import InvalidError, NotFoundError
 
@@ -62,13 +59,9 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
         curve = _find_curve(session, embedding_id, "embedding", source_id)
     if curve is None:
         curve = ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=source_id)
-        # Another request may have queued the same curve, or deleted an embedding. Then there is nothing to queue.
-        with suppress(IntegrityError):
-            with context.sessions.begin() as session:
-                session.add(curve)
-            context.queue.enqueue(Job(job_kinds.CURVE, curve.id))
-    elif curve.status is ResultStatus.FAILED:
-        retry_failed(context, ZetaCurve, Job(job_kinds.CURVE, curve.id))
+        queue_result(context, job_kinds.CURVE, curve)
+    else:
+        retry_failed(context, job_kinds.CURVE, curve)
     return get_zeta_curve(context, embedding_id, "embedding", source_id)
 
 
@@ -85,9 +78,9 @@ def _find_curve(session: Session, embedding_id: str, source: str, source_id: str
 class ShrinkageQuery(NamedTuple):
     """Query of the curve: the marked ζ, the number of rows of the marked line, and the covariance at ζ = 1."""
 
-    zeta: float
-    rows: int | None
-    source: str
+    zeta: Annotated[float, Query(ge=0, le=1)] = 0.2
+    rows: int | None = None
+    source: str = "identity"
     """``identity``, ``sample`` or the id of an embedding."""
 
     def encoded(self) -> str:
@@ -121,10 +114,4 @@ def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery
     return Shrinkage(query, sources, curve, lines, line, figure)
 
 
-def _read_query(
-    zeta: Annotated[float, Query(ge=0, le=1)] = 0.2, rows: int | None = None, source: str = "identity"
-) -> ShrinkageQuery:
-    return ShrinkageQuery(zeta, rows, source)
-
-
-ShrinkageDep = Annotated[ShrinkageQuery, Depends(_read_query)]
+ShrinkageDep = Annotated[ShrinkageQuery, Depends()]

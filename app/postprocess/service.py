@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import delete, select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import defer
 
 from app.context import Context, frees_space
@@ -13,7 +12,7 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, PostProcessing, ResultStatus
 from app.db.models.embeddings import MAP_IDS_IN_USE
-from app.embeddings.service import add_mapped_embedding, get_embedding, require_measured, retry_failed
+from app.embeddings.service import add_mapped_embedding, get_embedding, queue_result, require_measured, retry_failed
 from app.postprocess.method_settings import MethodSettings, check_settings
 from isoscope.core.errors import ConflictError, NotFoundError
 
@@ -79,8 +78,8 @@ def request_postprocessing(
             context.queue.cancel(Job(job_kinds.POSTPROCESS, dropped_id))
     if trial is None:
         _add_trial(context, embedding, settings)
-    elif trial.status is ResultStatus.FAILED:
-        retry_failed(context, PostProcessing, Job(job_kinds.POSTPROCESS, trial.id))
+    else:
+        retry_failed(context, job_kinds.POSTPROCESS, trial)
     if (current_trial := find_postprocessing(context, embedding, settings)) is None:
         raise ConflictError("This embedding or this result was just deleted. Try again.")
     return current_trial
@@ -126,23 +125,16 @@ def create_postprocessed_embedding(
 def _add_trial(context: Context, embedding: Embedding, settings: MethodSettings) -> None:
     key = embedding.hash_request(settings.method, settings.parameters)
     trial = PostProcessing(embedding_id=embedding.id, key=key, method=settings.method, parameters=settings.parameters)
-    try:
-        with context.sessions.begin() as session:
-            session.add(trial)
-            session.flush()
-            # Delete all but the newest results, except those whose map is making an embedding.
-            query = select(PostProcessing.id).where(PostProcessing.embedding_id == embedding.id)
-            newest = session.scalars(
-                query.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(MAX_TRIALS)
-            )
-            delete_oldest = delete(PostProcessing).where(
-                PostProcessing.embedding_id == embedding.id,
-                PostProcessing.id.not_in(list(newest)),
-                PostProcessing.id.not_in(MAP_IDS_IN_USE),
-                PostProcessing.status != ResultStatus.QUEUED,
-            )
-            file_hashes = session.scalars(delete_oldest.returning(PostProcessing.state_sha256)).all()
-    except IntegrityError:
-        return  # the same trial was just requested, or the embedding deleted; the caller checks which
-    context.queue.enqueue(Job(job_kinds.POSTPROCESS, trial.id))
+    queue_result(context, job_kinds.POSTPROCESS, trial)
+    # Delete all but the newest results, except those whose map is making an embedding.
+    trials = select(PostProcessing.id).where(PostProcessing.embedding_id == embedding.id)
+    newest = trials.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(MAX_TRIALS)
+    with context.sessions.begin() as session:
+        delete_oldest = delete(PostProcessing).where(
+            PostProcessing.embedding_id == embedding.id,
+            PostProcessing.id.not_in(session.scalars(newest).all()),
+            PostProcessing.id.not_in(MAP_IDS_IN_USE),
+            PostProcessing.status != ResultStatus.QUEUED,
+        )
+        file_hashes = session.scalars(delete_oldest.returning(PostProcessing.state_sha256)).all()
     context.ledger.release(*file_hashes)
