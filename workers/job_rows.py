@@ -38,12 +38,27 @@ def lock_waiting_row(session: Session, job_embedding: models.Embedding) -> model
     return None if row is None or (row.status, row.selection) != expected else row
 
 
-def fail_embedding(error: Exception, sessions: Sessions, job_embedding: models.Embedding) -> None:
-    """Write the error's sentence into the row, if it still waits for the job."""
-    raise_if_temporary(error)
-    with sessions.begin() as session:
-        if (row := lock_waiting_row(session, job_embedding)) is not None:
-            row.status, row.error = models.EmbeddingStatus.FAILED, log_and_describe(error)
+def run_embedding_job(
+    status: models.EmbeddingStatus,
+    work: Callable[[models.Embedding, Settings, Sessions], Sequence[Job]],
+    embedding_id: str,
+    settings: Settings,
+    device: str,
+) -> Sequence[Job]:
+    """Return the jobs that follow ``work`` on an embedding that waits in this state; write any error into its row."""
+    sessions = job_sessions(settings)
+    with sessions() as session:
+        embedding = session.get(models.Embedding, embedding_id)
+    if embedding is None or embedding.status is not status:
+        return ()
+    try:
+        return work(embedding, settings, sessions)
+    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
+        raise_if_temporary(error)
+        with sessions.begin() as session:
+            if (row := lock_waiting_row(session, embedding)) is not None:
+                row.status, row.error = models.EmbeddingStatus.FAILED, log_and_describe(error)
+        return ()
 
 
 def make_file_rows(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]) -> list[models.EmbeddingFile]:

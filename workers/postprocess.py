@@ -40,7 +40,7 @@ from isotropy.tasks.variants import Variant
 from workers.embeddings.measure import measurement_columns
 from workers.embeddings.neighbours import K, find_named_neighbours, first_named_rows
 from workers.files import ARRAY, GROUP, ID, LABEL, NAME, fetch, make_jsonl, make_npy, open_embedding, storing_files
-from workers.job_rows import ResultJob, fail_embedding, job_sessions, lock_waiting_row, make_file_rows, run_result_job
+from workers.job_rows import ResultJob, lock_waiting_row, make_file_rows, run_embedding_job, run_result_job
 
 FIT_FRACTION = 0.5
 COMPARED_MEASURES = measures_in("lab")
@@ -195,30 +195,25 @@ def _measure_rows(points: Rows, slugs: Sequence[str]) -> dict[str, Any]:
 ANNOTATIONS = "annotations.jsonl"
 
 
-def make_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
+def _make(embedding: Embedding, settings: Settings, sessions: Sessions) -> Sequence[Job]:
     """Compute the vectors of a requested embedding, and queue its inspection as for an upload."""
-    sessions = job_sessions(settings)
     with sessions() as session:
-        embedding = session.get(Embedding, embedding_id)
-        if embedding is None or embedding.status is not EmbeddingStatus.MAKING:
-            return ()
         source = session.get(Embedding, embedding.source_id or "")
         trial = session.get(PostProcessing, embedding.made_by_id or "")
         task = session.get(TaskRun, embedding.made_by_id or "")
-    try:
-        if source is None:
-            raise NotFoundError("The embedding to make this from was deleted. Try a method on another embedding.")
-        matrix = open_embedding(source, settings)
-        variant: MapVariant | None = (embedding.provenance or {}).get("which")
-        transform = (
-            _load_trial_map(matrix, source, trial, settings)
-            if variant is None
-            else _load_task_map(source, task, variant, settings)
-        )
-        return _store_embedding(embedding, matrix, transform, Ledger(sessions, open_storage(settings)))
-    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        fail_embedding(error, sessions, embedding)
-        return ()
+    if source is None:
+        raise NotFoundError("The embedding to make this from was deleted. Try a method on another embedding.")
+    matrix = open_embedding(source, settings)
+    variant: MapVariant | None = (embedding.provenance or {}).get("which")
+    transform = (
+        _load_trial_map(matrix, source, trial, settings)
+        if variant is None
+        else _load_task_map(source, task, variant, settings)
+    )
+    return _store_embedding(embedding, matrix, transform, Ledger(sessions, open_storage(settings)))
+
+
+make_embedding = partial(run_embedding_job, EmbeddingStatus.MAKING, _make)
 
 
 class RowMapping(NamedTuple):

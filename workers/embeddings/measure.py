@@ -27,6 +27,7 @@ from app.db.models import (
     ZetaCurve,
 )
 from app.db.point_map import MAP, MAX_MAPPED, MIN_LAID_OUT, MapHeader
+from app.db.session import Sessions
 from app.db.types import utcnow
 from app.sandbox import read_in_sandbox
 from app.storage import open_storage
@@ -48,28 +49,19 @@ from workers.embeddings.point_map import make_map_files
 from workers.embeddings.remedies import propose_task
 from workers.embeddings.zeta_curves import compute_zeta_lines
 from workers.files import fetch_upload, open_embedding, storing_files
-from workers.job_rows import fail_embedding, job_sessions, lock_waiting_row
+from workers.job_rows import lock_waiting_row, run_embedding_job
 
 SEED = 0
 CURVE_SOURCES = ("identity", "sample")
 
 
-def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
+def _inspect(embedding: Embedding, settings: Settings, sessions: Sessions) -> Sequence[Job]:
     """Inspect an embedding's files; make its row a draft, or queue the measurement if it was requested.
 
     The files are read in a sandboxed process, so that a malicious file exhausts only that process.
     """
-    sessions = job_sessions(settings)
-    with sessions() as session:
-        embedding = session.get(Embedding, embedding_id)
-    if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
-        return ()
-    try:
-        selection = None if embedding.selection is None else Selection.model_validate(embedding.selection)
-        inspection: Inspection = read_in_sandbox(settings, inspect, fetch_upload(embedding, settings), selection)
-    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        fail_embedding(error, sessions, embedding)
-        return ()
+    selection = None if embedding.selection is None else Selection.model_validate(embedding.selection)
+    inspection: Inspection = read_in_sandbox(settings, inspect, fetch_upload(embedding, settings), selection)
     with sessions.begin() as session:
         if (row := lock_waiting_row(session, embedding)) is None:
             return ()
@@ -86,6 +78,9 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         row.status = EmbeddingStatus.MEASURING
         row.attempts = 0
         return (Job(job_kinds.MEASURE, row.id),)
+
+
+inspect_embedding = partial(run_embedding_job, EmbeddingStatus.INSPECTING, _inspect)
 
 
 def measurement_columns(slug: str, result: MeasureResult) -> dict[str, Any]:
@@ -131,51 +126,44 @@ def compute_figures(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, 
     }
 
 
-def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    sessions = job_sessions(settings)
-    with sessions() as session:
-        embedding = session.get(Embedding, embedding_id)
-    if embedding is None or embedding.status is not EmbeddingStatus.MEASURING:
-        return ()
-    try:
-        matrix = open_embedding(embedding, settings)
-        cloud = read_cloud(matrix, SEED, similarity=matrix.selection.similarity)
-        if cloud.n == 0:
-            raise InvalidError(NO_FINITE_ROW)
-        point_map = PointMapCollector(min(cloud.n, MAX_MAPPED), SEED)
-        figures = compute_figures(cloud, matrix, point_map, SEED)
-        map_files = make_map_files(cloud, matrix, point_map, figures["projection"])
-        header, openers = map_files or (None, {})
-        figures[MAP] = header.model_dump() if header else {"reason": figures["projection"]["reason"]}
-        rows: list[Base] = [
-            Measurement(
-                embedding_id=embedding_id,
-                **measurement_columns(slug, with_hub_names(result, matrix, matrix.selection.names)),
-            )
-            for slug, result in measure(cloud).items()
-        ]
-        S = cloud.moments.covariance()
-        curves = compute_zeta_lines(cloud, [scaled_identity, lambda _: S])
+def _measure(embedding: Embedding, settings: Settings, sessions: Sessions) -> Sequence[Job]:
+    matrix = open_embedding(embedding, settings)
+    cloud = read_cloud(matrix, SEED, similarity=matrix.selection.similarity)
+    if cloud.n == 0:
+        raise InvalidError(NO_FINITE_ROW)
+    point_map = PointMapCollector(min(cloud.n, MAX_MAPPED), SEED)
+    figures = compute_figures(cloud, matrix, point_map, SEED)
+    map_files = make_map_files(cloud, matrix, point_map, figures["projection"])
+    header, openers = map_files or (None, {})
+    figures[MAP] = header.model_dump() if header else {"reason": figures["projection"]["reason"]}
+    rows: list[Base] = [
+        Measurement(
+            embedding_id=embedding.id,
+            **measurement_columns(slug, with_hub_names(result, matrix, matrix.selection.names)),
+        )
+        for slug, result in measure(cloud).items()
+    ]
+    S = cloud.moments.covariance()
+    curves = compute_zeta_lines(cloud, [scaled_identity, lambda _: S])
+    rows += [
+        ZetaCurve(embedding_id=embedding.id, source=source, status=ResultStatus.READY, seed=SEED, lines=lines)
+        for source, lines in zip(CURVE_SOURCES, curves, strict=True)
+    ]
+    rows += [FigureData(embedding_id=embedding.id, slug=slug, data=data) for slug, data in figures.items()]
+    ledger = Ledger(sessions, open_storage(settings))
+    with storing_files(ledger) as store_file:
+        stored = {slug: store_file(opener) for slug, opener in openers.items()}
         rows += [
-            ZetaCurve(embedding_id=embedding_id, source=source, status=ResultStatus.READY, seed=SEED, lines=lines)
-            for source, lines in zip(CURVE_SOURCES, curves, strict=True)
+            FigureFile(embedding_id=embedding.id, slug=slug, file_sha256=file.sha256) for slug, file in stored.items()
         ]
-        rows += [FigureData(embedding_id=embedding_id, slug=slug, data=data) for slug, data in figures.items()]
-        ledger = Ledger(sessions, open_storage(settings))
-        with storing_files(ledger) as store_file:
-            stored = {slug: store_file(opener) for slug, opener in openers.items()}
-            rows += [
-                FigureFile(embedding_id=embedding_id, slug=slug, file_sha256=file.sha256)
-                for slug, file in stored.items()
-            ]
-            with ledger.recording(*stored.values()) as session:
-                replaced_files = _replace_results(session, embedding, cloud, rows, _describe_rows(cloud, matrix))
-                jobs = () if replaced_files is None else _add_jobs(session, embedding, header)
-        ledger.release(*(replaced_files or ()))
-    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-        fail_embedding(error, sessions, embedding)
-        return ()
+        with ledger.recording(*stored.values()) as session:
+            replaced_files = _replace_results(session, embedding, cloud, rows, _describe_rows(cloud, matrix))
+            jobs = () if replaced_files is None else _add_jobs(session, embedding, header)
+    ledger.release(*(replaced_files or ()))
     return jobs
+
+
+measure_embedding = partial(run_embedding_job, EmbeddingStatus.MEASURING, _measure)
 
 
 def _add_jobs(session: Session, job_embedding: Embedding, map_header: MapHeader | None) -> Sequence[Job]:
