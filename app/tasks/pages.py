@@ -10,22 +10,23 @@ from pydantic import ValidationError
 from app.context import PAGE_ROWS, Context, count_pages, offset_of
 from app.core.validation_messages import list_field_errors
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
-from app.db.task import MapFile, MapVariant, Side, TaskConfig
+from app.db.task import MapVariant, Side, TaskConfig
 from app.embeddings.decision import find_deciding_task
 from app.embeddings.family import describe_best, list_scored_embeddings, read_family
 from app.embeddings.remedies import rank_remedies
 from app.embeddings.report import TABS
 from app.embeddings.service import get_embedding, require_ready
 from app.tasks import service
+from app.tasks.api import show_map
 from app.tasks.cutoff_figures import cutoff_figures
 from app.tasks.family_figures import family_figure, list_task_figures
 from app.tasks.figures import name_roles, task_figures
-from app.tasks.maps import create_mapped_embedding, get_map
+from app.tasks.maps import create_mapped_embedding
 from app.tasks.others import EmbeddingChoice, judge_others, list_others, list_possible_tasks
 from app.tasks.qrels import create_task_of_split, list_qrels
 from app.training.queue_status import list_workers
 from app.web.dependencies import ContextDep, FormDep
-from app.web.responses import FileKind, download_response, figure_file, redirect_to, render
+from app.web.responses import FileKind, figure_file, redirect_to, render
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file, in_parser_slot
 from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError, combine_errors
@@ -178,9 +179,7 @@ def show_figure(context: ContextDep, task_id: str, slug: str, kind: FileKind) ->
     return figure_file(list_task_figures(context, task_id), slug, kind)
 
 
-@router.get("/map.safetensors")
-def show_map(context: ContextDep, task_id: str, which: MapFile = "chosen") -> Response:
-    return download_response(get_map(context, task_id, which))
+router.get("/map.safetensors")(show_map)
 
 
 @router.post("/embedding")

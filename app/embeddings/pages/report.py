@@ -11,9 +11,10 @@ from app.core.names import to_file_name
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.types import RowId
 from app.descriptions import pages as descriptions
+from app.embeddings.api.embeddings import show_file, show_npy, show_safetensors
 from app.embeddings.comparison import list_rows_left_out
 from app.embeddings.figures.row_map import draw_map
-from app.embeddings.files import explain_no_npy, get_file, get_npy, get_safetensors
+from app.embeddings.files import explain_no_npy
 from app.embeddings.library import EMBEDDINGS, describe_embedding, find_adjacent_layers
 from app.embeddings.lookups import request_lookup
 from app.embeddings.point_map import explain_no_layout, get_map
@@ -29,13 +30,11 @@ from app.web.responses import (
     FileKind,
     attachment_headers,
     csv_file,
-    download_response,
     figure_file,
     find_figure,
     redirect_to,
     render,
     render_figure,
-    stream_download,
 )
 from app.web.templating import data_url, inline_file
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -147,20 +146,9 @@ def _render_embedding(
     return render(request, "embeddings/embedding.html", page, problem)
 
 
-@router.get("/{embedding_id}/files/{position}")
-def show_file(context: ContextDep, embedding_id: str, position: int) -> Response:
-    return download_response(get_file(context, embedding_id, position))
-
-
-@router.get("/{embedding_id}/vectors.npy")
-def show_npy(context: ContextDep, embedding_id: str) -> Response:
-    return download_response(get_npy(context, embedding_id))
-
-
-@router.get("/{embedding_id}/vectors.safetensors")
-def show_safetensors(context: ContextDep, embedding_id: str) -> Response:
-    file = get_safetensors(context, embedding_id)
-    return stream_download(file.filename, file.size_bytes, file.blocks())
+router.get("/{embedding_id}/files/{position}")(show_file)
+router.get("/{embedding_id}/vectors.npy")(show_npy)
+router.get("/{embedding_id}/vectors.safetensors")(show_safetensors)
 
 
 report_router = APIRouter(prefix="/embeddings/{embedding_id}")

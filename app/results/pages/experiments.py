@@ -12,9 +12,10 @@ from app.db.options.regularization import REGULARIZER_NAMES, regularizers_with
 from app.descriptions import pages as descriptions
 from app.descriptions.service import collect_tags
 from app.figures.labels import field_heading
+from app.results.api.experiments import export_file
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
-from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
+from app.results.exchange import cancel_import, create_import, get_import, list_imports
 from app.results.figures.legend import Colouring
 from app.results.figures.scatter_points import make_scatter_form
 from app.results.figures.study import read_outcome
@@ -34,29 +35,13 @@ from app.results.run_table import RunTable, as_cell, cell_text
 from app.results.search.listing import RunQuery, list_experiments
 from app.results.setting_comparison import compare_settings
 from app.results.statistics.estimate import ErrorBar
-from app.results.sweep_figures import (
-    SECTIONS,
-    SweepDep,
-    group_by_section,
-    list_figure_slugs,
-    read_all_figures,
-    read_figure,
-)
+from app.results.sweep_figures import SECTIONS, SweepDep, group_by_section, list_figure_slugs, read_figure
 from app.training.experiments import delete_experiment, describe_experiment, get_experiment, get_experiment_without_runs
 from app.training.queue_status import estimate_seconds_left, list_running_with_time_left, list_workers
 from app.training.run_actions import EXPERIMENTS, RUNS
 from app.web.activity import current_user_name, find_launcher
 from app.web.dependencies import ContextDep
-from app.web.responses import (
-    FileKind,
-    Tab,
-    chosen_tab,
-    figure_file,
-    redirect_to,
-    render,
-    render_figure,
-    stream_download,
-)
+from app.web.responses import FileKind, Tab, chosen_tab, figure_file, redirect_to, render, render_figure
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file
 from isoscope.core.errors import InvalidError, IsoscopeError
@@ -101,10 +86,7 @@ def stop_import(context: ContextDep, import_id: str, back: Annotated[Literal["qu
     return redirect_to("/queue" if back else f"/imports/{import_id}")
 
 
-@archives_router.get("/experiments/{experiment_id}/export.zip")
-def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> Response:
-    file = export_experiment(context, experiment_id, lambda experiment: read_all_figures(context, experiment, query))
-    return stream_download(file.filename, file.size_bytes, file.blocks())
+archives_router.get("/experiments/{experiment_id}/export.zip")(export_file)
 
 
 def _import_page(request: Request, context: Context, problem: IsoscopeError | None = None) -> Response:

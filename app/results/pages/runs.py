@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Form, Request, Response
-from fastapi.responses import FileResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 
 from app.context import Context
 from app.db.learning import trivial_score
@@ -12,9 +12,9 @@ from app.db.models import Experiment, Run, RunStatus
 from app.descriptions.service import collect_tags
 from app.results import run_page
 from app.results.api.experiments import EXPERIMENT_COMMANDS
-from app.results.api.runs import RUN_COMMANDS, csv_response
+from app.results.api.runs import RUN_COMMANDS, csv_response, download_model
 from app.results.labels import METRIC_RANGES, TRAINING_MEASURES, list_weights, title_of, uses_text_vectors
-from app.results.run_data import count_predictions, get_model, get_predictions
+from app.results.run_data import count_predictions, get_predictions
 from app.results.run_listing import encode_query
 from app.results.search.listing import RunQuery
 from app.training import queue_verbs
@@ -24,16 +24,7 @@ from app.training.queue_status import has_lost_worker, list_workers
 from app.training.run_actions import tag_run
 from app.training.sweep_form import LABELS
 from app.web.dependencies import ContextDep
-from app.web.responses import (
-    FileKind,
-    Tab,
-    chosen_tab,
-    download_response,
-    figure_file,
-    redirect_to,
-    render,
-    render_figure,
-)
+from app.web.responses import FileKind, Tab, chosen_tab, figure_file, redirect_to, render, render_figure
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import REGULARIZERS
 
@@ -105,9 +96,7 @@ def _run_page(
     return render(request, "results/run.html", page_values, problem)
 
 
-@router.get("/model.zip")
-def download_model(context: ContextDep, run_id: str) -> FileResponse:
-    return download_response(get_model(context, run_id))
+router.get("/model.zip")(download_model)
 
 
 @router.get("/predictions.csv")
