@@ -146,6 +146,14 @@ class Server(NamedTuple):
         setup = f"from isoscope.client import Isoscope\n\nisoscope = Isoscope({self.url!r})\n"
         return setup + "".join(f"{line}\n" for line in lines)
 
+    def snippets(self, curl: str, command: str, arguments: str, *python_lines: str) -> list["Snippet"]:
+        """Return a request by curl, a command of ``isoscope`` with arguments, and lines of Python that do the same."""
+        return [
+            Snippet("curl", curl),
+            Snippet("Command line", f"isoscope {command} --url {shlex.quote(self.url)} {arguments}"),
+            Snippet("Python", self.python(*python_lines)),
+        ]
+
 
 class Snippet(NamedTuple):
     """A command, code or file that does the same as a form. The name is its tab's."""
@@ -167,21 +175,17 @@ def form_snippets(
     server = Server.from_request(request, context.settings)
     settings, yaml = to_document(launch_request), to_yaml(launch_request, dataset)
     path = "/studies" if isinstance(launch_request, StudyRequest) else "/experiments"
-    return [
-        Snippet("curl", server.curl(path, *_json_options(settings))),
-        # No line of the document is YAML alone, so none ends the here-document early.
-        Snippet("Command line", f"isoscope sweep --url {shlex.quote(server.url)} - <<'YAML'\n{yaml}YAML"),
-        Snippet(
-            "Python",
-            server.python(f"experiment = isoscope.sweep({_python_dict(settings)})", "isoscope.wait(experiment)"),
-        ),
-        Snippet("YAML", yaml),
-    ]
+    curl = server.curl(path, *_json_options(settings))
+    # No line of the document is YAML alone, so none ends the here-document early.
+    here_document = f"- <<'YAML'\n{yaml}YAML"
+    launch = f"experiment = isoscope.sweep({_python_dict(settings)})"
+    snippets = server.snippets(curl, "sweep", here_document, launch, "isoscope.wait(experiment)")
+    return [*snippets, Snippet("YAML", yaml)]
 
 
 def encoding_snippets(server: Server, encoding_id: str, config: EncodingConfig) -> list[Snippet]:
     settings = config.model_dump(mode="json", exclude_defaults=True)
-    options = [f"--model={shlex.quote(config.model)}"]
+    options = [f"--encoding {shlex.quote(encoding_id)}", f"--model={shlex.quote(config.model)}"]
     for name, option in ENCODE_OPTIONS.items():
         if name in settings:
             value = settings[name]
@@ -191,34 +195,23 @@ def encoding_snippets(server: Server, encoding_id: str, config: EncodingConfig) 
                 texts = [",".join(map(str, value))] if name == "layers" else [str(item) for item in value]
             # Joined by =, because a column may be called -1.
             options += [f"{option}={shlex.quote(text)}" for text in texts]
-    command = f"isoscope encode --url {shlex.quote(server.url)} --encoding {shlex.quote(encoding_id)}"
-    return [
-        Snippet("curl", server.curl(f"/encodings/{encoding_id}/launch", *_json_options(settings))),
-        Snippet("Command line", LINE_CONTINUATION.join([command, *options])),
-        Snippet(
-            "Python", server.python(f"encoding = isoscope.launch_encoding({encoding_id!r}, {_python_dict(settings)})")
-        ),
-    ]
+    curl = server.curl(f"/encodings/{encoding_id}/launch", *_json_options(settings))
+    launch = f"encoding = isoscope.launch_encoding({encoding_id!r}, {_python_dict(settings)})"
+    return server.snippets(curl, "encode", LINE_CONTINUATION.join(options), launch)
 
 
 def text_snippets(server: Server, model: str) -> list[Snippet]:
     settings = {"model": model, "text_columns": ["line"]}
     upload = server.curl("/encodings", "-F file=@texts.txt")
     launch = server.curl("/encodings/ID/launch", *_json_options(settings))
-    options = f"texts.txt --model={shlex.quote(model)}"
-    return [
-        Snippet("curl", f"{upload}\n{launch}"),
-        Snippet("Command line", f"isoscope encode --url {shlex.quote(server.url)} {options}"),
-        Snippet("Python", server.python(f"encoding = isoscope.encode('texts.txt', model={model!r})")),
-    ]
+    arguments = f"texts.txt --model={shlex.quote(model)}"
+    encode = f"encoding = isoscope.encode('texts.txt', model={model!r})"
+    return server.snippets(f"{upload}\n{launch}", "encode", arguments, encode)
 
 
 def upload_snippets(server: Server) -> list[Snippet]:
-    return [
-        Snippet("curl", server.curl("/embeddings?commit=auto", "-F file=@embeddings.npy")),
-        Snippet("Command line", f"isoscope upload --url {shlex.quote(server.url)} embeddings.npy"),
-        Snippet("Python", server.python("embedding = isoscope.upload('embeddings.npy')")),
-    ]
+    curl = server.curl("/embeddings?commit=auto", "-F file=@embeddings.npy")
+    return server.snippets(curl, "upload", "embeddings.npy", "embedding = isoscope.upload('embeddings.npy')")
 
 
 def _json_options(settings: Mapping[str, Any]) -> tuple[str, str]:

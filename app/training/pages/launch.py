@@ -44,17 +44,10 @@ EPOCHS_IGNORED = "Max steps is set, so epochs are ignored."
 def new_experiment(request: Request, context: ContextDep) -> Response:
     query = request.query_params
     if CHECKED in query:
-        return sweep_page(
-            request,
-            context,
-            sweep_form.default_values(None, "") | sweep_form.read_values(query),
-            checked=True,
-            status=200,
-        )
+        return sweep_page(request, context, sweep_form.read_values(query), checked=True, status=200)
     prefilled = prefill_form(context, query.get("run"), query.get("experiment"))
-    return sweep_page(
-        request, context, _starting_values(request, context, prefilled.values), prefilled.problem, status=200
-    )
+    values = _starting_values(request, context, prefilled.values)
+    return sweep_page(request, context, values, prefilled.problem, status=200)
 
 
 def _starting_values(request: Request, context: Context, prefilled: sweep_form.FormValues) -> sweep_form.FormValues:
@@ -89,7 +82,7 @@ def launch_experiment(request: Request, context: ContextDep, form: FormDep) -> R
         pairs = sweep_form.form_pairs(values)
         if isinstance(error, InvalidError) and (address := form_address(SWEEP_ADDRESS, pairs)):
             return redirect_to(address)
-        return sweep_page(request, context, sweep_form.default_values(None, "") | values, error)
+        return sweep_page(request, context, values, error)
     return redirect_to(f"/experiments/{experiment.id}")
 
 
@@ -103,7 +96,8 @@ def sweep_page(
     status: int | None = None,
     yaml: str = "",
 ) -> Response:
-    """Render the sweep form. With ``checked``, show the errors of its values in place of ``problem``."""
+    """Render the sweep form, with defaults of missing values. With ``checked``, show the errors of its values."""
+    values = sweep_form.default_values(None, "") | values
     datasets, workers = list_trainable_datasets(context), list_workers(context)
     dataset = _find_dataset(datasets, values)
     preview, plan_error = None, None
@@ -157,8 +151,8 @@ def sweep_page(
 def new_study(request: Request, context: ContextDep) -> Response:
     query = request.query_params
     if CHECKED in query:
-        values = sweep_form.default_values(None, "") | sweep_form.read_values(query)
-        return search_page(request, context, values, sweep_form.read_search(query), checked=True, status=200)
+        values, search = sweep_form.read_values(query), sweep_form.read_search(query)
+        return search_page(request, context, values, search, checked=True, status=200)
     prefilled = prefill_form(context, None, query.get("experiment"))
     values = _starting_values(request, context, prefilled.values)
     swept = [regularizer for regularizer in values["regularizers"] if regularizer in REGULARIZERS]
@@ -177,7 +171,7 @@ def launch_study(request: Request, context: ContextDep, form: FormDep) -> Respon
         pairs = sweep_form.search_pairs(values, search)
         if isinstance(error, InvalidError) and (address := form_address(SEARCH_ADDRESS, pairs)):
             return redirect_to(address)
-        return search_page(request, context, sweep_form.default_values(None, "") | values, search, error)
+        return search_page(request, context, values, search, error)
     return redirect_to(f"/experiments/{experiment.id}")
 
 
@@ -193,6 +187,7 @@ def search_page(
     yaml: str = "",
 ) -> Response:
     """Render the search form; arguments as in ``sweep_page``."""
+    values = sweep_form.default_values(None, "") | values
     dataset = _find_dataset(list_trainable_datasets(context), values)
     if checked:
         problem = None
@@ -238,7 +233,7 @@ def fill_in_from_yaml(
             text = upload.stream.read(4 * MAX_CHARACTERS + 1).decode() or yaml
         except UnicodeDecodeError:
             error = InvalidError(f"Expected a file of text in UTF-8, got other bytes in {upload.filename}.", FIELD)
-            return sweep_page(request, context, sweep_form.default_values(None, ""), error, yaml=yaml)
+            return sweep_page(request, context, {}, error, yaml=yaml)
     response = _page_from_yaml(request, context, text)
     address = f"{SWEEP_ADDRESS}/yaml?{urlencode({'yaml': text})}"
     if response.status_code == HTTPStatus.SEE_OTHER or len(address) > MAX_ADDRESS:
@@ -256,7 +251,7 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
     try:
         document = read_yaml(yaml)
     except InvalidError as error:
-        return sweep_page(request, context, sweep_form.default_values(None, ""), error, yaml=yaml)
+        return sweep_page(request, context, {}, error, yaml=yaml)
     datasets, dataset_id = list_trainable_datasets(context), document.get("dataset_id")
     replacement_errors = []
     if datasets and all(dataset.id != dataset_id for dataset in datasets):
