@@ -17,15 +17,7 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope import task_files
 from isoscope.core.errors import InvalidError, NotFoundError
-from isoscope.files.ground_truth import (
-    COLUMN_ADVICE,
-    PAIRS,
-    NamedVectors,
-    read_ids,
-    read_pairs,
-    read_qrels,
-    vectors_of,
-)
+from isoscope.files.ground_truth import COLUMN_ADVICE, PAIRS, NamedVectors, read_ids, read_pairs, read_qrels, vectors_of
 from isoscope.files.matrix import open_matrix
 from isoscope.files.selection import Selection
 from isoscope.remedies import sample_labels
