@@ -45,6 +45,18 @@ def test_few_rows_have_no_verdict_about_models(client, work):
     assert "Change the model" not in client.get(f"/compare?id={ids[0]}&id={ids[1]}").text.partition("<details")[0]
 
 
+@pytest.mark.parametrize("are_layers", [False, True])
+def test_layers_of_one_model_are_no_change_of_model(client, context, work, are_layers):
+    ids = upload(client, *[("x.npy", npy(points(300)))] * 2)
+    work()
+    with context.sessions.begin() as session:
+        for layer, embedding_id in enumerate(ids if are_layers else ()):
+            session.get_one(Embedding, embedding_id).layer = layer
+    alignment, values = aligned(client, work, ids)
+    assert values["cka"]["value"] == pytest.approx(1)
+    assert (alignment["upgrade"] is None) == are_layers
+
+
 def named_csv(x, order):
     lines = ["id," + ",".join(f"e{i}" for i in range(x.shape[1]))]
     lines += [f"row-{i}," + ",".join(f"{value:.9g}" for value in x[i]) for i in order]

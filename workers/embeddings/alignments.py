@@ -33,7 +33,9 @@ MAX_NUMBERS = 2**24
 TOO_FEW_ROWS = f"More than {NEAREST} shared rows are needed."
 
 
-def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[str, Any], dict[str, Any]]:
+def compare_rows(
+    first: Matrix, second: Matrix, rows_by: RowsBy, *, are_layers: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return alignment scores and row moves, as stored in ``Alignment``.
 
     The scores use the first of the sampled rows that both embeddings have. Raises InvalidError if rows are matched by
@@ -65,7 +67,8 @@ def compare_rows(first: Matrix, second: Matrix, rows_by: RowsBy) -> tuple[dict[s
         slug: {"value": score.value, "parts": list(score.parts), "reason": score.reason}
         for slug, score in alignment(x[head], y[head], blocks).items()
     }
-    upgrades = _judge_upgrades(x[head], y[head], numbers, len(pairs))
+    # Nobody changes from one layer of a model to another.
+    upgrades = [] if are_layers else _judge_upgrades(x[head], y[head], numbers, len(pairs))
     results = {"shared": len(pairs), "rows": len(x[head]), "scores": scores, "upgrades": upgrades}
     names = values_of(first, first.selection.names, first_rows) or values_of(
         second, second.selection.names, second_rows
@@ -118,7 +121,8 @@ def _align(job: ResultJob[Alignment]) -> None:
     with job.sessions() as session:
         counterpart = session.get_one(Embedding, job.row.other_id)
     first, second = (open_embedding(embedding, job.settings) for embedding in (job.embedding, counterpart))
-    results, moves = compare_rows(first, second, job.row.rows_by)
+    are_layers = job.embedding.series is not None and job.embedding.series == counterpart.series
+    results, moves = compare_rows(first, second, job.row.rows_by, are_layers=are_layers)
     with job.sessions.begin() as session:
         job.fill(session, results=results, moved=moves)
 

@@ -122,7 +122,10 @@ class AlignmentOut(Row):
     shared: Annotated[int | None, Field(description="Rows that both have.")]
     rows: Annotated[int | None, Field(description="Number of matched rows that were compared.")]
     values: list[AlignmentValueOut]
-    upgrade: Annotated[UpgradeOut | None, Field(description="Null before it was compared, or for too few rows.")]
+    upgrade: Annotated[
+        UpgradeOut | None,
+        Field(description="Null before it was compared, for too few rows, or between layers of one model."),
+    ]
 
 
 class AlignmentRequest(BaseModel):
