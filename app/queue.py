@@ -255,7 +255,9 @@ class QueueWatch:
 
 
 @contextmanager
-def processing_jobs(url: str, slot: str, execute: Execute, measure_concurrency: int = 2) -> Iterator[None]:
+def processing_jobs(
+    url: str, slot: str, execute: Execute, runs_at_once: int = 1, reports_at_once: int = 2
+) -> Iterator[None]:
     """Take jobs of all queues and run them with ``execute`` while the context is open.
 
     ``slot`` names this worker for the engine. It is stable, so that the worker gets its interrupted jobs back at the
@@ -287,10 +289,11 @@ def processing_jobs(url: str, slot: str, execute: Execute, measure_concurrency: 
         try:
             DBOS.listen_queues([queue.value for queue in Queue])
             DBOS.launch()
+            jobs_at_once = {Queue.GPU: runs_at_once, Queue.MEASURE: reports_at_once}
             for queue in Queue:
                 DBOS.register_queue(
                     queue.value,
-                    worker_concurrency=measure_concurrency if queue is Queue.MEASURE else 1,
+                    worker_concurrency=jobs_at_once.get(queue, 1),
                     polling_interval_sec=POLLING_SECONDS,
                     on_conflict="always_update",
                 )

@@ -1,5 +1,6 @@
 """Training steps of a model with the shape of BERT-base."""
 
+import os
 from collections.abc import Callable, Mapping
 
 import torch
@@ -7,7 +8,8 @@ from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification
 from transformers.utils.generic import ModelOutput
 
-BATCH, TOKENS = 8, 128
+BATCH = int(os.environ.get("BATCH", "8"))
+TOKENS = 128
 
 # Takes the outputs and the inputs of the model; returns a scalar that is added to the loss.
 Penalty = Callable[[ModelOutput, Mapping[str, Tensor]], Tensor]

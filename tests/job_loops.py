@@ -7,6 +7,7 @@ from app.db.job_kinds import Job
 from app.db.work import FileLocks, list_waiting_jobs
 from app.queue import Execute, processing_jobs
 from workers.executor import JobFeeder
+from workers.placement import Device
 from workers.process import do_job
 
 
@@ -15,7 +16,7 @@ def worker_loop(context: Context, slot: str, execute: Execute) -> Iterator[None]
     locks = FileLocks(context.settings.root / "locks")
     with (
         processing_jobs(context.settings.queue, slot, execute),
-        JobFeeder(context.sessions, context.queue, slot, locks, set),
+        JobFeeder(context.sessions, context.queue, Device(slot), locks, set),
     ):
         yield
 

@@ -30,10 +30,13 @@ from app.db.work import (
     has_waiting_jobs,
     next_waiting_job,
     pause_waiting_runs,
+    queue_for_whole_device,
+    shared_device,
 )
 from app.queue import JobQueue
 from isoscope.core.errors import ConflictError
 from workers.locks import BackgroundThread, Locks
+from workers.placement import Device, has_room
 from workers.process import DATABASE_AWAY, DISK_FULL, LIBRARY_MISSING, JobProcesses
 from workers.training.log import Log
 
@@ -49,7 +52,7 @@ class JobFeeder(BackgroundThread):
 
     sessions: Sessions
     queue: JobQueue
-    slot: str
+    device: Device
     locks: Locks
     deferred_ids: Callable[[], set[str]]
 
@@ -58,7 +61,7 @@ class JobFeeder(BackgroundThread):
         while not self.stop.wait(seconds):
             seconds = TURN_SECONDS
             try:
-                enqueue_next_job(self.sessions, self.queue, self.slot, self.locks, self.deferred_ids())
+                enqueue_next_job(self.sessions, self.queue, self.device, self.locks, self.deferred_ids())
             except Exception as error:
                 seconds = SECONDS_AFTER_AN_ERROR
                 is_database_error = isinstance(error, SQLAlchemyError)
@@ -68,9 +71,9 @@ class JobFeeder(BackgroundThread):
 
 
 def enqueue_next_job(
-    sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, deferred_ids: Collection[str] = frozenset()
+    sessions: Sessions, queue: JobQueue, device: Device, locks: Locks, deferred_ids: Collection[str] = frozenset()
 ) -> None:
-    """Enqueue the next job if this worker is free, and cancel jobs that were enqueued too early.
+    """Enqueue the next job if this worker's device has room, and cancel jobs that were enqueued too early.
 
     Jobs in ``deferred_ids`` go last, so that one broken row blocks nothing. Jobs were enqueued too early if another
     worker enqueued them and died, or if they were moved since. If a worker takes such a job at that moment, the job is
@@ -82,14 +85,14 @@ def enqueue_next_job(
     next_job = next_waiting_job(sessions, Queue.GPU, gpu_queue.worker_slots.keys() | deferred_ids)
     if next_job is None:
         return
-    is_free = slot not in gpu_queue.worker_slots.values()
     premature_ids = gpu_queue.waiting - {next_job.workflow_id} - set(deferred_ids)
-    if not premature_ids and (not is_free or next_job.workflow_id in gpu_queue.waiting):
+    may_start = next_job.workflow_id not in gpu_queue.waiting and has_room(sessions, device, next_job, gpu_queue)
+    if not premature_ids and not may_start:
         return
     with suppress(ConflictError), locks.held("turns"):  # else another worker is doing this
         if premature_ids:
             queue.cancel(*map(Job.parse, sorted(premature_ids)))
-        if is_free:
+        if may_start:
             queue.ensure_enqueued(next_job)
 
 
@@ -98,6 +101,8 @@ MAX_ATTEMPTS = 5
 MAX_LOST_ATTEMPTS = 25
 DATABASE_AWAY_TEXT = "the database not answering"
 DISK_FULL_TEXT = "a full disk"
+# Where memory is short, the system kills a process without a word.
+KILLED_TEXT = f"signal {signal.SIGKILL.name}"
 LIBRARY_MISSING_TEXT = "a library that is missing or too old"
 # The cause of a failed run, and the end of its sentence.
 EXPLANATIONS = {
@@ -144,6 +149,8 @@ class Executor:
     processes: JobProcesses
     slot: str
     runs: Path
+    is_refused: Callable[[Job], bool] = lambda _: False
+    """Returns whether this worker's device has no room for a job that another worker enqueued for itself."""
     _calls: Counter[Job] = field(default_factory=Counter, init=False)
     _started_jobs: set[Job] = field(default_factory=set, init=False)
     _deferred_at: dict[str, float] = field(default_factory=dict, init=False)
@@ -164,14 +171,15 @@ class Executor:
         return set(self._deferred_at)
 
     async def execute(self, job: Job) -> None:
-        """Run a job until its row is final or its attempts are used up.
+        """Run a job until its row is final or its attempts are used up, unless it is refused.
 
         If the database cannot be written, the row keeps waiting, and the reconciler or the next turn enqueues the job
         again.
         """
         self._calls[job] += 1
         try:
-            await self._execute(job)
+            if not await asyncio.to_thread(self.is_refused, job):
+                await self._execute(job)
         except Exception as error:  # noqa: BLE001 - the engine would store it in the unreachable database
             self._deferred_at[job.workflow_id] = time.monotonic()
             logger.error("%s was not recorded and will be enqueued again: %s", job.workflow_id, error_line(error))
@@ -253,6 +261,9 @@ class Executor:
                     if row.worker != self.slot:
                         return 0  # this worker was presumed dead, and the run given to another
                     end_attempts(session, Attempt.run_id == row.id, last_end.outcome, last_end.description)
+                    if last_end.description == KILLED_TEXT and shared_device(session, row):
+                        queue_for_whole_device(row)
+                        return 0
                 elif row.attempts != last_attempt:
                     return 0  # it was cancelled and requested again, which is another call
                 row.error = last_end.description

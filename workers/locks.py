@@ -25,6 +25,7 @@ from app.db.session import Sessions, error_line
 from app.db.types import utcnow
 from app.db.work import FileLocks, end_lost_attempts, slot_taken_error
 from isoscope.core.errors import ConflictError
+from workers.placement import Device
 
 logger = logging.getLogger(__name__)
 
@@ -190,17 +191,17 @@ class Heartbeat(BackgroundThread):
     """Updates the worker's row every ten seconds while the context is open."""
 
     sessions: Sessions
-    slot: str
-    device: str
+    device: Device
     running_jobs: Callable[[], list[RunningJob]]
     """Returns the running jobs, in the form that the row stores."""
 
     def __enter__(self) -> None:
         with self.sessions.begin() as session:
-            end_lost_attempts(session, Attempt.worker == self.slot)  # attempts of a killed worker of this slot
+            end_lost_attempts(session, Attempt.worker == self.device.slot)  # attempts of a killed worker of this slot
             now = utcnow()
-            row = Worker(slot=self.slot, device=self.device, pid=os.getpid(), started_at=now, heartbeat_at=now)
-            row.memory_bytes, row.jobs = machine_memory(), self.running_jobs()
+            slot, name = self.device.slot, self.device.name
+            row = Worker(slot=slot, device=name, pid=os.getpid(), started_at=now, heartbeat_at=now)
+            row.memory_bytes, row.jobs, row.load = machine_memory(), self.running_jobs(), self.device.read_load()
             session.merge(row)
         super().__enter__()
 
@@ -208,18 +209,19 @@ class Heartbeat(BackgroundThread):
         super().__exit__()
         try:
             with self.sessions.begin() as session:
-                if (row := session.get(Worker, self.slot)) is not None:
+                if (row := session.get(Worker, self.device.slot)) is not None:
                     session.delete(row)
         except SQLAlchemyError as error:
             logger.warning("this worker's row could not be deleted: %s", error_line(error))
 
     def work(self) -> None:
         while not self.stop.wait(BEAT_SECONDS):
+            load = self.device.read_load()
             try:
                 with self.sessions.begin() as session:
-                    row = session.get(Worker, self.slot)
+                    row = session.get(Worker, self.device.slot)
                     if row is not None:
-                        row.heartbeat_at, row.jobs = utcnow(), self.running_jobs()
+                        row.heartbeat_at, row.jobs, row.load = utcnow(), self.running_jobs(), load
             except SQLAlchemyError as error:
                 # A brief database outage must not end the worker: the next beat tries again.
                 logger.warning("the heartbeat could not be written: %s", error_line(error))

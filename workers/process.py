@@ -19,7 +19,7 @@ from pkgutil import resolve_name
 
 from app.core.process import LOG_FORMAT, PROC, die_with_parent, read_memory_field
 from app.core.settings import Settings
-from app.db.job_kinds import BACKGROUND_PRIORITY, Job
+from app.db.job_kinds import BACKGROUND_PRIORITY, Job, Queue
 from app.db.models.runs import RunningJob
 from app.db.session import error_line
 from app.db.types import utcnow
@@ -57,9 +57,11 @@ LIBRARY_MISSING = 69
 class JobProcesses:
     """Starts and ends job processes."""
 
-    def __init__(self, settings: Settings, device: str) -> None:
+    def __init__(self, settings: Settings, device: str, model_threads: int | None = None) -> None:
+        """Give jobs that run a model ``model_threads`` threads; None: as many as torch takes by itself."""
         self._settings = settings
         self._device = device
+        self._model_threads = model_threads
         self._context = get_context("forkserver")
         self._context.set_forkserver_preload(["workers.preload"])
         # Keyed by process, because the engine may start a job again before its first process has ended.
@@ -80,8 +82,9 @@ class JobProcesses:
         # Pass identifiers only, because a Job refers to columns of tables, which cannot be pickled.
         identifiers = (job.workflow_id, job.kind.work, job.row_id)
         niceness = BACKGROUND_NICENESS if job.kind.priority == BACKGROUND_PRIORITY else 0
+        threads = self._model_threads if job.kind.queue is Queue.GPU else None
         process = self._context.Process(
-            target=_run_job, args=(*identifiers, self._settings, self._device, niceness), name=identifiers[0]
+            target=_run_job, args=(*identifiers, self._settings, self._device, niceness, threads), name=identifiers[0]
         )
         # Start in a thread, because this waits for the fork server, which may still be importing.
         await asyncio.to_thread(process.start)
@@ -151,7 +154,9 @@ def do_job(work: str, row_id: str, settings: Settings, device: str) -> Sequence[
     return follow_up_jobs
 
 
-def _run_job(workflow_id: str, work: str, row_id: str, settings: Settings, device: str, niceness: int) -> None:
+def _run_job(
+    workflow_id: str, work: str, row_id: str, settings: Settings, device: str, niceness: int, threads: int | None
+) -> None:
     """Run a job in its own process, then enqueue the follow-up jobs."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -159,6 +164,10 @@ def _run_job(workflow_id: str, work: str, row_id: str, settings: Settings, devic
     die_with_parent()
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     os.nice(niceness)
+    if threads is not None:
+        import torch  # noqa: PLC0415 - the fork server has it already
+
+        torch.set_num_threads(threads)
 
     try:
         next_jobs = do_job(work, row_id, settings, device)

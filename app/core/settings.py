@@ -167,7 +167,17 @@ class Settings(BaseSettings):
         ge=1,
         description="Uploads of rows and texts parsed at once; empty: one per core, in half of the memory together.",
     )
-    device: str = Field("auto", description="Device of the worker that `serve` starts: `auto`, `cpu`, `cuda:0`, ...")
+    device: str = Field(
+        "auto",
+        description="Device of the worker that `serve` starts: `cpu`, `cuda:0`, ...; `auto`: one per GPU.",
+    )
+    runs_per_device: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="Fine-tunes and encodings that share a device; empty: at most 8 per GPU and one per four cores, "
+        "as far as memory reaches.",
+    )
     worker_name: str = Field(
         "",
         max_length=60,

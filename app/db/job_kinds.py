@@ -19,7 +19,7 @@ BACKGROUND_PRIORITY = 1000
 class Queue(StrEnum):
     """Queues of jobs. A worker limits the number of running jobs per queue."""
 
-    # One model at a time per device. Jobs wait in their rows until a free worker enqueues the next.
+    # As many models at once as a device holds. Jobs wait in their rows until a free worker enqueues the next.
     GPU = "gpu"
     # Reports and what they need, which never wait for a model.
     MEASURE = "measure"

@@ -20,6 +20,7 @@ from app.db.types import utcnow
 from isoscope.core.errors import ConflictError, InvalidError
 
 MAX_CHARACTERS = 100
+SHARED_MEMORY_NOTE = "Memory ran out beside other runs on the same device. The run went on without them."
 PAUSE_REASONS = {FailureCause.MEMORY: "ran out of memory", FailureCause.KILLED: "was killed repeatedly"}
 # A script that trains reports every minute, whether it has logged anything or not.
 SILENT_AFTER = timedelta(minutes=5)
@@ -82,6 +83,23 @@ def end_attempts(
     changes["last_step"] = case((Attempt.first_step.is_not(None), last_logged_step))
     still_open = update(Attempt).where(Attempt.ended_at.is_(None), condition)
     session.execute(still_open.values(changes).execution_options(synchronize_session=False))
+
+
+def shared_device(session: Session, run: Run) -> bool:
+    """Return whether other runs used the device during any part of a run's last attempt."""
+    newest = select(Attempt).where(Attempt.run_id == run.id).order_by(Attempt.number.desc()).limit(1)
+    attempt = session.scalar(newest)
+    if attempt is None or run.whole_device:
+        return False
+    overlaps = or_(Attempt.ended_at.is_(None), Attempt.ended_at > attempt.started_at)
+    neighbors = select(Attempt.run_id).where(Attempt.worker == attempt.worker, Attempt.run_id != run.id, overlaps)
+    return session.scalar(neighbors.limit(1)) is not None
+
+
+def queue_for_whole_device(run: Run) -> None:
+    """Let a run that had too little memory beside others go on from its checkpoint without them."""
+    run.status, run.worker, run.whole_device = RunStatus.QUEUED, None, True
+    run.notes = [*run.notes, SHARED_MEMORY_NOTE]
 
 
 def end_lost_attempts(session: Session, condition: ColumnElement[bool]) -> None:

@@ -21,6 +21,7 @@ from sqlalchemy import make_url, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.core.confinement import missing_protections
+from app.core.devices import ask_torch
 from app.core.peer import peer_uid
 from app.core.process import BUNDLED_MODEL, BUNDLED_PACKAGE, bundled_folder
 from app.core.settings import SETTINGS_PREFIX, Settings, add_driver, is_loopback, setting_errors
@@ -39,12 +40,6 @@ from isoscope.core.errors import ConflictError, IsoscopeError
 from isoscope.core.formatting import ago, plural, size
 
 MIN_DISTINCT_CHARACTERS = 8
-TORCH_SECONDS = 120
-# Run in a separate process, because torch is heavy and may be broken.
-TORCH_SCRIPT = """
-import torch
-print("cpu", *["mps"] * torch.backends.mps.is_available(), *map("cuda:{}".format, range(torch.cuda.device_count())))
-"""
 START_ADVICE = "Start one: python -m workers (isoscope serve starts its own)."
 RESTART_ADVICE = "It has ended or hangs: start it again. Its jobs continue from their checkpoints."
 READ_ADVICE = "Make sure that they are Isoscope's, and that its user may read and write them."
@@ -203,14 +198,12 @@ def check_devices(settings: Settings) -> Results:
     if find_spec("torch") is None:
         yield OK, "Torch is not installed: this installation serves pages, and workers run elsewhere."
         return
-    command = [sys.executable, "-c", TORCH_SCRIPT]
     try:
-        process = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_SECONDS, check=True)  # noqa: S603
+        devices = [device.name for device in ask_torch()]
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
         reason = str(error.stderr or error).strip().splitlines()[-1]
         yield PROBLEM, f"Torch is installed and does not start: {reason}.", "Reinstall it: make clean run"
         return
-    devices = process.stdout.split()
     if settings.device in ("auto", *devices) or (settings.device == "cuda" and "cuda:0" in devices):
         yield OK, f"Torch offers {', '.join(devices)}."
     else:

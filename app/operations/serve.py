@@ -1,4 +1,4 @@
-"""``isoscope serve``: migrate, queue the samples, then keep a web process and a worker alive until Ctrl-C."""
+"""``isoscope serve``: migrate, queue the samples, then keep a web process and workers alive until Ctrl-C."""
 
 import subprocess
 import sys
@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from app.context import create_context
+from app.core.devices import list_devices
 from app.core.process import PARENT_FLAG, StopSignals, raise_file_limit
 from app.core.settings import Settings
 from app.core.space import SpareFile
@@ -74,12 +75,12 @@ def serve(settings: Settings) -> int:
 
 
 def keep_alive(settings: Settings, stop: StopSignals) -> None:
-    """Supervise a web process and a worker until a stop signal."""
+    """Supervise a web process and a worker for each device until a stop signal."""
     python = [sys.executable, "-P"]  # without -P, a folder named app in the working directory would be imported
-    children = [
-        Child("web", [*python, "-m", "app", PARENT_FLAG]),
-        Child("worker", [*python, "-m", "workers", "--device", settings.device, PARENT_FLAG]),
-    ]
+    web = Child("web", [*python, "-m", "app", PARENT_FLAG])
+    web.ensure_running(time.monotonic())  # while torch looks for devices
+    worker = [*python, "-m", "workers", PARENT_FLAG, "--device"]
+    children = [web, *(Child(f"worker on {device}", [*worker, device]) for device in choose_devices(settings))]
     announced = False
     while not stop.wait(POLL_SECONDS):
         for child in children:
@@ -100,6 +101,17 @@ def keep_alive(settings: Settings, stop: StopSignals) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def choose_devices(settings: Settings) -> list[str]:
+    """Return the devices that get a worker: all GPUs, or else the best device."""
+    if settings.device != "auto":
+        return [settings.device]
+    try:
+        names = [device.name for device in list_devices()]
+    except subprocess.SubprocessError:
+        return ["auto"]  # the worker logs why torch does not start
+    return [name for name in names if name.startswith("cuda")] or names[:1]
 
 
 def prepare_databases(settings: Settings) -> None:

@@ -26,7 +26,7 @@ from app.db.models import (
     RunStatus,
     Worker,
 )
-from app.db.models.runs import QUEUE_ORDER, RunningJob
+from app.db.models.runs import QUEUE_ORDER, DeviceLoad, RunningJob
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.web.dependencies import Row
@@ -58,6 +58,7 @@ class WorkerState(NamedTuple):
     memory_bytes: int | None
     jobs: list[WorkerJob]
     speed: MachineSpeed | None = None
+    load: DeviceLoad | None = None
 
 
 class RunAtWork(NamedTuple):
@@ -100,6 +101,7 @@ def list_workers(context: Context) -> list[WorkerState]:
             row.memory_bytes,
             [_to_worker_job(job) for job in row.jobs or ()],
             row.speed,
+            row.load,
         )
         for row in rows
     ]
@@ -276,7 +278,8 @@ def estimate_seconds_left(runs: Sequence[TimedRun], workers: int, now: datetime 
     if usual_duration is None or not workers or not (timed or n_waiting):
         return None
     remaining_seconds = [remaining for _, remaining in timed]
-    n_parallel = min(workers, len(timed) + n_waiting)
+    # A worker may run several at once.
+    n_parallel = min(max(workers, len(timed)), len(timed) + n_waiting)
     seconds_of_work = n_waiting * usual_duration + sum(remaining_seconds)
     return max(seconds_of_work / n_parallel, max(remaining_seconds, default=0.0))
 

@@ -17,6 +17,7 @@ from tests.fake_processes import Processes
 from tests.tabs import every_tab
 from workers.executor import Executor
 from workers.locks import Heartbeat
+from workers.placement import Device
 from workers.process import DATABASE_AWAY, DISK_FULL
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -70,6 +71,23 @@ def test_each_crash_is_attempt_with_reason(client, context, run_id):
         (5, None, None),
     ]
     assert {attempt["worker"] for attempt in attempts(client, run_id)} == {"here/cpu"}
+
+
+def test_run_killed_beside_others_waits_for_whole_device(client, context, run_id):
+    neighbor = run_row(status=RunStatus.RUNNING, performance=None, isoscore_star=None)
+    add_experiment(context, neighbor)
+    with context.sessions.begin() as session:
+        begin_attempt(session, neighbor.id, "there/cpu")
+    execute(context, run_id, -signal.SIGKILL, 0)
+    assert len(endings(client, run_id)) == 2, "a run elsewhere takes no memory here"
+    with context.sessions.begin() as session:
+        begin_attempt(session, neighbor.id, "here/cpu")
+    execute(context, run_id, -signal.SIGKILL, 0)
+    run = client.get(f"/api/runs/{run_id}").json()
+    assert (run["status"], run["worker"], len(run["attempts"])) == ("queued", None, 3)
+    assert run["notes"] == ["Memory ran out beside other runs on the same device. The run went on without them."]
+    execute(context, run_id, -signal.SIGKILL, 0)
+    assert len(endings(client, run_id)) == 5, "alone, it is tried again at once"
 
 
 def test_failed_run_has_no_open_attempt(client, context, run_id):
@@ -135,7 +153,7 @@ def test_lost_worker_ends_attempt_at_last_heartbeat(client, context, running_run
 
 @pytest.mark.both_databases
 def test_restarted_worker_ends_open_attempts(client, context, running_run, last_heartbeat):
-    with Heartbeat(context.sessions, "here/cpu", "cpu", list), context.sessions() as session:
+    with Heartbeat(context.sessions, Device("here/cpu"), list), context.sessions() as session:
         assert endings(client, running_run) == [(1, "worker_lost", None)]
         assert session.get(Worker, "here/cpu").pid == os.getpid()
     assert ended_at(context, running_run) == last_heartbeat

@@ -9,6 +9,7 @@ from app.db.models.runs import RunningJob
 from app.db.types import utcnow
 from tests.factories import add_experiment, run_row
 from workers.locks import Heartbeat
+from workers.placement import Device
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_number_of_queries_does_not_grow_with_runs(client, context, add):
 
 def test_heartbeat_records_memory_and_jobs(context):
     job = RunningJob(id="measure-x", since=utcnow(), memory_bytes=1, peak_bytes=2)
-    with Heartbeat(context.sessions, "here/cpu", "cpu", lambda: [job]), context.sessions() as session:
+    with Heartbeat(context.sessions, Device("here/cpu"), lambda: [job]), context.sessions() as session:
         row = session.get_one(Worker, "here/cpu")
         assert row.jobs == [job]
         assert row.memory_bytes > 100_000_000

@@ -14,6 +14,7 @@ from tests.factories import add_experiment, run_row
 from tests.job_loops import worker_loop
 from tests.waiting import wait_for
 from workers.executor import enqueue_next_job
+from workers.placement import Device, has_room
 from workers.reconciler import reconcile, requeue_jobs_of_dead_workers
 
 
@@ -35,8 +36,9 @@ def job_ids(*ids):
     return {f"finetune-{run_id}" for run_id in ids}
 
 
-def enqueue_next(context, slot="here/cpu", deferred=()):
-    enqueue_next_job(context.sessions, context.queue, slot, FileLocks(context.settings.root / "locks"), set(deferred))
+def enqueue_next(context, slot="here/cpu", deferred=(), max_runs=1):
+    device, locks = Device(slot, max_runs), FileLocks(context.settings.root / "locks")
+    enqueue_next_job(context.sessions, context.queue, device, locks, set(deferred))
 
 
 def take_jobs(context, n):
@@ -48,7 +50,8 @@ def take_jobs(context, n):
             session.get_one(models.Run, job.row_id).status = models.RunStatus.FINISHED
 
     with worker_loop(context, "here/cpu", execute):
-        wait_for(lambda: len(order) == n, 60)
+        # A job whose end the engine has not recorded would start again with the next worker.
+        wait_for(lambda: len(order) == n and not context.queue.list_active(), 60)
     return order
 
 
@@ -116,6 +119,58 @@ def test_engine_holds_one_waiting_job_and_busy_worker_adds_none(context, add):
         assert context.queue.list_active() == job_ids(ids[0])
         enqueue_next(context, "other/cpu")
         assert context.queue.read_queue(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, job_ids(ids[1]))
+
+
+@pytest.mark.both_databases
+def test_device_takes_as_many_jobs_as_it_has_room_for(context, add):
+    _, ids = add(3)
+    began = []
+
+    async def execute(job):
+        began.append(job.row_id)
+        await asyncio.Event().wait()
+
+    with processing_jobs(context.settings.queue, "here/cpu", execute, runs_at_once=2):
+        for n_began in (1, 2):
+            enqueue_next(context, max_runs=2)
+            wait_for(lambda n_began=n_began: len(began) == n_began)
+        enqueue_next(context, max_runs=2)
+        assert context.queue.list_active() == job_ids(*ids[:2])
+        # Another worker may take a job that was meant for a free device.
+        snapshot, job = context.queue.read_queue(Queue.GPU), Job(job_kinds.FINETUNE, ids[2])
+        assert not has_room(context.sessions, Device("here/cpu", 2), job, snapshot)
+        assert has_room(context.sessions, Device("here/cpu", 2), Job(job_kinds.FINETUNE, ids[0]), snapshot)
+        assert has_room(context.sessions, Device("there/cpu", 2), job, snapshot)
+
+
+@pytest.mark.parametrize("columns", [{"whole_device": True}, {"config": {"processes": 2}}])
+def test_exclusive_run_starts_alone_and_keeps_later_runs_waiting(context, add, columns):
+    _, (first, _) = add(2)
+    _, (exclusive,) = add(1, **columns)
+    began, ended = [], set()
+
+    async def execute(job):
+        began.append(job.row_id)
+        while job.row_id not in ended:
+            await asyncio.sleep(0.05)
+        with context.sessions.begin() as session:
+            session.get_one(models.Run, job.row_id).status = models.RunStatus.FINISHED
+
+    with context.sessions.begin() as session:
+        session.get_one(models.Run, exclusive).priority = FIRST_PRIORITY + 1
+        session.get_one(models.Run, first).priority = FIRST_PRIORITY
+    with processing_jobs(context.settings.queue, "here/cpu", execute, runs_at_once=2):
+        enqueue_next(context, max_runs=2)
+        wait_for(lambda: began == [first])
+        for _ in range(2):
+            enqueue_next(context, max_runs=2)
+        assert context.queue.list_active() == job_ids(first)
+        ended.add(first)
+        wait_for(lambda: not context.queue.list_active())
+        enqueue_next(context, max_runs=2)
+        wait_for(lambda: began == [first, exclusive])
+        enqueue_next(context, max_runs=2)
+        assert context.queue.list_active() == job_ids(exclusive)
 
 
 def test_worker_resumes_its_job_after_restart(context, add):

@@ -10,10 +10,20 @@ from sqlalchemy import Update, func, or_, select, update
 
 from app.core.settings import Settings
 from app.db.job_kinds import Job
-from app.db.models import RETRIABLE, UNFINISHED, Attempt, AttemptOutcome, Experiment, Phase, Run, RunStatus
+from app.db.models import (
+    RETRIABLE,
+    UNFINISHED,
+    Attempt,
+    AttemptOutcome,
+    Experiment,
+    FailureCause,
+    Phase,
+    Run,
+    RunStatus,
+)
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.db.work import end_attempts, pause_waiting_runs, slot_name
+from app.db.work import end_attempts, pause_waiting_runs, queue_for_whole_device, shared_device, slot_name
 from workers.failure import classify_error, raise_if_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_launch import train_in_processes
@@ -91,6 +101,9 @@ def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, sett
             train_run(spec, progress, folder, settings, device)
         return
     except OutOfMemoryError as error:
+        with progress.sessions() as session:
+            if shared_device(session, session.get_one(Run, progress.run_id)):
+                raise
         smaller_config = with_smaller_batch(spec.config)
         if smaller_config is None or spec.config.batch_size != spec.requested_batch_size:
             raise
@@ -109,6 +122,12 @@ def _fail(error: Exception, sessions: Sessions, update_run: Update, folder: RunF
     raise_if_temporary(error)
     failure = classify_error(error)  # logs unexpected errors
     with sessions.begin() as session:
+        if failure.cause is FailureCause.MEMORY:
+            run = session.scalar(update_run.values(log=folder.log.tail()).returning(Run))
+            if run is not None and shared_device(session, run):
+                end_attempts(session, Attempt.run_id == run.id, AttemptOutcome.FAILED, failure.sentence)
+                queue_for_whole_device(run)
+                return
         failure_columns = {"error": failure.sentence, "cause": failure.cause, "error_field": failure.field}
         values = {**failure_columns, "log": folder.log.tail(), "finished_at": utcnow()}
         mark_failed = update_run.values(status=RunStatus.FAILED, **values).returning(Run.id)

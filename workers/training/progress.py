@@ -1,9 +1,12 @@
 """Write the progress of a run into its row, and stop the run once its row no longer assigns it to this worker."""
 
 import logging
+import resource
+import sys
 import time
 from typing import Any
 
+import torch
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
@@ -14,6 +17,16 @@ from app.db.work import end_attempts
 logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_WRITES = 1.0
+# Of a process on a GPU, beside the tensors that torch counts.
+GPU_CONTEXT_BYTES = 2**30
+
+
+def read_peak_memory() -> int:
+    """Return the most memory that this process has used: of its GPU if it uses one, else of the machine."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return torch.cuda.max_memory_reserved() + GPU_CONTEXT_BYTES
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 class RunStoppedError(Exception):
@@ -84,7 +97,7 @@ class Progress:
         )
         if session.scalar(update_running.values(**values).returning(Run.id)) is None:
             raise RunStoppedError
-        session.execute(self._update_attempt.values(seconds=Attempt.seconds + elapsed))
+        session.execute(self._update_attempt.values(seconds=Attempt.seconds + elapsed, peak_bytes=read_peak_memory()))
         if (status := values.get("status")) is not None:
             end_attempts(session, Attempt.run_id == self.run_id, AttemptOutcome(status))
         self._written_at = now

@@ -33,6 +33,8 @@ class Attempt(Base):
     ended_at: Mapped[datetime | None]
     # By a monotonic clock.
     seconds: Mapped[float] = mapped_column(default=0.0)
+    # Memory on its device; null if it never trained.
+    peak_bytes: Mapped[int | None] = mapped_column(BigInteger)
     outcome: Mapped[AttemptOutcome | None]
     # The signal, or the sentence of a failure.
     detail: Mapped[str | None] = mapped_column(Text)
@@ -104,6 +106,8 @@ class Run(Timed, Tagged, Base):
     phase_total: Mapped[int | None]
     # Starts since the last checkpoint, so that only a run without progress fails for too many.
     attempts: Mapped[int] = mapped_column(default=0)
+    # Whether it shares its device with no other job, because memory ran out when it did.
+    whole_device: Mapped[bool] = mapped_column(default=False)
     # Lower numbers go first.
     priority: Mapped[int] = mapped_column(default=DEFAULT_PRIORITY)
     worker: Mapped[str | None] = mapped_column(String(100))
@@ -243,6 +247,14 @@ class RunningJob(BaseModel):
     peak_bytes: int | None
 
 
+class DeviceLoad(BaseModel):
+    """What a GPU does at one moment, for all processes that use it."""
+
+    busy_percent: float
+    used_bytes: int
+    total_bytes: int
+
+
 class Worker(Base):
     """A worker process: alive while its heartbeat is fresh."""
 
@@ -256,5 +268,7 @@ class Worker(Base):
     # Memory of its machine or container; null if unknown.
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     jobs: Mapped[list[RunningJob] | None] = mapped_column(Typed(list[RunningJob]))
+    # Null for a device that is no GPU, or one whose driver does not tell.
+    load: Mapped[DeviceLoad | None] = mapped_column(Typed(DeviceLoad))
     # Null until its device was timed.
     speed: Mapped[MachineSpeed | None] = mapped_column(Typed(MachineSpeed))

@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from pydantic import AliasPath, BaseModel, Field
 
 from app.db.models import EmbeddingStatus, EncodingStatus, ImportStatus, Phase, RunStatus
+from app.db.models.runs import DeviceLoad
 from app.training import queue_status, queue_verbs
 from app.training.queue_status import ExperimentQueued, list_workers
 from app.training.queue_verbs import FIRST_PRIORITY, LAST_PRIORITY, QueueMove
@@ -51,6 +52,7 @@ class WorkerOut(Row):
     heartbeat_at: datetime
     started_at: datetime
     memory_bytes: int | None
+    load: DeviceLoad | None
     jobs: list[JobOut]
 
 

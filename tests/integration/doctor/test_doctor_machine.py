@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core import process
+from app.core import devices, process
 from app.core.settings import Settings
 from app.operations import doctor
 from app.operations.doctor import (
@@ -89,7 +89,7 @@ def test_broken_torch_is_problem(tmp_path, monkeypatch, code, reason):
     (tmp_path / "torch.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     if "sleep" in code:
-        monkeypatch.setattr(doctor, "TORCH_SECONDS", 0.5)
+        monkeypatch.setattr(devices, "TORCH_SECONDS", 0.5)
     [(level, sentence, _)] = check_devices(Settings(data_dir=tmp_path))
     assert level == PROBLEM
     assert sentence.startswith("Torch is installed and does not start: ")

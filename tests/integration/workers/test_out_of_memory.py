@@ -1,7 +1,10 @@
 import pytest
 import torch
 
-from app.db.models import Run, RunStatus
+from app.db.models import Attempt, AttemptOutcome, Run, RunStatus
+from app.db.work import SHARED_MEMORY_NOTE, begin_attempt, slot_name
+from tests.integration.workers.conftest import outcome
+from workers.job_rows import job_sessions
 from workers.training.job import fine_tune
 from workers.training.trainer import IsotropyTrainer
 
@@ -52,6 +55,38 @@ def test_training_continues_from_checkpoint_with_smaller_batch(frequent_settings
     assert sizes == [16, 16, 16, 8, 8, 8, 4]
     assert run.notes[0].startswith("Memory ran out with 16 rows per batch. From step 3 on, each batch has 8 rows")
     assert [step.step for step in run.steps] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("where", ["load_model", "compute_loss"])
+def test_run_out_of_memory_beside_others_goes_on_alone(frequent_settings, make_run, get_run, train, monkeypatch, where):
+    config = {"epochs": 1, "regularizer": "none", "lam": 0}
+    undisturbed = train(**config)
+    run_id, neighbor_id = make_run(**config), make_run(**config)
+    slot = slot_name(frequent_settings, "cpu")
+    with job_sessions(frequent_settings).begin() as session:
+        for row_id in (neighbor_id, run_id):
+            begin_attempt(session, row_id, slot)
+    with monkeypatch.context() as patches:
+        if where == "load_model":
+            patches.setattr("workers.training.training.load_model", raise_out_of_memory)
+        else:
+            loss = IsotropyTrainer.compute_loss
+            patches.setattr(IsotropyTrainer, "compute_loss", lambda self, *arguments, **keywords: (
+                raise_out_of_memory() if self.state.global_step == 2 else loss(self, *arguments, **keywords)
+            ))  # fmt: skip
+        fine_tune(run_id, frequent_settings, "cpu")
+    run = get_run(run_id)
+    assert (run.status, run.worker, run.whole_device) == (RunStatus.QUEUED, None, True)
+    with job_sessions(frequent_settings).begin() as session:
+        assert session.get_one(Attempt, (run_id, 1)).outcome is AttemptOutcome.FAILED
+        begin_attempt(session, run_id, slot)
+    fine_tune(run_id, frequent_settings, "cpu")
+    assert outcome(get_run(run_id)) == outcome(undisturbed)
+    assert get_run(run_id).notes == [SHARED_MEMORY_NOTE]
+
+
+def raise_out_of_memory(*_, **__):
+    raise KINDS[0]
 
 
 def test_second_out_of_memory_error_fails_the_run(settings, make_run, get_run, limit_batches):

@@ -1,0 +1,64 @@
+"""Count the runs a minute that a worker finishes with several runs side by side on its device.
+
+Run: ISOSCOPE_BENCH_DATA=FOLDER python -m benchmarks.side_by_side [N ...], with rte/train.tsv and rte/validation.tsv
+The environment variable STEPS sets the length of a run.
+"""
+
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks._launches import find_or_launch, find_or_upload, wait_for
+from benchmarks._rounds import machine
+from benchmarks._tasks import MODEL, PAIR, files_of
+from benchmarks._web import dashboard
+from isoscope.client import Isoscope
+
+MIN_RUNS = 8
+
+
+def runs_a_minute(client: Isoscope, files: tuple[Path, Path], n_runs: int) -> float:
+    """Train runs with I-STAR and baselines, half each; return how many end in a minute."""
+    request = {
+        "name": "side by side",
+        "dataset_id": find_or_upload(client, "RTE", files),
+        "model": MODEL,
+        "text_columns": PAIR,
+        "label_column": "label",
+        "lambdas": [-1.0],
+        "seeds": list(range(n_runs // 2)),
+        "epochs": None,
+        "max_steps": int(os.environ.get("STEPS", "78")),
+        "batch_size": 32,
+        "max_length": 128,
+    }
+    experiment_id = find_or_launch(client, request)
+    wait_for(client, [experiment_id])
+    runs: list[dict[str, Any]] = client.experiment(experiment_id)["runs"]
+    if errors := [run["error"] for run in runs if run["status"] != "finished"]:
+        raise RuntimeError(f"{len(errors)} of {len(runs)} runs did not finish: {errors[0]}")
+    start, end = (
+        select(datetime.fromisoformat(run[name]) for run in runs)
+        for select, name in ((min, "started_at"), (max, "finished_at"))
+    )
+    return 60 * len(runs) / (end - start).total_seconds()
+
+
+def main() -> None:
+    """Print the runs a minute for each number of runs side by side, and their ratio to one at a time."""
+    files = files_of(Path(os.environ["ISOSCOPE_BENCH_DATA"]), "rte")
+    print(machine("torch", "transformers"))
+    print(f"{MODEL}, RTE\n\n| side by side | runs a minute | ratio to the first |\n|---|---|---|")
+    rates: list[float] = []
+    for n_at_once in map(int, sys.argv[1:] or ("1", "2", "4", "8")):
+        os.environ["ISOSCOPE_RUNS_PER_DEVICE"] = str(n_at_once)
+        with TemporaryDirectory() as folder, dashboard(folder) as url:
+            rates.append(runs_a_minute(Isoscope(url), files, max(MIN_RUNS, 2 * n_at_once)))
+        print(f"| {n_at_once} | {rates[-1]:.2f} | {rates[-1] / rates[0]:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+import pytest
+
+from app.db.work import SHARED_MEMORY_NOTE
+from tests.faults.test_kill import EXPERIMENT
+from tests.texts import FILM_FILES
+
+STEPS = 300
+
+
+@pytest.mark.long
+def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
+    """Cancel, stop and kill runs that share a device: each ends once, with the numbers of undisturbed runs."""
+    server = serving(
+        ISOSCOPE_RUNS_PER_DEVICE="2", ISOSCOPE_CHECKPOINT_SECONDS="0.5", ISOSCOPE_MODELS_DIR=str(models_dir)
+    )
+    dataset = server.post("/api/datasets", files=FILM_FILES)
+
+    def launch(*lambdas):
+        changes = {"dataset_id": dataset["id"], "lambdas": lambdas, "max_steps": STEPS}
+        return f"/api/experiments/{server.post('/api/experiments', json=EXPERIMENT | changes)['id']}"
+
+    def runs(experiment):
+        return {run["lam"]: run for run in server.get(experiment)["runs"]}
+
+    def training_lambdas():
+        return {lam for lam, run in runs(disturbed).items() if run["phase"] == "training" and run["phase_done"]}
+
+    def have_ended(experiment):
+        return lambda: all(run["status"] in ("finished", "cancelled") for run in runs(experiment).values())
+
+    undisturbed = launch(0.5, 1, 2)
+    server.wait_for(have_ended(undisturbed), "the undisturbed runs")
+    disturbed = launch(-1, 0.5, 1, 2)
+    server.wait_for(lambda: training_lambdas() >= {0, -1}, "two runs to train side by side")
+    server.post(f"/api/runs/{runs(disturbed)[-1]['id']}/cancel")
+    server.wait_for(lambda: training_lambdas() - {0, -1}, "a run in the place of the cancelled one")
+    server.child("-m workers").kill()
+    server.wait_for(lambda: len(training_lambdas()) == 2, "two runs to train, after the worker was killed")
+    server.child("multiprocessing.forkserver").kill()  # the process of the run that started last
+    server.wait_for(have_ended(disturbed), "the end of the sweep")
+
+    ended, expected = runs(disturbed), runs(undisturbed)
+    assert ended.pop(-1)["status"] == "cancelled"
+    notes = []
+    for lam, run in ended.items():
+        for name in ("status", "performance", "isoscore_star"):
+            assert run[name] == expected[lam][name]
+        details = server.get(f"/api/runs/{run['id']}")
+        steps = [step["step"] for step in details["steps"]]
+        assert steps == sorted(set(steps))
+        assert steps[-1] == STEPS
+        notes += details["notes"]
+    assert notes == [SHARED_MEMORY_NOTE]

@@ -1,0 +1,150 @@
+"""Which jobs that run a model share a device: as many as its memory holds, unless one needs whole devices."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import aliased
+
+from app.core.devices import TorchDevice, list_devices
+from app.core.process import machine_cores, machine_memory
+from app.core.settings import Settings
+from app.db.job_kinds import Job
+from app.db.models import Attempt, Run
+from app.db.models.runs import DeviceLoad
+from app.db.session import Sessions
+from app.db.work import slot_name
+from app.queue import QueueSnapshot
+
+MAX_RUNS_PER_GPU = 8
+CORES_PER_RUN = 4
+# The remainder is for libraries, fragments, and jobs that run no model.
+USABLE_SHARE = 0.9
+
+
+class Demand(NamedTuple):
+    """What a job needs of its device."""
+
+    processes: int = 1
+    whole_device: bool = False
+    peak_bytes: int | None = None
+    """The most memory that a run of the same model and experiment has used; None before the first has trained."""
+
+    @property
+    def is_exclusive(self) -> bool:
+        return self.processes > 1 or self.whole_device
+
+
+@dataclass(frozen=True)
+class Device:
+    """The device of a worker, and how many jobs may run a model there at once."""
+
+    slot: str
+    max_runs: int = 1
+    memory_bytes: int | None = None
+    """Memory that the jobs share; None if only ``max_runs`` limits them."""
+    n_devices: int = 1
+    """Devices of this kind that the machine has."""
+    uuid: str | None = None
+    """The driver's name of a GPU."""
+
+    @property
+    def name(self) -> str:
+        return self.slot.rpartition("/")[2]
+
+    @property
+    def threads_per_run(self) -> int | None:
+        """Return each job's threads; None for torch's default, one for each core."""
+        return max(1, machine_cores() // self.max_runs) if self.name == "cpu" and self.max_runs > 1 else None
+
+    def has_room(self, demand: Demand, running: Mapping[str, Collection[Demand]]) -> bool:
+        """Return whether a job may start beside the running jobs, which are given by the slot of their worker."""
+        reserved_slots = {
+            slot
+            for first_slot, demands in running.items()
+            for exclusive in filter(lambda demand: demand.is_exclusive, demands)
+            for slot in self._spanned_slots(first_slot, exclusive.processes)
+        }
+        if demand.is_exclusive:
+            spanned_slots = self._spanned_slots(self.slot, demand.processes)
+            return spanned_slots.isdisjoint(reserved_slots) and not any(running.get(slot) for slot in spanned_slots)
+        neighbors = running.get(self.slot, ())
+        if self.slot in reserved_slots or len(neighbors) >= self.max_runs:
+            return False
+        return not neighbors or self._holds([demand, *neighbors])
+
+    def _spanned_slots(self, first_slot: str, processes: int) -> set[str]:
+        """Return the slots of the devices that the processes of one run use (``ddp_launch.assign_devices``)."""
+        machine, colon, index = first_slot.rpartition(":")
+        return (
+            {f"{machine}:{(int(index) + rank) % self.n_devices}" for rank in range(processes)}
+            if colon
+            else {first_slot}
+        )
+
+    def _holds(self, demands: Collection[Demand]) -> bool:
+        """Return whether the memory holds jobs together; one of unknown size counts as half of it."""
+        if self.memory_bytes is None:
+            return True
+        usable_bytes = USABLE_SHARE * self.memory_bytes
+        return sum(demand.peak_bytes or usable_bytes / 2 for demand in demands) <= usable_bytes
+
+    def read_load(self) -> DeviceLoad | None:
+        """Return what a GPU does now; None if there is none, or no library of its driver."""
+        if self.uuid is not None:
+            with suppress(Exception):  # whatever the driver's library raises, the page only lacks these numbers
+                nvml = import_module("pynvml")
+                nvml.nvmlInit()
+                handle = nvml.nvmlDeviceGetHandleByUUID(self.uuid)
+                memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+                percent = nvml.nvmlDeviceGetUtilizationRates(handle).gpu
+                return DeviceLoad(busy_percent=percent, used_bytes=memory.used, total_bytes=memory.total)
+        return None
+
+
+def choose_device(settings: Settings, requested: str) -> Device:
+    """Return the requested device, or the machine's best for ``auto``."""
+    devices = [TorchDevice("cpu")] if requested == "cpu" else list_devices()
+    name = devices[0].name if requested == "auto" else requested
+    kind = name.partition(":")[0]
+    same_kind = [device for device in devices if device.name.partition(":")[0] == kind]
+    torch_device = next((device for device in same_kind if name in (device.name, kind)), TorchDevice(name))
+    automatic = {"cuda": MAX_RUNS_PER_GPU, "cpu": max(1, machine_cores() // CORES_PER_RUN)}
+    return Device(
+        slot=slot_name(settings, name),
+        max_runs=settings.runs_per_device or automatic.get(kind, 1),
+        memory_bytes=None if settings.runs_per_device else torch_device.memory_bytes or machine_memory(),
+        n_devices=max(1, len(same_kind)),
+        uuid=torch_device.uuid,
+    )
+
+
+def has_room(sessions: Sessions, device: Device, job: Job, snapshot: QueueSnapshot) -> bool:
+    """Return whether a job may start on a device beside the jobs that run according to the engine."""
+    slots = {workflow_id: slot for workflow_id, slot in snapshot.worker_slots.items() if slot is not None}
+    slots.pop(job.workflow_id, None)
+    if not slots:
+        return True
+    demands = read_demands(sessions, {job.workflow_id, *slots})
+    running = defaultdict(list)
+    for workflow_id, slot in slots.items():
+        running[slot].append(demands[workflow_id])
+    return device.has_room(demands[job.workflow_id], running)
+
+
+def read_demands(sessions: Sessions, workflow_ids: Collection[str]) -> dict[str, Demand]:
+    """Return what each job needs; encodings use one device and an unknown amount of memory."""
+    jobs = {job.row_id: job for job in map(Job.parse, workflow_ids)}
+    sibling = aliased(Run)
+    is_sibling = (sibling.experiment_id == Run.experiment_id) & (sibling.model == Run.model)
+    peak_bytes = select(func.max(Attempt.peak_bytes)).join(sibling, sibling.id == Attempt.run_id).where(is_sibling)
+    query = select(Run.id, Run.config, Run.whole_device, peak_bytes.scalar_subquery()).where(Run.id.in_(jobs))
+    demands = dict.fromkeys(workflow_ids, Demand())
+    with sessions() as session:
+        for row_id, config, whole_device, peak in session.execute(query):
+            demands[jobs[row_id].workflow_id] = Demand(getattr(config, "processes", 1), whole_device, peak)
+    return demands
