@@ -4,8 +4,6 @@ None changes when an embedding is rotated, mirrored or scaled; a shift changes n
 dimensions may differ.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

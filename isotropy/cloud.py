@@ -1,7 +1,5 @@
 """A cloud of points, read in one pass, with the moments and samples that its measures share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -116,7 +114,7 @@ class Cloud:
         )
         return scores | self.blocks.with_errors(totals, group_scores, self.dealing.n_groups)
 
-    def without_rows(self, rows: NDArray[np.int64]) -> Cloud:
+    def without_rows(self, rows: NDArray[np.int64]) -> "Cloud":
         """Return the cloud without the rows at some positions; ``cosine_blocks`` and ``points`` keep all rows.
 
         Sums are recomputed, because subtracting a huge row would leave its rounding error.
@@ -130,7 +128,7 @@ class Cloud:
         remaining = ~np.isin(self.rows.numpy(), rows)
         return replace(self, blocks=blocks, sample=self.sample[remaining], rows=self.rows[remaining])
 
-    def without_dimensions(self, dimensions: Iterable[int]) -> Cloud:
+    def without_dimensions(self, dimensions: Iterable[int]) -> "Cloud":
         """Return the cloud without some dimensions, reusing products of rows; ``cosine_blocks`` keep all dimensions."""
         dropped = torch.zeros(self.d, dtype=torch.bool)
         dropped[list(dimensions)] = True
@@ -303,7 +301,7 @@ class _Sums(NamedTuple):
     cosine_blocks: Jackknife[CosineMoments]
 
     @classmethod
-    def empty(cls, points: Points) -> _Sums:
+    def empty(cls, points: Points) -> "_Sums":
         return cls(_empty_fourth_moments(points), Jackknife(lambda: CosineMoments(points.d), points.n))
 
     def update(self, rows: Tensor, dealing: Dealing, positions: NDArray[np.int64]) -> None:

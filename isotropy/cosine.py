@@ -1,7 +1,5 @@
 """Cosine similarity over all pairs of a cloud: mean, contribution of each dimension, and histogram."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -49,7 +47,7 @@ class CosineMoments:
             self.n += len(units) - zero_rows
             self.zero_rows += zero_rows
 
-    def merge(self, moments: CosineMoments) -> None:
+    def merge(self, moments: "CosineMoments") -> None:
         """Add the points of another instance; raise ValueError if its number of dimensions differs."""
         if len(moments._sum) != len(self._sum):
             d, other_d = len(self._sum), len(moments._sum)

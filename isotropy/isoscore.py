@@ -4,8 +4,6 @@ Algorithm 1 of Rudman et al. (2022) cancels to IsoScore = (PR - 1) / (d - 1) wit
 tr(S S) of the covariance S, without eigenvalues. It depends on neither the mean of the points nor their scale.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -117,7 +115,7 @@ class ShrinkageCurve:
     ss: float
 
     @classmethod
-    def from_covariances(cls, S_X: Tensor, S_S: Tensor) -> ShrinkageCurve:
+    def from_covariances(cls, S_X: Tensor, S_S: Tensor) -> "ShrinkageCurve":
         """Return the curve of two covariances [d, d], d at least 2; raise ValueError for other or unequal shapes."""
         _require_square(S_X)
         if S_X.shape != S_S.shape or len(S_X) < 2:

@@ -5,8 +5,6 @@ spread of the logarithms of independent estimates over sqrt(B) is the relative e
 Estimates depend on n, so compare clouds at the largest of ``SIZES`` that both have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,7 +47,7 @@ class NearestNeighbours:
     sizes: Tensor  # [n] float64, the root mean square of each point's coordinates, the scale of their rounding
     roundoff: float  # Unit roundoff of the dtype the points came in
 
-    def take_nearest(self, k: int) -> NearestNeighbours:
+    def take_nearest(self, k: int) -> "NearestNeighbours":
         """Return the k nearest of these; raise ValueError if fewer were searched."""
         if not 1 <= k <= self.indices.shape[1]:
             raise ValueError(

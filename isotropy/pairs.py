@@ -5,8 +5,6 @@ count as duplicates. The dot product is not a distance: a row need not be neares
 all. Its neighbors are exact up to float64 rounding.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

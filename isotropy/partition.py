@@ -1,7 +1,5 @@
 """The partition function of Mu & Viswanath (2018): whether sums of exp(c.x) are the same in every direction c."""
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -43,7 +41,7 @@ class PartitionFunction:
             self.log_z = torch.logaddexp(self.log_z, log_z.to(self.log_z))
         self.n += len(x)
 
-    def merge(self, partition: PartitionFunction) -> None:
+    def merge(self, partition: "PartitionFunction") -> None:
         """Add the points of another instance; raise ValueError if its eigenvectors differ."""
         if not torch.equal(partition._eigenvectors, self._eigenvectors):
             raise ValueError("Expected sums over the same eigenvectors, got others: find them once, from all points.")

@@ -1,7 +1,5 @@
 """Results of the catalog's measures for one cloud."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType

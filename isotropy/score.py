@@ -3,8 +3,6 @@
 Standard errors come from one pass over the rows: a jackknife over blocks, with each group of rows in one block.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
@@ -37,17 +35,17 @@ class Score:
     parts: tuple[float, ...] = ()
 
     @classmethod
-    def within(cls, value: float, low: float, high: float) -> Score:
+    def within(cls, value: float, low: float, high: float) -> "Score":
         """Return a score clipped to [low, high], because rounding may exceed them; undefined for NaN."""
         if math.isnan(value):
             return cls.undefined("The value is not a number: its inputs are not finite, or too large.")
         return cls(float(min(max(value, low), high)))
 
-    def with_error(self, parts: Sequence[float]) -> Score:
+    def with_error(self, parts: Sequence[float]) -> "Score":
         """Return the value with the standard error that the blocks' parts imply, or with none if there are no parts."""
         return replace(self, se=math.hypot(*parts) if parts else None, parts=tuple(parts))
 
-    def times(self, *factors: float) -> Score:
+    def times(self, *factors: float) -> "Score":
         """Convert the score to other units; undefined if the value or its error leaves float64."""
         if self.value is None or all(factor == 1 for factor in factors):
             return self
@@ -58,7 +56,7 @@ class Score:
         return Score(value, se=None if self.se is None else se, parts=parts)
 
     @classmethod
-    def undefined(cls, reason: str) -> Score:
+    def undefined(cls, reason: str) -> "Score":
         return cls(None, reason)
 
 
@@ -112,7 +110,7 @@ class Jackknife(Generic[P]):
         """Moments of the nonempty blocks, read-only."""
         return [part for part in self.all_parts if part.n > 0]
 
-    def map(self, transform: Callable[[P], P]) -> Jackknife[P]:
+    def map(self, transform: Callable[[P], P]) -> "Jackknife[P]":
         """Return a jackknife with a function applied to the moments of each block."""
         mapped = copy(self)
         mapped.all_parts = [transform(part) for part in self.all_parts]

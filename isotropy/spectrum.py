@@ -1,7 +1,5 @@
 """Mean, covariance and spectrum of a cloud of points; shrinkage of one covariance toward another."""
 
-from __future__ import annotations
-
 from typing import Self
 
 import torch

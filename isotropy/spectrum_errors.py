@@ -5,8 +5,6 @@ by one; the others, the tail, are scaled by their known sum, and move each measu
 slope. So blocks share one product of d^3, and the result is smooth where eigenvalues are close.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -30,7 +28,7 @@ class Decomposition(NamedTuple):
     vectors: Tensor  # Float64 [d, d], of ascending eigenvalues, one a column; NaN where the matrix is not finite
 
     @classmethod
-    def from_matrix(cls, S: Tensor, rank: int) -> Decomposition:
+    def from_matrix(cls, S: Tensor, rank: int) -> "Decomposition":
         """Decompose a matrix [d, d] with at most ``rank`` nonzero eigenvalues."""
         if not S.isfinite().all():
             return cls(torch.full_like(S[0], torch.nan), torch.full_like(S, torch.nan))

@@ -19,8 +19,6 @@ four distinct blocks (``BlockProducts``); no group lies in two blocks, so they a
 follow from inner products between the blocks' moments, so no matrix is merged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import permutations
 from math import inf, isfinite

@@ -1,7 +1,5 @@
 """Problems of a cloud: each finding with its rows or dimensions, and the effect of removing them."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace

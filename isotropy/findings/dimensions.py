@@ -1,7 +1,5 @@
 """Dimensions that are constant, and dimensions that hold most of the variance or energy."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -5,8 +5,6 @@ dimensions they share none. The covariances of these differences, each without i
 parts of one cloud, and of about 0 after a random rotation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import sqrt
 from typing import NamedTuple

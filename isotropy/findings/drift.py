@@ -5,8 +5,6 @@ The energy distance (2 E|x - y| - E|x - x'| - E|y - y'|) / 2 E|x - y| is 0 for e
 significant, so the effect size decides.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows that are all zero, and rows that hold only the first dimensions of a longer vector."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

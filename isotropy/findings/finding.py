@@ -3,8 +3,6 @@
 Rows and dimensions that a check blames are left out of what later checks examine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -107,7 +105,7 @@ class Finding(NamedTuple):
         values = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.to_dict()}
         return {key: value for key, value in values.items() if not key.startswith("all_")}
 
-    def in_file(self, file_rows: NDArray[np.int64] | None, file_dimensions: NDArray[np.int64] | None) -> Finding:
+    def in_file(self, file_rows: NDArray[np.int64] | None, file_dimensions: NDArray[np.int64] | None) -> "Finding":
         """Return the finding with the file's numbers for rows and dimensions.
 
         The arguments hold the file's number of each measured row and dimension; None if all of them were measured.
@@ -170,14 +168,14 @@ class ExaminedCloud:
     blamed: frozenset[str] = frozenset()  # Slugs of the warnings and errors found so far
 
     @classmethod
-    def from_cloud(cls, cloud: Cloud) -> ExaminedCloud:
+    def from_cloud(cls, cloud: Cloud) -> "ExaminedCloud":
         return cls(cloud, np.arange(cloud.d))
 
-    def without_rows(self, rows: NDArray[np.int64]) -> ExaminedCloud:
+    def without_rows(self, rows: NDArray[np.int64]) -> "ExaminedCloud":
         excluded_rows = np.union1d(self.excluded_rows, rows)
         return replace(self, cloud=self.cloud.without_rows(excluded_rows), excluded_rows=excluded_rows)
 
-    def without_dimensions(self, dimensions: Iterable[int]) -> ExaminedCloud:
+    def without_dimensions(self, dimensions: Iterable[int]) -> "ExaminedCloud":
         dropped = sorted(dimensions)
         cloud = self.cloud.without_dimensions(dropped)
         if len(self.excluded_rows):

@@ -6,8 +6,6 @@ far nearer to the center than others share the neighbor slots, so they are count
 Gaussian cloud of the same variances. Where neighbors are searched by cosine, which has no such hubs, they are a note.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

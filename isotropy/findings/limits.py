@@ -1,7 +1,5 @@
 """Limits that healthy clouds exceed once in a thousand, by rows and dimensions; and the largest gap of a spectrum."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from importlib.resources import files

@@ -4,8 +4,6 @@ Their values have few decimals where other dimensions have arbitrary fractions, 
 property that most dimensions share comes from how values were written, and is not a finding.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Several clouds in one: parts with a gap between them that no healthy cloud has."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +28,7 @@ class _CloudPart(NamedTuple):
     """Rows of the sample, with the cuts that separate them from the others."""
 
     mask: Tensor  # A flag for each row of the sample
-    cuts: tuple[tuple[CloudSplit, bool], ...]  # Each with whether the part is above it
+    cuts: "tuple[tuple[CloudSplit, bool], ...]"  # Each with whether the part is above it
 
     def row_mask(self, y: Tensor) -> Tensor:
         is_inside = torch.ones(len(y), dtype=torch.bool)

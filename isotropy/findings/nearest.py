@@ -1,7 +1,5 @@
 """The 10 nearest neighbors of sampled rows: how often each row is among them, and how many a change keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 

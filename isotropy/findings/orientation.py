@@ -1,7 +1,5 @@
 """Whether rows and columns of a file are swapped, so that each row is a dimension of all texts."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from isotropy.cosine import unit_rows

@@ -8,8 +8,6 @@ If m rows are expected as far out as the k-th farthest, the surprise is k log(k 
 maximum over k is compared with the value that t clouds exceed once in a thousand.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values cut off at the ends of their range, as int8 does where the scale is too small."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from scipy.special import bdtrc, ndtri

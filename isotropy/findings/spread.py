@@ -1,7 +1,5 @@
 """Findings about the cloud as a whole: its mean, its spread, and the norms and number of its rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from scipy.special import chdtri

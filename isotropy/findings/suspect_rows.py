@@ -5,8 +5,6 @@ Near copies, such as one vector in float32 and in float16, are searched in 16 ra
 while copies have no such neighbors.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

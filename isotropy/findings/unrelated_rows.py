@@ -6,8 +6,6 @@ differently, rows are no nearer to their neighbors than after another shuffle, a
 the other rows. Rows between clusters may be as far from their neighbors, but vary in those directions.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The map of a variant: a fitted post-processing, then fewer dimensions. Stored as tensors with NumPy code."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -88,7 +86,7 @@ class Map:
         return {"mean": mean.contiguous(), "matrix": (linear @ self.matrix).contiguous()}
 
     @classmethod
-    def from_tensors(cls, variant: Variant, similarity: Similarity, tensors: dict[str, Tensor]) -> Map:
+    def from_tensors(cls, variant: Variant, similarity: Similarity, tensors: dict[str, Tensor]) -> "Map":
         """Restore a map from its ``tensors()``; raise ValueError for those of another variant."""
         if "matrix" not in tensors:
             raise ValueError(f"Expected a tensor named matrix, got {sorted(tensors)}: give the tensors of a map.")
