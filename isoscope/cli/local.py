@@ -2,6 +2,8 @@
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,12 +32,8 @@ def score_arguments(command: ArgumentParser) -> None:
 
 def score(arguments: Namespace) -> int:
     """Print the measures of the files that were named."""
-    limit_thread_spinning()
-    # Imported here because it loads torch, which other commands do not need.
-    try:
+    with _loading_torch():
         from isoscope.score import print_score  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise _missing_package_error(error) from error
     return print_score(arguments)
 
 
@@ -53,12 +51,9 @@ def check_arguments(command: ArgumentParser) -> None:
 
 def check(arguments: Namespace) -> int:
     """Say what is wrong with the vectors of a file: exit 1 on a finding of --fail-on, 2 if they cannot be read."""
-    limit_thread_spinning()
     try:
-        try:
+        with _loading_torch():
             from isoscope.check import print_check  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            raise _missing_package_error(error) from error
         return print_check(arguments)
     except IsoscopeError as error:
         sys.stderr.write(f"{error}\n")
@@ -80,13 +75,18 @@ def add_file_arguments(command: ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def _missing_package_error(error: ModuleNotFoundError) -> Exception:
-    """Return an error that names the package to install, or the error itself for a module of Isoscope."""
-    if str(error.name).partition(".")[0] in ("isoscope", "isotropy"):
-        return error
-    return UnavailableError(
-        f"Measuring needs {error.name}, which is not installed: pip install 'isoscope[files,torch]'"
-    )
+@contextmanager
+def _loading_torch() -> Iterator[None]:
+    """Prepare an import that loads torch, which other commands do not need; name a package that is not installed."""
+    limit_thread_spinning()
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] in ("isoscope", "isotropy"):
+            raise
+        raise UnavailableError(
+            f"Measuring needs {error.name}, which is not installed: pip install 'isoscope[files,torch]'"
+        ) from error
 
 
 def parse_seed(text: str) -> int:
@@ -108,9 +108,7 @@ def _parse_measures(text: str) -> list[str]:
 
 
 def decide_arguments(command: ArgumentParser) -> None:
-    command.add_argument("corpus", nargs="+", type=Path, metavar="CORPUS", help="vectors, in the order of their rows")
-    truth = _add_task_arguments(command, "only compression is judged")
-    truth.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")
+    _add_corpus_arguments(command, "only compression is judged")
     command.add_argument("--metric", choices=METRICS, help=METRIC_HELP)
     command.add_argument(
         "--tolerance", type=_parse_share, default=0.01, help="how much lower the smallest variant may score"
@@ -128,9 +126,7 @@ def decide_arguments(command: ArgumentParser) -> None:
 
 
 def calibrate_arguments(command: ArgumentParser) -> None:
-    command.add_argument("corpus", nargs="+", type=Path, metavar="CORPUS", help="vectors, in the order of their rows")
-    truth = _add_task_arguments(command, "no cutoff can be set")
-    truth.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")
+    _add_corpus_arguments(command, "no cutoff can be set")
     command.add_argument("--match", type=float, metavar="SCORE", help="minimum score of a match, unless scores are 0/1")
     promise = command.add_mutually_exclusive_group()
     promise.add_argument("--miss-rate", type=float, choices=PROMISES, help="share of matches to miss at most (0.05)")
@@ -143,11 +139,8 @@ def calibrate_arguments(command: ArgumentParser) -> None:
 
 def calibrate(arguments: Namespace) -> int:
     """Say from which similarity on a pair is a match, with a guaranteed error rate, before and after each remedy."""
-    limit_thread_spinning()
-    try:
-        from isoscope.calibrate import print_calibration  # noqa: PLC0415 - it loads torch
-    except ModuleNotFoundError as error:
-        raise _missing_package_error(error) from error
+    with _loading_torch():
+        from isoscope.calibrate import print_calibration  # noqa: PLC0415
     return print_calibration(arguments)
 
 
@@ -159,6 +152,12 @@ def upgrade_arguments(command: ArgumentParser) -> None:
     command.add_argument("--metric", choices=METRICS, help=METRIC_HELP)
     command.add_argument("--retain", type=_parse_share, default=0.95, help="share that a bridge has to keep")
     command.add_argument("--save-bridge", type=Path, metavar="FILE", help="write the bridge as safetensors")
+
+
+def _add_corpus_arguments(command: ArgumentParser, without_truth: str) -> None:
+    command.add_argument("corpus", nargs="+", type=Path, metavar="CORPUS", help="vectors, in the order of their rows")
+    truth = _add_task_arguments(command, without_truth)
+    truth.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")
 
 
 def _add_task_arguments(command: ArgumentParser, without_truth: str) -> _ArgumentGroup:
