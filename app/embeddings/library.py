@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
+from fastapi import Query
 from pydantic import Field
 from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import aliased, defer, lazyload
@@ -40,14 +41,20 @@ WITHOUT_LARGE_FIELDS = lazyload(Embedding.files), defer(Embedding.inspection), d
 class EmbeddingSearch:
     """Conditions and order of a search of the library."""
 
-    q: str = ""
-    tag: str = ""
+    q: Annotated[
+        str,
+        Query(
+            max_length=MAX_QUERY_CHARACTERS,
+            description="Words to find in names, file names, notes and tags. All must match.",
+        ),
+    ] = ""
+    tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = ""
     origin: EmbeddingOrigin | None = None
     status: EmbeddingStatus | None = None
-    layers: bool = False
-    """Whether to list layers of encodings too. They are always listed if ``origin`` is encoded."""
-    trashed: bool = False
-    sort: Sort = "-created"
+    layers: Annotated[bool, Query(description="Include layers of encodings.")] = False
+    """They are always listed if ``origin`` is encoded."""
+    trashed: Annotated[bool, Query(description="List the trash instead of the library.")] = False
+    sort: Annotated[Sort, Query(description="A minus sorts descending.")] = "-created"
 
 
 class EmbeddingListed(service.EmbeddingSummary):

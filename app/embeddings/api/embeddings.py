@@ -2,17 +2,17 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, File, Form, Query, UploadFile
+from fastapi import APIRouter, Depends, File, Form, UploadFile
 from fastapi.responses import FileResponse, StreamingResponse
 from pydantic import Field, StrictInt
 
 from app.context import PAGE_ROWS
-from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, FileRole, Pooling
+from app.db.models import Embedding, FileRole, Pooling
 from app.descriptions.service import DescriptionChange, collect_tags
 from app.embeddings import library, service, trash
 from app.embeddings.api.measures import MeasurementOut
 from app.embeddings.files import get_file, get_npy, get_safetensors
-from app.embeddings.library import MAX_QUERY_CHARACTERS, EmbeddingListed, EmbeddingSearch, Sort, find_embeddings
+from app.embeddings.library import EmbeddingListed, EmbeddingSearch, find_embeddings
 from app.embeddings.report import EmbeddingFinding
 from app.embeddings.selections import LeftOut, create_selection, leave_out_finding
 from app.embeddings.service import EmbeddingSummary
@@ -78,29 +78,10 @@ class SelectionRequest(Strict):
 router = APIRouter(prefix="/embeddings", tags=["embeddings"])
 
 
-def _read_search(
-    q: Annotated[
-        str,
-        Query(
-            max_length=MAX_QUERY_CHARACTERS,
-            description="Words to find in names, file names, notes and tags. All must match.",
-        ),
-    ] = "",
-    tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
-    origin: EmbeddingOrigin | None = None,
-    status: EmbeddingStatus | None = None,
-    layers: Annotated[bool, Query(description="Include layers of encodings.")] = False,
-    trashed: Annotated[bool, Query(description="List the trash instead of the library.")] = False,
-    sort: Annotated[Sort, Query(description="A minus sorts descending.")] = "-created",
-) -> EmbeddingSearch:
-    return EmbeddingSearch(q, tag, origin, status, layers, trashed, sort)
-
-
-SearchDep = Annotated[EmbeddingSearch, Depends(_read_search)]
-
-
 @router.get("", responses=TOTAL)
-def list_embeddings(context: ContextDep, search: SearchDep, paging: PagingDep) -> list[EmbeddingListed]:
+def list_embeddings(
+    context: ContextDep, search: Annotated[EmbeddingSearch, Depends()], paging: PagingDep
+) -> list[EmbeddingListed]:
     """Embeddings, newest first unless sorted otherwise. The header `X-Total-Count` has their number."""
     embeddings = find_embeddings(context, search, paging.limit, paging.offset)
     paging.set_total(embeddings.total)

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from app.results import across
 from app.results.across import (
     conclude_across,
     find_evaluation,
+    list_cautions,
     list_evaluation_titles,
     list_figures_across,
     read_figure_across,
@@ -51,11 +51,14 @@ class GroupOut(Row):
     cells: Annotated[list[MomentsOut | None], Field(description="In the order of `columns`; null without a value.")]
 
 
-class RunTableOut(BaseModel):
-    """Means of groups of finished runs, with half their 95% intervals."""
-
+class _SelectionOut(BaseModel):
     runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
     total: Annotated[int, Field(description="Runs that the search finds.")]
+
+
+class RunTableOut(_SelectionOut):
+    """Means of groups of finished runs, with half their 95% intervals."""
+
     groups: Annotated[list[str], Field(description="Fields by which runs are grouped.")]
     columns: list[ColumnOut]
     rows: list[GroupOut]
@@ -64,11 +67,9 @@ class RunTableOut(BaseModel):
     ]
 
 
-class ConclusionOfRunsOut(BaseModel):
+class ConclusionOfRunsOut(_SelectionOut):
     """Conclusions from the runs of a search, on one data set by one metric."""
 
-    runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
-    total: Annotated[int, Field(description="Runs that the search finds.")]
     groups: Annotated[list[str], Field(description="Settings that distinguish groups, besides regularizer and λ.")]
     on: Annotated[str, Field(description="Data set and metric; empty if no run matches.")]
     measured: Annotated[dict[str, str], Field(description="All values of `on`, in words.")]
@@ -98,11 +99,9 @@ class EqualOut(BaseModel):
     value: str
 
 
-class SettingsOut(BaseModel):
+class SettingsOut(_SelectionOut):
     """Settings side by side."""
 
-    runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
-    total: Annotated[int, Field(description="Runs that the search finds.")]
     sides: list[ComparedColumnOut]
     left_out: Annotated[int, Field(description="Experiments beyond the first eight, which are not shown.")]
     differing: list[DifferingOut]
@@ -195,7 +194,7 @@ def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on
         groups=selection.fields,
         on=find_evaluation(table, on).key if table.runs else "",
         measured=list_evaluation_titles(table),
-        cautions=across.list_cautions(selection, on),
+        cautions=list_cautions(selection, on),
         conclusion=ConclusionOut.from_conclusion(conclude_across(context, selection, on)),
     )
 
