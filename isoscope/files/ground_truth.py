@@ -337,13 +337,8 @@ def check_qrels(path: Path, filename: str, corpus: NamedRows, queries: NamedRows
         used=sum(min(pair) >= 0 for pair in zip(query_rows, document_rows, strict=True)),
         head=_first_lines(judgments),
         unknown=[
-            *_unknown_ids(
-                "query", [judgment.query for judgment, row in zip(judgments, query_rows, strict=True) if row < 0]
-            ),
-            *_unknown_ids(
-                "document",
-                [judgment.document for judgment, row in zip(judgments, document_rows, strict=True) if row < 0],
-            ),
+            *_unknown_ids("query", [judgment.query for judgment in judgments], query_rows),
+            *_unknown_ids("document", [judgment.document for judgment in judgments], document_rows),
         ],
         ids=f"{document_ids.id_description}.",
         query_ids=f"{query_ids.id_description}.",
@@ -368,7 +363,7 @@ def preview_pairs(pairs: Sequence[ScoredPair], rows: Sequence[tuple[int, int]], 
         lines=len(pairs),
         used=sum(min(pair) >= 0 for pair in rows),
         head=_first_lines(pairs),
-        unknown=_unknown_ids("row", [name for name, row in zip(names, name_rows, strict=True) if row < 0]),
+        unknown=_unknown_ids("row", names, name_rows),
         ids=ids,
         score_range=None if scores <= {0, 1} else (min(scores), max(scores)),
     )
@@ -378,7 +373,7 @@ def _first_lines(lines: Sequence[Judgment | ScoredPair]) -> list[list[str]]:
     return [[first[:80], second[:80], f"{score:g}"] for first, second, score, *_ in lines[:SHOWN_LINES]]
 
 
-def _unknown_ids(noun: Noun, ids: Iterable[str]) -> list[UnknownIds]:
-    distinct = list(dict.fromkeys(ids))
+def _unknown_ids(noun: Noun, ids: Iterable[str], rows: Iterable[int]) -> list[UnknownIds]:
+    distinct = list(dict.fromkeys(name for name, row in zip(ids, rows, strict=True) if row < 0))
     examples = [name[:80] for name in distinct[:SHOWN_IDS]]
     return [UnknownIds(noun=noun, count=len(distinct), examples=examples)] if distinct else []
