@@ -70,12 +70,7 @@ def show_lab(request: Request, context: ContextDep, embedding_id: str) -> Respon
     embedding = _get_measured_embedding(context, embedding_id)
     if "method" not in request.query_params and (query := find_remedy(context, embedding)):
         return redirect_to(f"/embeddings/{embedding_id}/lab?{query}")
-    trial_request = TrialRequest.parse(request.query_params)
-    try:
-        settings = trial_request.to_settings(embedding)
-    except InvalidError as error:
-        return _render_lab(request, context, embedding, trial_request, problem=error)
-    return _render_lab(request, context, embedding, trial_request, settings)
+    return _render_lab(request, context, embedding, TrialRequest.parse(request.query_params))
 
 
 @router.post("")
@@ -89,8 +84,8 @@ def start_trial(
     embedding, trial_request = _get_measured_embedding(context, embedding_id), TrialRequest.parse(form)
     try:
         settings = trial_request.to_settings(embedding)
-    except InvalidError as error:
-        return _render_lab(request, context, embedding, trial_request, problem=error)
+    except InvalidError:
+        return _render_lab(request, context, embedding, trial_request)
     request_postprocessing(context, embedding_id, settings.method, settings.parameters, instead_of or None)
     return redirect_to(f"/embeddings/{embedding_id}/lab?{_write_query_string(settings, trial_request.name)}")
 
@@ -130,14 +125,13 @@ def _get_finished_trial(request: Request, context: Context, embedding_id: str) -
     return trial
 
 
-def _render_lab(
-    request: Request,
-    context: Context,
-    embedding: Embedding,
-    trial_request: TrialRequest,
-    settings: MethodSettings | None = None,
-    problem: InvalidError | None = None,
-) -> Response:
+def _render_lab(request: Request, context: Context, embedding: Embedding, trial_request: TrialRequest) -> Response:
+    settings: MethodSettings | None = None
+    problem: InvalidError | None = None
+    try:
+        settings = trial_request.to_settings(embedding)
+    except InvalidError as error:
+        problem = error
     rows, fit_rows = count_trial_rows(embedding)
     task, method = find_deciding_task(context, embedding.id), trial_request.method
     results = None if task is None else task.results
