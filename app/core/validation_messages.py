@@ -101,8 +101,8 @@ def list_field_errors(error: ValidationError) -> list[FieldError]:
     return [FieldError(str(path[0]), sentence) for sentence, path in list_messages(error.errors(), form=True)]
 
 
-def first_message(errors: Sequence[Error], known_names: Collection[str] = ()) -> FieldMessage:
-    return list_messages(errors, known_names)[0]
+def first_message(errors: Sequence[Error]) -> FieldMessage:
+    return list_messages(errors)[0]
 
 
 def with_labels(sentence: str, labels: Mapping[str, str]) -> str:

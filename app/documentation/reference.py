@@ -35,9 +35,7 @@ def describe_findings() -> str:
             "Caveat": _escape(finding.pitfall),
             "Source": _escape(finding.citation),
         }
-        parts.append(
-            f'## <a id="{finding.slug}"></a>{finding.name}\n\n{_escape(finding.meaning)}\n\n{_format_facts(facts)}'
-        )
+        parts.append(_format_entry(finding, facts))
     return "\n".join(parts)
 
 
@@ -61,9 +59,7 @@ def describe_postprocessing() -> str:
             "Caveats": _escape(method.pitfall),
             "Source": _escape(method.citation),
         }
-        parts.append(
-            f'## <a id="{method.slug}"></a>{method.name}\n\n{_escape(method.meaning)}\n\n{_format_facts(facts)}'
-        )
+        parts.append(_format_entry(method, facts))
     return "\n".join(parts)
 
 
@@ -127,8 +123,9 @@ def describe_api(openapi: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def _format_facts(facts: Mapping[str, str]) -> str:
-    return "".join(f"- {name}: {text}\n" for name, text in facts.items() if text)
+def _format_entry(entry: catalog.FindingEntry | catalog.MethodEntry, facts: Mapping[str, str]) -> str:
+    lines = "".join(f"- {name}: {text}\n" for name, text in facts.items() if text)
+    return f'## <a id="{entry.slug}"></a>{entry.name}\n\n{_escape(entry.meaning)}\n\n{lines}'
 
 
 def _escape(text: str) -> str:
