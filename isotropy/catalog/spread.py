@@ -6,6 +6,13 @@ from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure, between, up_to_rank
 
 _measure = partial(Measure, group="spread")
+_rank = partial(
+    _measure,
+    variant_of="participation_ratio_unbiased",
+    higher_means="more isotropic",
+    error="sample",
+    bias="Low unless n is many times d.",
+)
 MEASURES = (
     _measure(
         slug="isoscore_unbiased",
@@ -92,9 +99,8 @@ MEASURES = (
         corrected="participation_ratio_unbiased",
         shown_in=("lab",),
     ),
-    _measure(
+    _rank(
         slug="effective_rank",
-        variant_of="participation_ratio_unbiased",
         name="Effective rank",
         symbol="erank σ",
         range="[1, min(n − 1, d)]",
@@ -103,14 +109,10 @@ MEASURES = (
         meaning="How many directions the points effectively use, weighted by standard deviation.",
         pitfall="Sensitive to weak directions, noise included. Other authors do not center, or weight by λ.",
         citation=sources.ROY_2007,
-        higher_means="more isotropic",
-        error="sample",
-        bias="Low unless n is many times d.",
         shown_in=("layers", "lab"),
     ),
-    _measure(
+    _rank(
         slug="effective_rank_lambda",
-        variant_of="participation_ratio_unbiased",
         name="Effective rank, by variance",
         symbol="erank λ",
         range="[1, min(n − 1, d)]",
@@ -119,13 +121,9 @@ MEASURES = (
         meaning="How many directions the points effectively use, weighted by variance.",
         pitfall="Lower than the form by singular values: compare values of one kind only. Biased low for few points.",
         citation=sources.ROY_2007,
-        higher_means="more isotropic",
-        error="sample",
-        bias="Low unless n is many times d.",
     ),
-    _measure(
+    _rank(
         slug="rankme",
-        variant_of="participation_ratio_unbiased",
         name="RankMe",
         symbol="RankMe",
         range="about [1, min(n, d)]",
@@ -134,13 +132,9 @@ MEASURES = (
         meaning="Effective rank without centering, proposed as a label-free predictor of usefulness.",
         pitfall="The mean counts as a direction, usually the first. n should be many times d.",
         citation=sources.GARRIDO_2023,
-        higher_means="more isotropic",
-        error="sample",
-        bias="Low unless n is many times d.",
     ),
-    _measure(
+    _rank(
         slug="stable_rank",
-        variant_of="participation_ratio_unbiased",
         name="Stable rank",
         symbol="srank",
         range="[1, min(n − 1, d)]",
@@ -149,9 +143,6 @@ MEASURES = (
         meaning="Total variance relative to the strongest direction.",
         pitfall="Equals 1 / centered anisotropy at k = 1. Ignores how the rest is spread.",
         citation=sources.RUDELSON_2007,
-        higher_means="more isotropic",
-        error="sample",
-        bias="Low unless n is many times d.",
     ),
     _measure(
         slug="alpha_req",
