@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 
@@ -103,7 +103,8 @@ def publish(
         ]
         stored_files, tasks = [annotations, *vectors], []
         if texts.pairs is not None:
-            stored_files.append(store_file(partial(_make_pairs_file, texts.pairs)))
+            columns = dict(zip(PAIRS, zip(*texts.pairs, strict=True), strict=True))
+            stored_files.append(store_file(partial(make_jsonl, columns)))
             tasks = _draft_tasks(encoding.filename, texts.pairs, config.match, embeddings, stored_files[-1])
         now = utcnow()
         for i, embedding in enumerate(embeddings):
@@ -121,10 +122,6 @@ def publish(
             session.flush()
             session.add_all(tasks)
     return [Job(job_kinds.INSPECT, embedding.id) for embedding in embeddings]
-
-
-def _make_pairs_file(pairs: Sequence[ScoredPair]) -> BinaryIO:
-    return make_jsonl(dict(zip(PAIRS, zip(*pairs, strict=True), strict=True)))
 
 
 def _draft_tasks(
