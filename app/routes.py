@@ -78,7 +78,6 @@ def show_home(request: Request, context: ContextDep) -> Response:
 
 
 def list_decisions(context: Context) -> list[LatestDecision]:
-    """Return the newest decisions, the latest first."""
     decisions = []
     for experiment in list_newest_ended(context, NEWEST):
         sweep = RunTable.from_experiment(experiment)

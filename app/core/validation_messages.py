@@ -97,7 +97,6 @@ def list_messages(
 
 
 def list_field_errors(error: ValidationError) -> list[FieldError]:
-    """Return an error for each invalid field of a form."""
     return [FieldError(str(path[0]), sentence) for sentence, path in list_messages(error.errors(), form=True)]
 
 

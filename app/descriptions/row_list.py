@@ -47,7 +47,6 @@ class RowList:
         return f"{self.path}?{query}" if query else self.path
 
     def apply_action(self, context: Context, slug: str, ids: Sequence[str]) -> list[RefusedRow]:
-        """Apply an action to each row, and return the rows on which it failed."""
         if (action := self.actions.get(slug)) is None:
             raise InvalidError(f"No action named {slug!r}. Actions are: {', '.join(self.actions)}.", "action")
         if not ids:

@@ -84,7 +84,6 @@ def _shrink_preset(task: str, learning_rate: float, weight_decay: float) -> Pres
 
 
 def misfit_warning(preset: Preset, task: str) -> str | None:
-    """Return a warning if a preset does not fit a task, else None."""
     if task == TaskKind.CLASSIFICATION or not preset.settings.get("entropy_by_label"):
         return None
     return (

@@ -88,7 +88,6 @@ def download_response(download: Download) -> FileResponse:
 
 
 def stream_download(filename: str, size_bytes: int, blocks: Iterator[bytes]) -> StreamingResponse:
-    """Stream a generated file as a download."""
     headers = attachment_headers(filename) | {"Content-Length": str(size_bytes)}
     return StreamingResponse(blocks, media_type=BINARY, headers=headers)
 

@@ -76,7 +76,6 @@ MAX_TIMED_STEPS = 1000
 
 
 def steps_between_rows(max_steps: int) -> int:
-    """Return the steps between rows of a run's curves."""
     return max(1, max_steps // ROWS_PER_RUN)
 
 

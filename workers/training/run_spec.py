@@ -52,7 +52,6 @@ def with_smaller_batch(config: RunConfig) -> RunConfig | None:
 
 
 def describe_smaller_batch(before: RunConfig, after: RunConfig, step: int) -> str:
-    """Describe the smaller batch in a note."""
     rows_before, rows_after = before.batch_size * before.processes, after.batch_size * after.processes
     sentence = (
         f"Memory ran out with {rows_before} rows per batch. From step {step + 1} on, each batch has {rows_after} rows, "
