@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from isoscope.core.errors import FieldError
+from isoscope.core.errors import FieldError, combine_errors
 from isoscope.core.formatting import capitalized
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_VALUE_CHARACTERS = 80
 NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?", re.ASCII)
@@ -96,8 +98,13 @@ def list_messages(
     return [_to_message(group, known_names, describe) for group in by_field.values()]
 
 
-def list_field_errors(error: ValidationError) -> list[FieldError]:
-    return [FieldError(str(path[0]), sentence) for sentence, path in list_messages(error.errors(), form=True)]
+def validate_form(model: type[ModelT], values: Mapping[str, Any]) -> ModelT:
+    """Return the model of a form's values. Raises InvalidError with every invalid field."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        messages = list_messages(error.errors(), form=True)
+        raise combine_errors(FieldError(str(path[0]), sentence) for sentence, path in messages) from error
 
 
 def first_message(errors: Sequence[Error]) -> FieldMessage:

@@ -5,10 +5,9 @@ from math import isfinite, nan
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
-from pydantic import ValidationError
 
 from app.context import PAGE_ROWS, Context, count_pages, offset_of
-from app.core.validation_messages import list_field_errors
+from app.core.validation_messages import validate_form
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import MapVariant, Side, TaskConfig
 from app.embeddings.decision import find_deciding_task
@@ -29,7 +28,7 @@ from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import FileKind, figure_file, redirect_to, render
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file, in_parser_slot
-from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError, combine_errors
+from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError
 from isoscope.core.formatting import quote
 from isoscope.files.upload_formats import Role, suffixes
 from isoscope.rank_relation import describe_relation
@@ -204,10 +203,7 @@ def _parse_score(text: str) -> float | None:
 
 def _parse_config(values: Mapping[str, str]) -> TaskConfig:
     """Parse the texts of the form. Raises InvalidError with every invalid field."""
-    try:
-        return TaskConfig.model_validate({name: text.strip() for name, text in values.items() if text.strip()})
-    except ValidationError as error:
-        raise combine_errors(list_field_errors(error)) from error
+    return validate_form(TaskConfig, {name: text.strip() for name, text in values.items() if text.strip()})
 
 
 def _render_list(

@@ -4,12 +4,11 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Request, Response, UploadFile
-from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.context import Context
 from app.core.names import require_name
-from app.core.validation_messages import list_field_errors
+from app.core.validation_messages import validate_form
 from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus
 from app.db.options.option import collect_options
@@ -36,7 +35,7 @@ from app.web.responses import FileKind, figure_file, redirect_to, render
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file, in_parser_slot
 from isoscope.core.beir_layout import ZIP_SUFFIX
-from isoscope.core.errors import InvalidError, IsoscopeError, combine_errors
+from isoscope.core.errors import InvalidError, IsoscopeError
 from isoscope.core.formatting import count
 from isoscope.files.ground_truth import id_column
 from isoscope.files.upload_formats import Role, suffixes
@@ -90,10 +89,7 @@ def parse_config(values: Values) -> EncodingConfig:
     settings = {
         name: value if name in LIST_FIELDS else to_json_value(FIELDS[name], value) for name, value in values.items()
     }
-    try:
-        return EncodingConfig.model_validate(settings)
-    except ValidationError as error:
-        raise combine_errors(list_field_errors(error)) from error
+    return validate_form(EncodingConfig, settings)
 
 
 router = APIRouter(prefix="/encodings")
