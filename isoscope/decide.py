@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from tqdm import tqdm
 
 from isoscope.cli.printing import number, table, write
-from isoscope.core.errors import InvalidError
+from isoscope.core.errors import InvalidError, value_errors_as_invalid
 from isoscope.core.formatting import plural, quote
 from isoscope.leader import RankedEmbedding, describe_leader
 from isoscope.rank_relation import ScoredEmbedding, describe_relation, relation_of
@@ -89,10 +89,8 @@ def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[Lo
             loaded = sample_labels(loaded, arguments.seed)
         if arguments.full is not None:
             loaded.notes.append("Only remedies that take seconds are tried. --full tries all.")
-    try:
+    with value_errors_as_invalid():
         return loaded, JudgingTask(loaded.corpus, loaded.truth, similarity, arguments.seed, arguments.metric)
-    except ValueError as error:
-        raise InvalidError(str(error)) from error
 
 
 def select_variants(arguments: Namespace, task: JudgingTask) -> Sequence[Variant]:
@@ -103,11 +101,9 @@ def select_variants(arguments: Namespace, task: JudgingTask) -> Sequence[Variant
 
 def judge(arguments: Namespace, task: JudgingTask, variants: Sequence[Variant], name: str | None = None) -> Decision:
     """Score the variants by the task, with a progress bar."""
-    with tqdm(total=len(variants), desc=name, unit=" variants", disable=None, leave=False) as bar:
-        try:
-            return decide(task, variants, arguments.tolerance, progress=lambda _: bar.update())
-        except ValueError as error:
-            raise InvalidError(str(error)) from error
+    bar = tqdm(total=len(variants), desc=name, unit=" variants", disable=None, leave=False)
+    with bar, value_errors_as_invalid():
+        return decide(task, variants, arguments.tolerance, progress=lambda _: bar.update())
 
 
 def describe_variants(variants: Sequence[Variant], task: JudgingTask) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from isoscope.core.errors import InvalidError
+from isoscope.core.errors import value_errors_as_invalid
 from isoscope.core.formatting import plural
 from isoscope.files.contents import Annotation
 from isoscope.files.ground_truth import NamedVectors
@@ -62,8 +62,6 @@ def sample_labels(loaded: LoadedTask, seed: int) -> LoadedTask:
 def try_remedies(corpus: NamedVectors, seed: int) -> Decision:
     """Return the decision among remedies; raise InvalidError for fewer than two classes or too few groups."""
     loaded = sample_labels(labels_task(corpus), seed)
-    try:
+    with value_errors_as_invalid():
         task = JudgingTask(loaded.corpus, loaded.truth, seed=seed)
         return decide(task, remedies(task.setting))
-    except ValueError as error:
-        raise InvalidError(str(error)) from error

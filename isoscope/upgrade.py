@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isoscope.cli.printing import table, write
-from isoscope.core.errors import InvalidError
+from isoscope.core.errors import InvalidError, value_errors_as_invalid
 from isoscope.core.formatting import plural, quote
 from isoscope.decide import require_folder, save_map
 from isoscope.files.ground_truth import NamedVectors, RowIds
@@ -33,11 +33,9 @@ class SharedTexts(NamedTuple):
 
 def print_upgrade(arguments: Namespace) -> int:
     require_folder(arguments.save_bridge, "save_bridge")
-    try:
+    with value_errors_as_invalid():
         task, notes = read_upgrade(arguments)
         upgrade, bridge = judge_upgrade(task, arguments.retain)
-    except ValueError as error:
-        raise InvalidError(str(error)) from error
     note_stream = sys.stderr if arguments.json else sys.stdout
     note_stream.writelines(f"{note}\n" for note in notes)
     document = [json.dumps(upgrade.to_dict(), allow_nan=False)]

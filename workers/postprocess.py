@@ -23,7 +23,7 @@ from app.db.session import Sessions
 from app.db.task import MapVariant
 from app.storage import open_storage
 from app.storage.ledger import Ledger
-from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.core.errors import ConflictError, NotFoundError, value_errors_as_invalid
 from isoscope.files.ground_truth import id_column
 from isoscope.files.matrix import Matrix
 from isoscope.files.selection import Selection
@@ -126,11 +126,9 @@ def run_trial(method: str, parameters: dict[str, Any], sample: LabSample) -> Hel
     Rows of one group (``LabSample.split_groups``) stay together, so that the held-out rows are new to the fit. Raises
     InvalidError if the method cannot be fitted on these rows with these parameters.
     """
-    try:
+    with value_errors_as_invalid():
         groups = sample.split_groups
         return held_out(sample.points, lambda x: fit(method, x, **parameters), FIT_FRACTION, SAMPLE_SEED, groups=groups)
-    except ValueError as error:
-        raise InvalidError(str(error)) from error
 
 
 def make_results(
@@ -230,10 +228,8 @@ def map_rows(matrix: Matrix, mapping: RowMapping) -> Iterator[NDArray[Any]]:
     Raises InvalidError if the map does not fit the dimensions of the rows.
     """
     for chunk, is_finite in finite_rows(matrix):
-        try:
+        with value_errors_as_invalid():
             mapped = mapping.apply(chunk[is_finite])
-        except ValueError as error:
-            raise InvalidError(str(error)) from error
         image = chunk[:, : mapping.d].to(mapped.dtype)
         image[is_finite] = mapped
         yield image.numpy()

@@ -16,7 +16,7 @@ from app.db.types import utcnow
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope import task_files
-from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.core.errors import NotFoundError, value_errors_as_invalid
 from isoscope.files.ground_truth import COLUMN_ADVICE, PAIRS, NamedVectors, read_ids, read_pairs, read_qrels, vectors_of
 from isoscope.files.matrix import open_matrix
 from isoscope.files.selection import Selection
@@ -82,14 +82,12 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
         )
         progress.advance(len(scores), judged=scores)
 
-    try:
+    with value_errors_as_invalid():
         task = JudgingTask(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
         variants = _list_variants(config, task.setting)
         progress.set_columns(total=len(variants), notes=loaded.notes)
         decision = decide(task, variants, config.tolerance, advance)
         chosen, smallest = (map_of(task, variants[index]) for index in (decision.chosen, decision.smallest))
-    except ValueError as error:
-        raise InvalidError(str(error)) from error
     calibrated = None
     if config.kind is not TruthKind.COMPRESSION:
         try:

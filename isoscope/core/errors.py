@@ -1,7 +1,8 @@
 """Errors that users can fix: each says what was expected, what was found, and what to do."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 
@@ -73,6 +74,15 @@ class BusyError(IsoscopeError):
 
 class AbandonedError(IsoscopeError):
     """The client no longer waits for the response."""
+
+
+@contextmanager
+def value_errors_as_invalid() -> Iterator[None]:
+    """Raise any ValueError of ``isotropy``, whose message says what to do, as InvalidError."""
+    try:
+        yield
+    except ValueError as error:
+        raise InvalidError(str(error)) from error
 
 
 def combine_errors(errors: Iterable[FieldError]) -> InvalidError:
