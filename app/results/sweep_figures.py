@@ -1,6 +1,6 @@
 """The figures of an experiment by their slugs, with the data that each reads."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
@@ -22,8 +22,10 @@ from app.results.figures.sweep_curves import PENALTY, TASK_LOSS, WINDOWS, CurveS
 from app.results.labels import ANISOTROPY_MEASURES, ISOTROPY, TRAINING_MEASURES, title_of
 from app.results.run_data import (
     ACTIVATION,
+    Layers,
     LoggedValues,
     RunSource,
+    Value,
     list_by_layer,
     list_layer_measurements,
     list_logged,
@@ -42,9 +44,11 @@ SECTIONS = {"methods": "By method", "training": "Training", "layers": "Layers", 
 # URL parameters that change scatters, and those that change curves.
 SCATTER_PARAMETERS = ("seeds", "error", "colour", "y", "facet", "x_scale", "y_scale")
 CURVE_PARAMETERS = ("seeds", "log", "smooth")
-MAX_CACHED_VALUES = 200_000
-"""Logged values in memory, each about 100 bytes."""
-_logged_cache: RecentValues[LoggedValues[float]] = RecentValues(MAX_CACHED_VALUES)
+NUMBERS_PER_LAYERS = 16
+"""Numbers that one measure of all layers counts as in the cache."""
+MAX_CACHED_NUMBERS = 500_000
+"""Logged numbers in memory, each at most about 100 bytes."""
+_logged_cache: RecentValues[LoggedValues[Any]] = RecentValues(MAX_CACHED_NUMBERS)
 
 
 class SweepQuery(NamedTuple):
@@ -128,27 +132,33 @@ class FigureRequest(NamedTuple):
         return scatter(self.table, self.experiment.config.metric, plan.style, slug=slug, collapsed=collapsed)
 
     def draw_curves(self, quantity: LoggedQuantity) -> Figure:
-        values = self._read_logged(quantity)
+        values = self._read_settled(list_logged, quantity.column, 1)
         style = CurveStyle(self.query.style.seeds, self.query.log, self.query.smooth)
         return logged_curves(self.table, quantity, values.by_run, values.sample("logged values"), style)
 
-    def _read_logged(self, quantity: LoggedQuantity) -> LoggedValues[float]:
-        """Return logged values, from the cache if no run has begun without ending."""
-        key = quantity.column, *map(run_version, self.table.runs)
+    def read_layers(self, *measures: str) -> LoggedValues[Layers]:
+        """Return measures by layer at every step where layers were measured."""
+        return self._read_settled(list_layer_measurements, measures, NUMBERS_PER_LAYERS * len(measures))
+
+    def _read_settled(
+        self, read: Callable[[Context, RunSource, Any], LoggedValues[Value]], columns: Hashable, numbers: int
+    ) -> LoggedValues[Value]:
+        """Return values of ``numbers`` numbers each, from the cache if no run has begun without ending."""
+        key = columns, *map(run_version, self.table.runs)
         is_settled = all(
             run.status.final or (run.status is RunStatus.QUEUED and run.worked_seconds is None)
             for run in self.table.runs
         )
         values = _logged_cache.get(key) if is_settled else None
         if values is None:
-            values = list_logged(self.context, self.source, quantity.column)
+            values = read(self.context, self.source, columns)
             if is_settled:
-                _logged_cache.put(key, values, sum(map(len, values.by_run.values())))
+                _logged_cache.put(key, values, numbers * sum(map(len, values.by_run.values())))
         return values
 
 
 def _draw_during_training(request: FigureRequest) -> Figure:
-    measurements = list_layer_measurements(request.context, request.source, [request.query.measure])
+    measurements = request.read_layers(request.query.measure)
     return measure_during_training(
         request.table, measurements.by_run, request.query.measure, measurements.sample("measurements")
     )
@@ -160,7 +170,7 @@ def _draw_layers(request: FigureRequest) -> Figure:
         return undefined_figure(
             "layers", "Layers over steps", "There is no run yet. Its layers appear here during training."
         )
-    measurements = list_layer_measurements(request.context, request.source, [request.query.measure])
+    measurements = request.read_layers(request.query.measure)
     setting = settings[request.query.find_layers_setting(settings)]
     return setting_heat_map(
         request.table, setting, measurements.by_run, request.query.measure, measurements.sample("measurements")
@@ -168,7 +178,7 @@ def _draw_layers(request: FigureRequest) -> Figure:
 
 
 def _draw_late_anisotropy(request: FigureRequest) -> Figure:
-    measurements = list_layer_measurements(request.context, request.source, ANISOTROPY_MEASURES)
+    measurements = request.read_layers(*ANISOTROPY_MEASURES)
     return late_anisotropy(request.table, measurements.by_run, measurements.sample("measurements"))
 
 

@@ -77,18 +77,22 @@ def test_layers_are_sampled_like_values(context, write_runs, monkeypatch):
         ({"status": RunStatus.STREAMING}, True),
     ],
 )
-def test_curves_are_read_again_only_if_runs_may_have_logged(client, context, write_runs, state, is_read_again):
-    experiment, (first, second) = write_runs({10: {"task_loss": 0.5}}, {})
+@pytest.mark.parametrize("figure", ["learning", "watched"])
+def test_curves_are_read_again_only_if_runs_may_have_logged(client, context, write_runs, state, is_read_again, figure):
+    def make_values(value):
+        return {"task_loss": value, "layers": {"mean_cosine": [value]}}
+
+    experiment, (first, second) = write_runs({10: make_values(0.5)}, {})
     with context.sessions.begin() as session:
         session.execute(update(Run).where(Run.id == second).values(**state))
 
     def read_curve():
-        (trace, *_) = client.get(f"/experiments/{experiment}/figures/learning.json").json()["data"]
+        (trace, *_) = client.get(f"/experiments/{experiment}/figures/{figure}.json?measure=mean_cosine").json()["data"]
         return trace["y"]
 
     assert read_curve() == [0.5]
     with context.sessions.begin() as session:
-        session.execute(update(Step).where(Step.run_id == first).values(task_loss=0.25))
+        session.execute(update(Step).where(Step.run_id == first).values(**make_values(0.25)))
     assert read_curve() == [0.25 if is_read_again else 0.5]
     with context.sessions.begin() as session:
         session.execute(update(Run).where(Run.id == first).values(finished_at=utcnow()))
