@@ -37,6 +37,7 @@ def state(context, job):
         return session.get_one(Encoding, job.row_id).status
 
 
+@pytest.mark.usefixtures("short_pauses")
 def test_added_job_is_executed_restored_and_given_up(context, add):
     harmless_job, deadly_job = add(), add("deadly")
     assert set(list_waiting_jobs(context.sessions)) == {harmless_job, deadly_job}

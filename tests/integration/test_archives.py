@@ -38,7 +38,7 @@ def experiment(context):
     return add_experiment(context)
 
 
-@pytest.mark.both_databases
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_import_keeps_figures_and_rows(client, experiment, other_client):
     imported = send(other_client, export(client, experiment))
     assert imported.is_success, imported.detail

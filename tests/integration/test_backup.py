@@ -16,6 +16,7 @@ from app.context import create_context
 from app.core.settings import Settings
 from app.db.models import Embedding, Run, RunStatus
 from isoscope.cli import main
+from tests.commands import isoscope
 from tests.factories import add_experiment, run_row
 from tests.ports import free_port
 from tests.uploads.good import npy
@@ -190,12 +191,8 @@ def test_restore_waits_for_database_sessions(context, file_hash, second_settings
     assert list_rows(second_settings) == (["kept"], [1])
 
 
-def test_missing_pg_dump_is_named(settings, tmp_path):
-    environment = os.environ | {
-        "ISOSCOPE_DATA_DIR": str(tmp_path / "data"), "PATH": str(tmp_path),
-        "ISOSCOPE_DATABASE_URL": "postgresql://u@127.0.0.1:1/x",
-    }  # fmt: skip
-    command = [sys.executable, "-m", "isoscope", "backup", str(tmp_path / "backups")]
-    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+def test_missing_pg_dump_is_named(tmp_path):
+    url = "postgresql://u@127.0.0.1:1/x"
+    process = isoscope(tmp_path, "backup", str(tmp_path / "backups"), PATH=str(tmp_path), ISOSCOPE_DATABASE_URL=url)
     assert process.returncode == 1
     assert process.stderr.startswith("There is no pg_dump here. Install PostgreSQL's client programs")

@@ -264,7 +264,7 @@ def list_paths(value, path=()):
         yield from list_paths(item, (*path, key))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_fuzzed_archive_is_rejected_or_renders(other_client, few_runs, data):
     name = data.draw(st.sampled_from(["experiment.json", "runs.jsonl", "steps.jsonl", "run_figures.jsonl"]))

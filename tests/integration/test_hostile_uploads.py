@@ -18,14 +18,16 @@ def uploads():
 
 def test_hostile_upload_is_rejected_or_left_to_inspection(client, context, uploads):
     statuses = {}
-    for label, (name, content) in uploads.items():
+    # Inspection rejects each upload below. Here every sixth, and all whose names are hostile, cross the network.
+    for label in [*[*uploads][::6], *[label for label in uploads if label.startswith("a file called")]]:
+        name, content = uploads[label]
         answer = client.post("/api/embeddings?commit=auto", files={"file": (name, content)})
         statuses[label] = answer.status_code
         assert answer.status_code == 201 or answer.json()["detail"], label
     assert set(statuses.values()) <= {201, 413, 415, 422}
     with context.sessions() as session:
         waiting = session.scalar(select(func.count()).where(Embedding.status == EmbeddingStatus.INSPECTING))
-    assert waiting == list(statuses.values()).count(201)
+    assert waiting == list(statuses.values()).count(201) > 0
     outside = [path for path in context.settings.root.parent.rglob("*") if context.settings.root not in path.parents]
     assert outside == [context.settings.root]
 

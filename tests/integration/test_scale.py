@@ -38,7 +38,6 @@ def statements(context):
     event.remove(engine, "before_cursor_execute", note)
 
 
-@pytest.mark.both_databases
 def test_ten_times_the_runs_take_the_same_statements(client, context, statements):
     counts = []
     for runs in (FEW_RUNS, MANY_RUNS):

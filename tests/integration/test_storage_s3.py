@@ -13,6 +13,7 @@ from app.core.settings import Settings
 from app.db.config import RunConfig
 from app.db.models import Dataset, StoredFile
 from app.db.types import utcnow
+from app.operations.doctor import OK, PROBLEM, check_storage
 from app.storage import open_storage
 from app.storage.s3 import PART_BYTES
 from isoscope.core.errors import NotFoundError, UnavailableError
@@ -258,3 +259,12 @@ def test_missing_or_truncated_objects_are_noticed(storage, bucket, clear_cache):
         for verb in (storage.local_path, storage.exists, storage.delete):
             with pytest.raises(NotFoundError, match="Expected a file's SHA-256"):
                 verb(name)
+
+
+def test_unreadable_bucket_is_problem_for_doctor(settings, bucket, cached, line):
+    assert list(check_storage(settings)) == [(OK, "A file was written, read back and removed.")]
+    line.refused = f"GET /{bucket.name}/some/prefix/".encode()
+    [(level, sentence, _)] = check_storage(settings)
+    assert level == PROBLEM
+    assert sentence.startswith("A file could not be kept and read back: The storage of files cannot be reached")
+    assert cached() == bucket.keys() == []

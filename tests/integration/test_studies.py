@@ -48,21 +48,6 @@ def list_settings(context, experiment_id):
     return [(run.lam, run.zeta, run.seed) for run in runs_of(context, experiment_id)]
 
 
-def test_baselines_go_first_and_each_trial_has_all_seeds(client, context, launch, work):
-    experiment = launch(seeds=[4, 5])
-    assert [(run["lam"], run["seed"]) for run in experiment["runs"]] == [(0, 4), (0, 5)]
-    assert experiment["study"]["over"] is False
-    assert work() == 8
-    runs = runs_of(context, experiment["id"])
-    assert {run.status for run in runs} == {RunStatus.FINISHED}
-    assert [run.seed for run in runs] == [4, 5] * 4
-    assert [run.position for run in runs] == list(range(8))
-    assert len({(run.lam, run.zeta) for run in runs}) == 4
-    assert all(-2 <= run.lam <= 2 and 0.1 <= run.zeta <= 0.9 for run in runs[2:])
-    reported = client.get(f"/api/experiments/{experiment['id']}").json()
-    assert (reported["status"], reported["study"]["over"], reported["study"]["why"]) == ("finished", True, None)
-
-
 def end_by_hand(context, experiment_id):
     """End each run of a search at once, with a performance computed from its lambda."""
     while waiting := [run for run in runs_of(context, experiment_id) if not run.status.final]:
@@ -71,6 +56,21 @@ def end_by_hand(context, experiment_id):
                 row = session.get_one(Run, run.id)
                 row.status, row.performance = RunStatus.FINISHED, 1 / (1 + abs(run.lam))
         advance_search(context.sessions, experiment_id)
+
+
+def test_baselines_go_first_and_each_trial_has_all_seeds(client, context, launch):
+    experiment = launch(seeds=[4, 5])
+    assert [(run["lam"], run["seed"]) for run in experiment["runs"]] == [(0, 4), (0, 5)]
+    assert experiment["study"]["over"] is False
+    end_by_hand(context, experiment["id"])
+    runs = runs_of(context, experiment["id"])
+    assert {run.status for run in runs} == {RunStatus.FINISHED}
+    assert [run.seed for run in runs] == [4, 5] * 4
+    assert [run.position for run in runs] == list(range(8))
+    assert len({(run.lam, run.zeta) for run in runs}) == 4
+    assert all(-2 <= run.lam <= 2 and 0.1 <= run.zeta <= 0.9 for run in runs[2:])
+    reported = client.get(f"/api/experiments/{experiment['id']}").json()
+    assert (reported["status"], reported["study"]["over"], reported["study"]["why"]) == ("finished", True, None)
 
 
 def test_search_with_same_seed_tries_the_same_settings(context, launch):

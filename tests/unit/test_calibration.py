@@ -11,6 +11,7 @@ from benchmarks._calibration_cards import CASES as CASES_OF_CARDS
 from benchmarks._calibration_cards import card_rates
 from benchmarks._calibration_verdicts import CASES as CASES_OF_SWEEPS
 from benchmarks._calibration_verdicts import EASE, verdict_rates
+from tests.long_cases import mark_long
 
 SIMULATIONS = 150
 SHORT = (
@@ -38,7 +39,7 @@ def short_rates(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SHORT_SWEEPS)
+@pytest.mark.parametrize("name", mark_long(SHORT_SWEEPS, SHORT_SWEEPS[0].__eq__))
 def test_verdicts_have_more_power_than_earlier_rule(name):
     rates_of_case = short_rates(name)
     assert rates_of_case.ok(errors=3), rates_of_case.row()

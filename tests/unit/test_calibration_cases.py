@@ -6,6 +6,7 @@ from tests.long_cases import mark_long
 
 CLOUDS, TASKS, UPGRADES = (module.cases() for module in (_calibration_clouds, _calibration_tasks, _calibration_upgrade))
 CUTOFFS = _calibration_cutoffs.cases()
+GENERATED = [case for case in CUTOFFS if "generated" in case.name]
 SHORT = [case for case in CLOUDS if " x 20, 1/i, t5" in case.name or "copies" in case.name or "paired" in case.name]
 
 
@@ -25,7 +26,7 @@ def test_short_run_of_case_stays_near_its_bounds(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [case for case in CUTOFFS if "generated" in case.name], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", mark_long(GENERATED, GENERATED[::4].__contains__), ids=lambda case: case.name)
 def test_cutoff_keeps_promise(case):
     assert rate(case, 60).ok(errors=3)
 

@@ -64,10 +64,13 @@ def test_sandbox_warns_without_kernel_protection(settings, monkeypatch):
     assert sentence.endswith("this system has no Landlock and no seccomp to confine parsers.")
 
 
-def test_absent_device_is_problem_and_missing_torch_is_not(tmp_path, monkeypatch):
-    [(level, sentence)] = check_devices(Settings(data_dir=tmp_path, device="cpu"))
-    assert level == OK
-    assert "offers cpu" in sentence
+def test_absent_device_is_problem_and_missing_model_or_torch_is_not(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(process, "BUNDLED_PACKAGE", "a_package_that_is_not_installed")
+        devices, model = check_devices(Settings(data_dir=tmp_path, device="cpu"))
+    assert devices[0] == OK
+    assert "offers cpu" in devices[1]
+    assert model[:2] == (WARNING, "The bundled all-MiniLM-L6-v2 is not installed.")
     [(level, sentence, advice)] = check_devices(Settings(data_dir=tmp_path, device="cuda:99"))
     assert level == PROBLEM
     assert sentence.startswith("ISOSCOPE_DEVICE is cuda:99, but torch offers cpu")
@@ -94,12 +97,6 @@ def test_broken_torch_is_problem(tmp_path, monkeypatch, code, reason):
     assert level == PROBLEM
     assert sentence.startswith("Torch is installed and does not start: ")
     assert reason in sentence
-
-
-def test_missing_bundled_model_is_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "BUNDLED_PACKAGE", "a_package_that_is_not_installed")
-    results = list(check_devices(Settings(data_dir=tmp_path)))
-    assert results[-1][:2] == (WARNING, "The bundled all-MiniLM-L6-v2 is not installed.")
 
 
 def test_access_check_names_audience_and_used_port():

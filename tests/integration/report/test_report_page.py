@@ -144,8 +144,11 @@ def test_degenerate_points_have_report_and_figures(client, work, measured):
         assert {"projection", "sample_size", "zeta"} <= set(slugs)
         for kind in ("json", "csv"):
             urls = [f"{base}/figures/{slug}.{kind}" for slug in slugs]
-            compared = f"{kind}?id={measured}&id={flat_id}"
-            urls += [f"/compare/figures/{slug}.{compared}" for slug in slugs if slug not in {"zeta", "space"}]
+            if flat_id == ids[-1]:
+                compared = "&".join(f"id={embedding_id}" for embedding_id in (measured, *ids))
+                urls += [
+                    f"/compare/figures/{slug}.{kind}?{compared}" for slug in slugs if slug not in {"zeta", "space"}
+                ]
             for url in urls:
                 assert client.get(url).status_code == 200, url
 

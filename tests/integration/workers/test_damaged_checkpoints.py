@@ -32,6 +32,14 @@ DAMAGES = [
 
 def test_every_damage_is_described_and_its_checkpoint_dropped(settings, kill):
     run_id = kill(7)
+    for checkpoint in (settings.runs / run_id).glob("checkpoint-*"):
+        assert find_damage(checkpoint) is None
+        for path in checkpoint.iterdir():
+            if path.name != COMPLETE_MARKER:
+                content = path.read_bytes()
+                flip_a_bit(path)
+                assert find_damage(checkpoint) == f"{path.name} has changed since it was saved"
+                path.write_bytes(content)
     for damage, file, words in DAMAGES:
         folder = RunFolder(settings, f"with damaged {file}")
         shutil.copytree(settings.runs / run_id, folder.path)
@@ -82,8 +90,13 @@ def test_failed_run_resumes_before_damaged_checkpoint(
     assert outcome(resumed) == outcome(uninterrupted())
 
 
-def test_checkpoint_with_damaged_best_weights_is_dropped(settings, kill, resume, uninterrupted, monkeypatch):
+def test_last_two_checkpoints_are_kept_and_dropped_with_damaged_best_weights(
+    settings, kill, resume, uninterrupted, monkeypatch
+):
     run_id = kill(7, CHOOSING)
+    checkpoints = RunFolder(settings, run_id).checkpoints()
+    assert [path.name for path in checkpoints] == ["checkpoint-7", "checkpoint-6"]
+    assert [find_damage(checkpoint) for checkpoint in checkpoints] == [None, None]
     best = list((settings.runs / run_id).glob("best-*.safetensors"))
     assert best
     for path in best:
@@ -109,23 +122,3 @@ def test_damaged_best_weights_are_not_chosen(frequent_settings, make_run, get_ru
     fine_tune(run_id := make_run(**CHOOSING), frequent_settings, "cpu")
     assert damaged
     assert outcome(get_run(run_id)) == outcome(uninterrupted(CHOOSING))
-
-
-def test_every_checkpoint_file_has_a_checksum(settings, kill):
-    run_id = kill(4)
-    for checkpoint in (settings.runs / run_id).glob("checkpoint-*"):
-        assert find_damage(checkpoint) is None
-        for path in checkpoint.iterdir():
-            if path.name != COMPLETE_MARKER:
-                content = path.read_bytes()
-                flip_a_bit(path)
-                assert find_damage(checkpoint) == f"{path.name} has changed since it was saved"
-                path.write_bytes(content)
-
-
-def test_last_two_checkpoints_are_kept_with_their_best_weights(settings, kill):
-    run_id = kill(7, CHOOSING)
-    folder = RunFolder(settings, run_id)
-    assert [path.name for path in folder.checkpoints()] == ["checkpoint-7", "checkpoint-6"]
-    for checkpoint in folder.checkpoints():
-        assert find_damage(checkpoint) is None

@@ -11,7 +11,7 @@ from tests.waiting import wait_for
 from workers.training.job import fine_tune
 
 
-@pytest.mark.both_databases
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_sweep_records_all_results(settings, train):
     runs = {lam: train(lam=lam, learning_rate=5e-3) for lam in (-1.0, 0.0, 1.0)}
     for lam, run in runs.items():

@@ -37,7 +37,7 @@ def test_job_with_missing_library_has_its_exit_code(settings):
 
 
 def test_import_error_of_jobs_is_logged_and_does_not_end_server(tmp_path):
-    (tmp_path / "transformers.py").write_text("raise AttributeError('of an old library')")
+    (tmp_path / "torch.py").write_text("raise AttributeError('of an old library')")
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}"}
     command = [sys.executable, "-c", "import workers.preload"]
     process = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)

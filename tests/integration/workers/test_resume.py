@@ -158,7 +158,7 @@ def test_concurrent_sweeps_do_not_disturb_each_other(settings, sessions):
     assert list(settings.runs.iterdir()) == []
 
 
-@pytest.mark.parametrize("state", [RunStatus.PAUSED, RunStatus.CANCELLED])
+@pytest.mark.parametrize("state", mark_long([RunStatus.PAUSED, RunStatus.CANCELLED], RunStatus.PAUSED.__eq__))
 def test_stopped_run_resumes_from_last_checkpoint(
     settings, frequent_settings, make_run, get_run, resume, uninterrupted, sessions, monkeypatch, state
 ):

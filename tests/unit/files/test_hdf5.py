@@ -166,7 +166,7 @@ def test_mutated_file_is_read_refused_or_ends_process(path):
     content = path.read_bytes()
     chance = random.Random(0)
     used = [i for i, byte in enumerate(content) if byte]
-    for _ in range(25):
+    for _ in range(12):
         changed = bytearray(content)
         for i in chance.sample(used, 3):
             changed[i] = chance.randrange(256)

@@ -97,6 +97,7 @@ def test_each_statistic_has_its_own_standard_error():
     assert scores["mean"].se != scores["spread"].se
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_standard_errors_match_spread_over_clouds():
     def measured(part):

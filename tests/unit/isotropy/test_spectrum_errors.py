@@ -67,6 +67,7 @@ def test_pooled_tail_errors_match_errors_by_eigenvalue(x):
         assert cloud.spectrum_scores[slug].se == pytest.approx(error(scores_left_out, slug), rel=0.02), slug
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_errors_match_spread_over_samples():
     all_scores = [read_cloud(Rows(rows(400, 6, seed))).spectrum_scores for seed in range(60)]
