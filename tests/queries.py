@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import event, func, select
 
 from app.context import Context
 
@@ -19,3 +19,7 @@ def queries_of(context: Context, ask: Callable[[], object]) -> list[tuple[str, A
     finally:
         event.remove(engine, "before_cursor_execute", note)
     return statements
+
+
+def count_rows(context: Context, table: type) -> int | None:
+    return context.scalar(select(func.count()).select_from(table))

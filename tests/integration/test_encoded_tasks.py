@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import func, select
 
 from app.core.process import BUNDLED_MODEL
 from app.core.settings import Settings
 from app.db.models import Embedding, Qrels, StoredFile
 from benchmarks._encoded_texts import DATA
+from tests.queries import count_rows
 from workers.embeddings.encoding import encode_texts
 from workers.tasks import judge_task
 
@@ -121,17 +121,12 @@ def test_folder_is_data_set_and_is_deleted_with_its_files(client, context, beir)
     assert '<option value="_id" selected>' not in page.text
     plan = client.post(f"/api/encodings/{corpus['id']}/plan", json=CONFIG | {"layers": [1]}).json()
     assert (plan["rows"], plan["queries"]) == (DOCUMENTS, QUERIES)
-
-    def count_rows(table):
-        with context.sessions() as session:
-            return session.scalar(select(func.count()).select_from(table))
-
-    assert count_rows(Qrels) == 2
+    assert count_rows(context, Qrels) == 2
     client.delete(f"/api/encodings/{corpus['qrels'][0]['queries_id']}")
     assert client.get(f"/api/encodings/{corpus['id']}").json()["qrels"] == []
     assert client.get(f"/encodings/{corpus['id']}").status_code == 200
     client.delete(f"/api/encodings/{corpus['id']}")
-    assert count_rows(Qrels) == count_rows(StoredFile) == 0
+    assert count_rows(context, Qrels) == count_rows(context, StoredFile) == 0
 
 
 def test_incomplete_data_set_is_rejected_and_not_stored(client, context, beir):
@@ -140,8 +135,7 @@ def test_incomplete_data_set_is_rejected_and_not_stored(client, context, beir):
         refused = client.post("/api/encodings", files=sent)
         assert (refused.status_code, refused.json()["field"]) == (422, "file")
         assert "There is no queries.jsonl" in refused.json()["detail"]
-    with context.sessions() as session:
-        assert session.scalar(select(func.count()).select_from(StoredFile)) == 0
+    assert count_rows(context, StoredFile) == 0
 
 
 @pytest.mark.long

@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from app.db import job_kinds
 from app.db.job_kinds import Queue
@@ -10,15 +10,11 @@ from app.db.work import next_waiting_job
 from app.operations.samples import ENCODING, get_sample_dataset, launch_samples
 from app.training.datasets import delete_dataset
 from tests.factories import add_embedding, add_experiment, embedding, run_row
+from tests.queries import count_rows
 
 
 def section(page, name):
     return re.search(f'<section id="{name}".*?</section>', page, re.DOTALL).group()
-
-
-def count(context, table):
-    with context.sessions() as session:
-        return session.scalar(select(func.count()).select_from(table))
 
 
 def test_first_start_launches_both_samples_once(context):
@@ -31,14 +27,14 @@ def test_first_start_launches_both_samples_once(context):
         assert encoding.status is EncodingStatus.QUEUED
         assert (encoding.config, encoding.n_texts) == (ENCODING, 2000)
     assert not launch_samples(context)
-    assert count(context, Experiment) == count(context, Encoding) == 1
+    assert count_rows(context, Experiment) == count_rows(context, Encoding) == 1
 
 
 def test_samples_need_empty_library_and_recreate_their_dataset(context):
     with context.sessions.begin() as session:
         session.add(embedding("mine"))
     assert not launch_samples(context)
-    assert count(context, Dataset) == 0
+    assert count_rows(context, Dataset) == 0
     first = get_sample_dataset(context)
     delete_dataset(context, first.id)
     second = get_sample_dataset(context)
@@ -52,7 +48,7 @@ def test_sample_is_launched_again_on_same_dataset(client, context):
         answer = client.post(f"/samples/{sample}", follow_redirects=False)
         assert answer.status_code == 303
         assert client.get(answer.headers["location"]).status_code == 200
-        assert (count(context, table), count(context, Dataset)) == (2, 1)
+        assert (count_rows(context, table), count_rows(context, Dataset)) == (2, 1)
 
 
 def test_api_launches_samples_and_form_suggests_three_seeds(client, context):

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import pytest
-from sqlalchemy import event, func, select
+from sqlalchemy import event, select
 
 from app.db import job_kinds, models
 from app.db.job_kinds import Job
@@ -14,13 +14,9 @@ from app.embeddings.library import find_adjacent_layers
 from app.embeddings.service import get_embedding
 from app.embeddings.trash import Purged, empty_trash
 from tests.factories import add_embedding, add_encoding, store
+from tests.queries import count_rows
 
 SHARED, UNSHARED, STATE, USED = b"s" * 1000, b"o" * 300, b"t" * 70, b"u" * 5000
-
-
-def rows(context, table):
-    with context.sessions() as session:
-        return session.scalar(select(func.count()).select_from(table))
 
 
 def move_to_trash(client, *ids):
@@ -58,7 +54,7 @@ def test_trashed_embedding_is_listed_only_in_trash(client, context, three):
     page_text = client.get("/api/trash").json()
     assert [row["embedding"]["name"] for row in page_text["rows"]] == ["first"]
     assert page_text["rows"][0]["embedding"]["trashed_at"] is not None
-    assert rows(context, models.Measurement) == 1
+    assert count_rows(context, models.Measurement) == 1
     when = client.get(f"/api/embeddings/{three[0]}").json()["trashed_at"]
     move_to_trash(client, three[0])
     assert client.get(f"/api/embeddings/{three[0]}").json()["trashed_at"] == when
@@ -75,8 +71,8 @@ def test_sizes_count_files_that_nobody_else_needs(client, context, three):
     assert trash["frees_bytes"] == 1000 + 300 + 70
     assert client.delete("/api/trash").json() == {"embeddings": 3, "freed_bytes": 1370}
     assert exist(context, SHARED, UNSHARED, STATE, USED) == [False, False, False, True]
-    assert rows(context, models.Embedding) == rows(context, models.PostProcessing) == 0
-    assert rows(context, models.StoredFile) == 1
+    assert count_rows(context, models.Embedding) == count_rows(context, models.PostProcessing) == 0
+    assert count_rows(context, models.StoredFile) == 1
     assert client.get("/api/trash").json() == {"rows": [], "total": 0, "frees_bytes": 0}
 
 
@@ -86,7 +82,7 @@ def test_only_trash_is_purged_and_reports_freed_bytes(client, context, three):
         sentence = f"There is no embedding '{embedding_id}' in the trash. Only embeddings in the trash can be purged."
         assert (answer.status_code, answer.json()["detail"]) == (404, sentence)
     assert client.delete("/api/trash").json() == {"embeddings": 0, "freed_bytes": 0}
-    assert rows(context, models.Embedding) == 3
+    assert count_rows(context, models.Embedding) == 3
     move_to_trash(client, three[1], three[0])
     assert client.delete(f"/api/trash/{three[0]}").json() == {"embeddings": 1, "freed_bytes": 370}
     assert exist(context, SHARED, UNSHARED, STATE) == [True, False, False]
@@ -174,7 +170,7 @@ def test_purging_sixty_takes_as_many_statements_as_three(context):
         counts.append(len(statements))
     assert counts[0] == counts[1]
     assert [
-        rows(context, table)
+        count_rows(context, table)
         for table in (models.Embedding, models.EmbeddingFile, models.EmbeddingTag, models.Measurement, models.ZetaCurve)
     ] == [0] * 5
 

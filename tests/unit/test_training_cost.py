@@ -8,15 +8,12 @@ from transformers import AutoModelForSequenceClassification
 from app.core.process import bundled_folder
 from app.core.training_cost import MachineSpeed, ModelSize, expected_longest, step_seconds
 from app.training.models import read_model_size
-from tests.tiny import save_tiny_models
 from workers.speed import measure_speed
 
 
 @pytest.fixture(scope="module")
-def model_folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    save_tiny_models(folder)
-    return {path.name: path for path in folder.iterdir()} | {"minilm": bundled_folder()}
+def model_folders(models_dir):
+    return {path.name: path for path in models_dir.iterdir()} | {"minilm": bundled_folder()}
 
 
 @pytest.mark.slow

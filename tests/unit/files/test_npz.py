@@ -1,4 +1,3 @@
-import io
 import struct
 import zipfile
 
@@ -10,6 +9,7 @@ from isoscope.files import compressed
 from isoscope.files.arrays import ArrayFile
 from isoscope.files.contents import Annotation, Part
 from isoscope.files.npy import read_npz
+from tests.uploads.good import npy
 
 VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -17,12 +17,6 @@ VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3)
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "x.npz"
-
-
-def npy(array, **kwargs):
-    buffer = io.BytesIO()
-    np.save(buffer, array, **kwargs)
-    return buffer.getvalue()
 
 
 def write_zip(path, members, compression=zipfile.ZIP_STORED):
