@@ -3,12 +3,14 @@ import torch
 
 from isoscope.core.errors import InvalidError
 from tests.integration.workers.conftest import outcome
+from tests.long_cases import mark_long
 from tests.unit.workers.test_memory import config
 from workers.training import checkpoints as module
 from workers.training.checkpoints import History, split_selection_rows
 
 # Four steps an epoch, of all 60 rows or of the 54 that are not held out.
 BEST = {"checkpoint": "best", "epochs": 3, "learning_rate": 5e-3}
+REGRESSION = {"task": "regression", "metric": "pearson", "label_names": []}
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ def test_held_out_tenth_is_the_same_in_every_run():
         split_selection_rows({"text": ["a"]}, {"text": ["b"]}, config())
 
 
-@pytest.mark.parametrize("options", [{}, {"task": "regression", "metric": "pearson", "label_names": []}])
+@pytest.mark.parametrize("options", mark_long([{}, REGRESSION], {}.__eq__))
 def test_diverged_model_is_never_the_best(train, monkeypatch, options):
     """The argmax of NaN is class 0, as if it had been predicted."""
     evaluate = module.SelectionCallback.on_step_end

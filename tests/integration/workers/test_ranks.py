@@ -53,7 +53,11 @@ def no_dropout(copy_model):
 @pytest.mark.parametrize(
     # Bars are differences of nearly equal float32 numbers, and Adam enlarges the smallest gradients.
     ("options", "rel"),
-    [(ISTAR, STEP_TOLERANCE), (ACCUMULATED, STEP_TOLERANCE), (ENTROPY, 1e-4)],
+    [
+        pytest.param(ISTAR, STEP_TOLERANCE, marks=pytest.mark.long),
+        (ACCUMULATED, STEP_TOLERANCE),
+        pytest.param(ENTROPY, 1e-4, marks=pytest.mark.long),
+    ],
     ids=["istar", "accumulated", "entropy"],
 )
 def test_two_processes_train_like_one(settings, sessions, train, options, rel):

@@ -15,7 +15,7 @@ from workers.training.folder import RunFolder, remove_unneeded_folders
 from workers.training.job import fine_tune
 
 
-@pytest.mark.parametrize("step", [1, 4])
+@pytest.mark.parametrize("step", mark_long([1, 4], (4).__eq__))
 def test_killed_run_ends_like_uninterrupted_run(settings, kill, get_run, resume, uninterrupted, monkeypatch, step):
     killed = kill(step)
     assert get_run(killed).status is RunStatus.RUNNING
