@@ -101,7 +101,7 @@ class TestSearch:
         ).map("".join)
         | st.text(max_size=30)
     )
-    @settings(max_examples=30, deadline=None, suppress_health_check=[
+    @settings(max_examples=60, deadline=None, suppress_health_check=[
         HealthCheck.function_scoped_fixture, HealthCheck.differing_executors,
     ])  # fmt: skip
     @pytest.mark.both_databases
