@@ -106,12 +106,16 @@ class StoredSpace:
         decoded: Floats = codec.decode(codec.compute_codes(self.rows))
         return decoded
 
-    def _encode_bits(self, x: Floats) -> NDArray[np.uint8]:
-        """Return the bits of vectors [m, d] about the mean of the rows, after a random rotation with a fixed seed."""
+    @cached_property
+    def _bit_rotation(self) -> tuple[Any, Floats]:
+        """The faiss index that rotates vectors randomly, with a fixed seed, into bits; and the rows' mean [d]."""
         import faiss  # noqa: PLC0415
 
-        index: Any = faiss.index_factory(x.shape[1], "LSHr")
-        mean = self.rows.mean(0, dtype=np.float64).astype(np.float32)
+        return faiss.index_factory(self.rows.shape[1], "LSHr"), self.rows.mean(0, dtype=np.float64).astype(np.float32)
+
+    def _encode_bits(self, x: Floats) -> NDArray[np.uint8]:
+        """Return the bits of vectors [m, d] about the mean of the rows, after a random rotation."""
+        index, mean = self._bit_rotation
         codes: NDArray[np.uint8] = index.sa_encode(x - mean)
         return codes
 
