@@ -11,6 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+
 from benchmarks._launches import find_or_launch, find_or_upload, wait_for
 from benchmarks._rounds import machine
 from benchmarks._tasks import MODEL, PAIR, files_of
@@ -40,10 +42,8 @@ def runs_a_minute(client: Isoscope, files: tuple[Path, Path], n_runs: int) -> fl
     runs: list[dict[str, Any]] = client.experiment(experiment_id)["runs"]
     if errors := [run["error"] for run in runs if run["status"] != "finished"]:
         raise RuntimeError(f"{len(errors)} of {len(runs)} runs did not finish: {errors[0]}")
-    start, end = (
-        select(datetime.fromisoformat(run[name]) for run in runs)
-        for select, name in ((min, "started_at"), (max, "finished_at"))
-    )
+    start = min(datetime.fromisoformat(run["started_at"]) for run in runs)
+    end = max(datetime.fromisoformat(run["finished_at"]) for run in runs)
     return 60 * len(runs) / (end - start).total_seconds()
 
 
@@ -53,6 +53,7 @@ def main() -> None:
     print(machine("torch", "transformers"))
     print(f"{MODEL}, RTE\n\n| side by side | runs a minute | ratio to the first |\n|---|---|---|")
     rates: list[float] = []
+    os.environ.setdefault("ISOSCOPE_DEVICE", "cuda:0" if torch.cuda.is_available() else "cpu")
     for n_at_once in map(int, sys.argv[1:] or ("1", "2", "4", "8")):
         os.environ["ISOSCOPE_RUNS_PER_DEVICE"] = str(n_at_once)
         with TemporaryDirectory() as folder, dashboard(folder) as url:

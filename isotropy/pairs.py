@@ -131,13 +131,13 @@ def measure_pairs(x: Tensor, k: int, similarity: Similarity) -> PairMeasures:
     """
     if similarity is Similarity.EUCLIDEAN:
         return measure_euclidean_pairs(x, k)
-    distinct, _ = number_distinct_rows(x, similarity)
+    distinct, _ = index_distinct_rows(x, similarity)
     points = x[distinct].double()
     points = unit_rows(points) if similarity is Similarity.COSINE else points
     return PairMeasures(distinct, points, choose_search(similarity, x.dtype)(points, k), partial(uniformity, x))
 
 
-def number_distinct_rows(x: Tensor, similarity: Similarity) -> tuple[Tensor, Tensor]:
+def index_distinct_rows(x: Tensor, similarity: Similarity) -> tuple[Tensor, Tensor]:
     """Return the first of each set of equal points [n, d], int64 ascending, and each point's index among them, [n].
 
     Zero rows, which have no neighbors by cosine, are left out there; their index is the number of the others.

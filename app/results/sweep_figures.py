@@ -153,7 +153,7 @@ class FigureRequest(NamedTuple):
         if values is None:
             values = read(self.context, self.source, columns)
             if is_settled:
-                _logged_cache.put(key, values, numbers * sum(map(len, values.by_run.values())))
+                _logged_cache.put(key, values, numbers * len(self.table.runs) + sum(map(len, values.by_run.values())))
         return values
 
 

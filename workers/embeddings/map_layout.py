@@ -15,7 +15,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.rows import draw_rows
 from isotropy.cloud import NEIGHBOURS
 from isotropy.layout import count_neighbors_kept, lay_out, nearest_by_similarity
-from isotropy.pairs import number_distinct_rows
+from isotropy.pairs import index_distinct_rows
 from workers.embeddings.measure import SEED
 from workers.embeddings.point_map import join_sections
 from workers.files import fetch, open_embedding, storing_files
@@ -42,7 +42,7 @@ def _add_layout(job: ResultJob[MapLayout]) -> None:
     selected = is_mapped.nonzero()[0][:MAX_ROWS]
     x, points = x[selected], points[selected]
     similarity = matrix.selection.similarity
-    distinct, index = (numbers.numpy() for numbers in number_distinct_rows(x, similarity))
+    distinct, index = (numbers.numpy() for numbers in index_distinct_rows(x, similarity))
     if len(distinct) < MIN_LAID_OUT:
         raise InvalidError(f"A neighbor layout needs {MIN_LAID_OUT} different rows.")
     components = _read_section(header, content, "xy").reshape(-1, 2)[points[distinct]]

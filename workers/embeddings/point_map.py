@@ -44,7 +44,7 @@ from isoscope.files.selection import excluded_columns
 from isoscope.nearest import scale_to_unit_length
 from isotropy.catalog import Similarity
 from isotropy.cloud import NEIGHBOURS, Cloud
-from isotropy.pairs import dissimilarities, number_distinct_rows
+from isotropy.pairs import dissimilarities, index_distinct_rows
 from isotropy.projection import NAME_CHARACTERS, PointMapCollector, frequent_labels
 from isotropy.rows import finite_chunks
 from workers.files import make_npy
@@ -133,7 +133,7 @@ class _NeighborLists:
         if k == 0:
             return None
         # One list of neighbors per distinct row, and an empty one at the end for zero rows, which have none by cosine.
-        distinct, list_by_row = (numbers.numpy() for numbers in number_distinct_rows(cloud.pair_rows, cloud.similarity))
+        distinct, list_by_row = (numbers.numpy() for numbers in index_distinct_rows(cloud.pair_rows, cloud.similarity))
         positions = cloud.rows[: len(cloud.pair_rows)].numpy()
         points = np.searchsorted(map_rows, positions)
         points = np.where(map_rows[np.minimum(points, len(map_rows) - 1)] == positions, points, NO_POINT)

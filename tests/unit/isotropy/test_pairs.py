@@ -5,7 +5,7 @@ from isotropy import pairs as module
 from isotropy import tiles
 from isotropy.catalog import Similarity
 from isotropy.neighbours import nearest_neighbours
-from isotropy.pairs import DirectionDistances, measure_euclidean_pairs, number_distinct_rows
+from isotropy.pairs import DirectionDistances, index_distinct_rows, measure_euclidean_pairs
 from isotropy.points import lengths
 from isotropy.products import Products
 from isotropy.uniformity import uniformity
@@ -58,7 +58,7 @@ def test_single_pass_matches_separate_searches(cloud, dtype):
 )
 def test_copies_share_index_of_first(similarity, distinct, indices):
     x = torch.tensor([[0.0, 0], [1, 2], [1, 2], [3, 0], [-0.0, 0], [3, 0]])
-    assert [numbers.tolist() for numbers in number_distinct_rows(x, similarity)] == [distinct, indices]
+    assert [numbers.tolist() for numbers in index_distinct_rows(x, similarity)] == [distinct, indices]
 
 
 @pytest.mark.usefixtures("tile_rows")
