@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from isoscope.core.errors import UnavailableError
+
 TORCH_SECONDS = 120
 # Run in a separate process, because torch is heavy and may be broken.
 TORCH_SCRIPT = """
@@ -23,15 +25,19 @@ class TorchDevice(NamedTuple):
 
     name: str
     memory_bytes: int | None = None
-    """Of its own; None if it uses the machine's memory."""
+    """Memory of the device; None if it shares the machine's."""
     uuid: str | None = None
     """The driver's name of a GPU."""
 
 
 def ask_torch() -> list[TorchDevice]:
-    """Return all devices, the best first; raise CalledProcessError or TimeoutExpired if torch does not start."""
+    """Return all devices, the best first; raise UnavailableError if torch does not start."""
     command = [sys.executable, "-c", TORCH_SCRIPT]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_SECONDS, check=True)  # noqa: S603
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_SECONDS, check=True)  # noqa: S603
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        reason = str(error.stderr or error).strip().splitlines()[-1]
+        raise UnavailableError(f"Torch is installed and does not start: {reason}.") from error
     return [TorchDevice(*values) for values in json.loads(process.stdout)]
 
 

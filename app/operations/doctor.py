@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -36,7 +35,7 @@ from app.queue import JobQueue
 from app.sandbox import read_in_sandbox
 from app.storage import open_storage
 from app.training.queue_status import LOST_AFTER
-from isoscope.core.errors import ConflictError, IsoscopeError
+from isoscope.core.errors import ConflictError, IsoscopeError, UnavailableError
 from isoscope.core.formatting import ago, plural, size
 
 MIN_DISTINCT_CHARACTERS = 8
@@ -200,9 +199,8 @@ def check_devices(settings: Settings) -> Results:
         return
     try:
         devices = [device.name for device in ask_torch()]
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        reason = str(error.stderr or error).strip().splitlines()[-1]
-        yield PROBLEM, f"Torch is installed and does not start: {reason}.", "Reinstall it: make clean run"
+    except UnavailableError as error:
+        yield PROBLEM, error.message, "Reinstall it: make clean run"
         return
     if settings.device in ("auto", *devices) or (settings.device == "cuda" and "cuda:0" in devices):
         yield OK, f"Torch offers {', '.join(devices)}."

@@ -15,7 +15,7 @@ from app.db.work import FileLocks
 from app.operations.health import is_listening, try_listening
 from app.operations.migrate import migrate
 from app.operations.samples import launch_samples
-from isoscope.core.errors import FullDiskError
+from isoscope.core.errors import FullDiskError, UnavailableError
 
 POLL_SECONDS = 0.2
 EXIT_SECONDS = 20
@@ -109,7 +109,7 @@ def choose_devices(settings: Settings) -> list[str]:
         return [settings.device]
     try:
         names = [device.name for device in list_devices()]
-    except subprocess.SubprocessError:
+    except UnavailableError:
         return ["auto"]  # the worker logs why torch does not start
     return [name for name in names if name.startswith("cuda")] or names[:1]
 
