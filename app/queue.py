@@ -262,7 +262,8 @@ def processing_jobs(
 
     ``slot`` names this worker for the engine. It is stable, so that the worker gets its interrupted jobs back at the
     next start, and locked, because two workers of the same name would run the same job twice. ``execute`` is cancelled
-    when its job is.
+    when its job is. ``runs_at_once`` is the same for all workers, because the engine has one limit for each queue;
+    ``execute`` refuses what does not fit.
     """
 
     @DBOS.step(name="execute", preemptible=True)

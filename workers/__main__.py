@@ -8,7 +8,7 @@ from multiprocessing import forkserver
 from threading import Thread
 
 from app.core import process
-from app.core.settings import Settings
+from app.core.settings import MAX_RUNS_PER_DEVICE, Settings
 from app.db.job_kinds import Job, Queue
 from app.db.migration import require_schema
 from app.db.session import create_sessions, require_database
@@ -21,7 +21,7 @@ from isoscope.threads import limit_thread_spinning
 from workers.executor import Executor, JobFeeder
 from workers.job_rows import PATIENCE_SECONDS
 from workers.locks import Heartbeat, open_locks
-from workers.placement import Device, choose_device, has_room
+from workers.placement import Device, choose_device, may_start
 from workers.process import JobProcesses
 from workers.reconciler import Janitor, Reconciler
 
@@ -60,7 +60,7 @@ def work(settings: Settings, device: Device, *, lifeline: bool) -> None:
     processes = JobProcesses(settings, device.name, device.threads_per_run)
 
     def is_refused(job: Job) -> bool:
-        return job.kind.queue is Queue.GPU and not has_room(sessions, device, job, queue.read_queue(Queue.GPU))
+        return job.kind.queue is Queue.GPU and not may_start(sessions, device, job, queue.read_queue(Queue.GPU))
 
     executor = Executor(sessions, processes, device.slot, settings.runs, is_refused)
     with (
@@ -71,7 +71,7 @@ def work(settings: Settings, device: Device, *, lifeline: bool) -> None:
         logging.info("ready on %s, for at most %s at once", device.name, plural(device.max_runs, "run"))
         with (
             Heartbeat(sessions, device, processes.running_jobs),
-            processing_jobs(settings.queue, device.slot, executor.execute, device.max_runs),
+            processing_jobs(settings.queue, device.slot, executor.execute, MAX_RUNS_PER_DEVICE),
             Reconciler(sessions, queue, device.slot, locks, executor.active_ids, settings.webhook_url),
             Janitor(settings, Ledger(sessions, open_storage(settings)), queue, locks),
             JobFeeder(sessions, queue, device, locks, executor.deferred_ids),

@@ -31,12 +31,12 @@ from app.db.work import (
     next_waiting_job,
     pause_waiting_runs,
     queue_for_whole_device,
-    shared_device,
+    ran_beside_others,
 )
 from app.queue import JobQueue
 from isoscope.core.errors import ConflictError
 from workers.locks import BackgroundThread, Locks
-from workers.placement import Device, has_room
+from workers.placement import Device, may_start
 from workers.process import DATABASE_AWAY, DISK_FULL, LIBRARY_MISSING, JobProcesses
 from workers.training.log import Log
 
@@ -86,13 +86,13 @@ def enqueue_next_job(
     if next_job is None:
         return
     premature_ids = gpu_queue.waiting - {next_job.workflow_id} - set(deferred_ids)
-    may_start = next_job.workflow_id not in gpu_queue.waiting and has_room(sessions, device, next_job, gpu_queue)
-    if not premature_ids and not may_start:
+    fits = next_job.workflow_id not in gpu_queue.waiting and may_start(sessions, device, next_job, gpu_queue)
+    if not premature_ids and not fits:
         return
     with suppress(ConflictError), locks.held("turns"):  # else another worker is doing this
         if premature_ids:
             queue.cancel(*map(Job.parse, sorted(premature_ids)))
-        if may_start:
+        if fits:
             queue.ensure_enqueued(next_job)
 
 
@@ -150,7 +150,8 @@ class Executor:
     slot: str
     runs: Path
     is_refused: Callable[[Job], bool] = lambda _: False
-    """Returns whether this worker's device has no room for a job that another worker enqueued for itself."""
+    """Returns whether this worker's device has no room for a job. Another worker enqueued it, and it is enqueued again;
+    a later job may go first by that."""
     _calls: Counter[Job] = field(default_factory=Counter, init=False)
     _started_jobs: set[Job] = field(default_factory=set, init=False)
     _deferred_at: dict[str, float] = field(default_factory=dict, init=False)
@@ -261,7 +262,7 @@ class Executor:
                     if row.worker != self.slot:
                         return 0  # this worker was presumed dead, and the run given to another
                     end_attempts(session, Attempt.run_id == row.id, last_end.outcome, last_end.description)
-                    if last_end.description == KILLED_TEXT and shared_device(session, row):
+                    if last_end.description == KILLED_TEXT and ran_beside_others(session, row):
                         queue_for_whole_device(row)
                         return 0
                 elif row.attempts != last_attempt:

@@ -196,12 +196,13 @@ class Heartbeat(BackgroundThread):
     """Returns the running jobs, in the form that the row stores."""
 
     def __enter__(self) -> None:
+        load = self.device.read_load()
         with self.sessions.begin() as session:
             end_lost_attempts(session, Attempt.worker == self.device.slot)  # attempts of a killed worker of this slot
             now = utcnow()
             slot, name = self.device.slot, self.device.name
             row = Worker(slot=slot, device=name, pid=os.getpid(), started_at=now, heartbeat_at=now)
-            row.memory_bytes, row.jobs, row.load = machine_memory(), self.running_jobs(), self.device.read_load()
+            row.memory_bytes, row.jobs, row.load = machine_memory(), self.running_jobs(), load
             session.merge(row)
         super().__enter__()
 

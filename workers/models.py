@@ -27,8 +27,11 @@ from isoscope.hidden_states import evaluation_mode, hidden_states_of, mean_of_to
 
 
 def hide_other_gpus(device: str) -> None:
-    """Hide all other GPUs from this process: the Trainer would spread each batch over them."""
-    if device.startswith("cuda"):
+    """Hide all other GPUs from this process: the Trainer would spread each batch over them.
+
+    Once torch uses a GPU, it has hidden the others, as in a second try of a run.
+    """
+    if device.startswith("cuda") and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         index = torch.device(device).index or 0
         visible_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
         os.environ["CUDA_VISIBLE_DEVICES"] = visible_devices.split(",")[index] if visible_devices else str(index)

@@ -14,7 +14,7 @@ from app.core.devices import TorchDevice, list_devices
 from app.core.process import machine_cores, machine_memory
 from app.core.settings import Settings
 from app.db.job_kinds import Job
-from app.db.models import Attempt, Run
+from app.db.models import Attempt, Run, RunStatus
 from app.db.models.runs import DeviceLoad
 from app.db.session import Sessions
 from app.db.work import slot_name
@@ -27,12 +27,12 @@ USABLE_SHARE = 0.9
 
 
 class Demand(NamedTuple):
-    """What a job needs of its device."""
+    """Processes, devices and memory that a job needs."""
 
     processes: int = 1
     whole_device: bool = False
     peak_bytes: int | None = None
-    """The most memory that a run of the same model and experiment has used; None before the first has trained."""
+    """The most memory that a finished run of the same model and experiment has used; None before the first."""
 
     @property
     def is_exclusive(self) -> bool:
@@ -123,7 +123,7 @@ def choose_device(settings: Settings, requested: str) -> Device:
     )
 
 
-def has_room(sessions: Sessions, device: Device, job: Job, snapshot: QueueSnapshot) -> bool:
+def may_start(sessions: Sessions, device: Device, job: Job, snapshot: QueueSnapshot) -> bool:
     """Return whether a job may start on a device beside the jobs that run according to the engine."""
     slots = {workflow_id: slot for workflow_id, slot in snapshot.worker_slots.items() if slot is not None}
     slots.pop(job.workflow_id, None)
@@ -137,13 +137,14 @@ def has_room(sessions: Sessions, device: Device, job: Job, snapshot: QueueSnapsh
 
 
 def read_demands(sessions: Sessions, workflow_ids: Collection[str]) -> dict[str, Demand]:
-    """Return what each job needs; encodings use one device and an unknown amount of memory."""
+    """Return what each job needs; encodings need the whole device, because nothing tells how much memory they take."""
     jobs = {job.row_id: job for job in map(Job.parse, workflow_ids)}
     sibling = aliased(Run)
     is_sibling = (sibling.experiment_id == Run.experiment_id) & (sibling.model == Run.model)
+    is_sibling &= sibling.status == RunStatus.FINISHED
     peak_bytes = select(func.max(Attempt.peak_bytes)).join(sibling, sibling.id == Attempt.run_id).where(is_sibling)
     query = select(Run.id, Run.config, Run.whole_device, peak_bytes.scalar_subquery()).where(Run.id.in_(jobs))
-    demands = dict.fromkeys(workflow_ids, Demand())
+    demands = dict.fromkeys(workflow_ids, Demand(whole_device=True))
     with sessions() as session:
         for row_id, config, whole_device, peak in session.execute(query):
             demands[jobs[row_id].workflow_id] = Demand(getattr(config, "processes", 1), whole_device, peak)

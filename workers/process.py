@@ -164,12 +164,11 @@ def _run_job(
     die_with_parent()
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     os.nice(niceness)
-    if threads is not None:
-        import torch  # noqa: PLC0415 - the fork server has it already
-
-        torch.set_num_threads(threads)
-
     try:
+        if threads is not None:
+            import torch  # noqa: PLC0415 - the fork server has it already
+
+            torch.set_num_threads(threads)
         next_jobs = do_job(work, row_id, settings, device)
     except Exception as error:
         if is_disk_full(error):

@@ -1,4 +1,4 @@
-"""What decides which runs share a device, and what a GPU does."""
+"""Columns for runs that share a device, and for the load of GPUs."""
 
 import sqlalchemy as sa
 

@@ -22,6 +22,7 @@ GIB = 2**30
 MIB = 2**20
 MIN_TOKEN_CHARACTERS = 16
 BUSY_SECONDS = 30
+MAX_RUNS_PER_DEVICE = 64
 POSTGRESQL = "postgresql"
 POSTGRESQL_SCHEMES = (POSTGRESQL, "postgres", "postgresql+psycopg")
 # The files of a SQLite database.
@@ -169,13 +170,13 @@ class Settings(BaseSettings):
     )
     device: str = Field(
         "auto",
-        description="Device of the worker that `serve` starts: `cpu`, `cuda:0`, ...; `auto`: one per GPU.",
+        description="Device of the worker that `serve` starts: `cpu`, `cuda:0`, ...; `auto`: a worker for each GPU.",
     )
     runs_per_device: int | None = Field(
         None,
         ge=1,
-        le=64,
-        description="Fine-tunes and encodings that share a device; empty: at most 8 per GPU and one per four cores, "
+        le=MAX_RUNS_PER_DEVICE,
+        description="Fine-tunes that share a device; empty: at most 8 per GPU and one per four cores, "
         "as far as memory reaches.",
     )
     worker_name: str = Field(

@@ -20,7 +20,9 @@ from app.db.types import utcnow
 from isoscope.core.errors import ConflictError, InvalidError
 
 MAX_CHARACTERS = 100
-SHARED_MEMORY_NOTE = "Memory ran out beside other runs on the same device. The run went on without them."
+SHARED_MEMORY_NOTE = (
+    "Memory ran out, or the run was killed, beside other runs on the same device. The run went on without them."
+)
 PAUSE_REASONS = {FailureCause.MEMORY: "ran out of memory", FailureCause.KILLED: "was killed repeatedly"}
 # A script that trains reports every minute, whether it has logged anything or not.
 SILENT_AFTER = timedelta(minutes=5)
@@ -85,7 +87,7 @@ def end_attempts(
     session.execute(still_open.values(changes).execution_options(synchronize_session=False))
 
 
-def shared_device(session: Session, run: Run) -> bool:
+def ran_beside_others(session: Session, run: Run) -> bool:
     """Return whether other runs used the device during any part of a run's last attempt."""
     newest = select(Attempt).where(Attempt.run_id == run.id).order_by(Attempt.number.desc()).limit(1)
     attempt = session.scalar(newest)

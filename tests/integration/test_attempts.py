@@ -9,7 +9,7 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Attempt, Run, RunStatus, Step, Worker
 from app.db.types import utcnow
-from app.db.work import begin_attempt
+from app.db.work import SHARED_MEMORY_NOTE, begin_attempt
 from app.training.experiments import cancel_run
 from app.training.queue_verbs import pause_run, resume_run, retry_run
 from tests.factories import add_experiment, run_row
@@ -85,7 +85,7 @@ def test_run_killed_beside_others_waits_for_whole_device(client, context, run_id
     execute(context, run_id, -signal.SIGKILL, 0)
     run = client.get(f"/api/runs/{run_id}").json()
     assert (run["status"], run["worker"], len(run["attempts"])) == ("queued", None, 3)
-    assert run["notes"] == ["Memory ran out beside other runs on the same device. The run went on without them."]
+    assert run["notes"] == [SHARED_MEMORY_NOTE]
     execute(context, run_id, -signal.SIGKILL, 0)
     assert len(endings(client, run_id)) == 5, "alone, it is tried again at once"
 

@@ -7,14 +7,14 @@ from sqlalchemy import select
 from app.context import create_context
 from app.db import job_kinds, models
 from app.db.job_kinds import Job, Queue
-from app.db.work import FileLocks, list_waiting_jobs, next_waiting_job
+from app.db.work import FileLocks, begin_attempt, list_waiting_jobs, next_waiting_job
 from app.queue import processing_jobs
 from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, RunPriority, move_experiment, move_run, renumber
 from tests.factories import add_experiment, run_row
 from tests.job_loops import worker_loop
 from tests.waiting import wait_for
 from workers.executor import enqueue_next_job
-from workers.placement import Device, has_room
+from workers.placement import Demand, Device, may_start, read_demands
 from workers.reconciler import reconcile, requeue_jobs_of_dead_workers
 
 
@@ -138,9 +138,29 @@ def test_device_takes_as_many_jobs_as_it_has_room_for(context, add):
         assert context.queue.list_active() == job_ids(*ids[:2])
         # Another worker may take a job that was meant for a free device.
         snapshot, job = context.queue.read_queue(Queue.GPU), Job(job_kinds.FINETUNE, ids[2])
-        assert not has_room(context.sessions, Device("here/cpu", 2), job, snapshot)
-        assert has_room(context.sessions, Device("here/cpu", 2), Job(job_kinds.FINETUNE, ids[0]), snapshot)
-        assert has_room(context.sessions, Device("there/cpu", 2), job, snapshot)
+        assert not may_start(context.sessions, Device("here/cpu", 2), job, snapshot)
+        assert may_start(context.sessions, Device("here/cpu", 2), Job(job_kinds.FINETUNE, ids[0]), snapshot)
+        assert may_start(context.sessions, Device("there/cpu", 2), job, snapshot)
+
+
+def test_memory_of_finished_runs_of_the_model_is_expected_of_the_next(context):
+    waiting, *siblings = [
+        run_row(seed=seed, config={"model": model}, status=status)
+        for seed, (model, status) in enumerate([
+            ("a", models.RunStatus.QUEUED), ("a", models.RunStatus.FINISHED), ("a", models.RunStatus.RUNNING),
+            ("b", models.RunStatus.FINISHED),
+        ])
+    ]  # fmt: skip
+    add_experiment(context, waiting, *siblings)
+    job, encoding = Job(job_kinds.FINETUNE, waiting.id), Job(job_kinds.ENCODE, "row")
+    ids = [job.workflow_id, encoding.workflow_id]
+    assert read_demands(context.sessions, ids) == {ids[0]: Demand(), ids[1]: Demand(whole_device=True)}
+    with context.sessions.begin() as session:
+        for run, peak_bytes in zip(siblings, (3, 5, 7), strict=True):
+            begin_attempt(session, run.id, "here/cpu")
+            session.flush()
+            session.get_one(models.Attempt, (run.id, 1)).peak_bytes = peak_bytes
+    assert read_demands(context.sessions, ids)[ids[0]] == Demand(peak_bytes=3)
 
 
 @pytest.mark.parametrize("columns", [{"whole_device": True}, {"config": {"processes": 2}}])

@@ -23,7 +23,7 @@ from app.db.models import (
 )
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.db.work import end_attempts, pause_waiting_runs, queue_for_whole_device, shared_device, slot_name
+from app.db.work import end_attempts, pause_waiting_runs, queue_for_whole_device, ran_beside_others, slot_name
 from workers.failure import classify_error, raise_if_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_launch import train_in_processes
@@ -102,7 +102,7 @@ def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, sett
         return
     except OutOfMemoryError as error:
         with progress.sessions() as session:
-            if shared_device(session, session.get_one(Run, progress.run_id)):
+            if ran_beside_others(session, session.get_one(Run, progress.run_id)):
                 raise
         smaller_config = with_smaller_batch(spec.config)
         if smaller_config is None or spec.config.batch_size != spec.requested_batch_size:
@@ -124,7 +124,7 @@ def _fail(error: Exception, sessions: Sessions, update_run: Update, folder: RunF
     with sessions.begin() as session:
         if failure.cause is FailureCause.MEMORY:
             run = session.scalar(update_run.values(log=folder.log.tail()).returning(Run))
-            if run is not None and shared_device(session, run):
+            if run is not None and ran_beside_others(session, run):
                 end_attempts(session, Attempt.run_id == run.id, AttemptOutcome.FAILED, failure.sentence)
                 queue_for_whole_device(run)
                 return

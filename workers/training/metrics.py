@@ -15,8 +15,9 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from app.core.training_cost import expected_longest
 from app.db.config import RunConfig
-from app.db.models import Phase, Step
+from app.db.models import Phase, Run, Step
 from app.db.options.measuring import MEASUREMENTS_PER_RUN
+from app.db.work import ran_beside_others
 from isoscope.hidden_states import LayerMeasures, evaluation_mode, hidden_states_of, width
 from workers.failure import NotFiniteError
 from workers.training.inference import TokenizedRows, draw_row_indices, inference_batch_size
@@ -135,7 +136,7 @@ class StepClock(TrainerCallback):
         self._last_step_at = now
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Write the median step time, unless there are too few."""
+        """Write the median step time, unless there are too few, or other runs slowed them down."""
         if len(self._seconds) >= MIN_TIMED_STEPS:
             longest = expected_longest(self.lengths.tolist(), self.config.batch_size)
             speed = {
@@ -143,7 +144,9 @@ class StepClock(TrainerCallback):
                 "seconds_per_step": statistics.median(self._seconds),
             }
             with self.progress.sessions.begin() as session:
-                self.progress.write(session, environment={**self.environment, "speed": speed})
+                self.progress.write(session)
+                if not ran_beside_others(session, session.get_one(Run, self.progress.run_id)):
+                    self.progress.write(session, environment={**self.environment, "speed": speed})
 
 
 @dataclass(eq=False)

@@ -248,7 +248,7 @@ class RunningJob(BaseModel):
 
 
 class DeviceLoad(BaseModel):
-    """What a GPU does at one moment, for all processes that use it."""
+    """Utilization and memory of a GPU, over all its processes."""
 
     busy_percent: float
     used_bytes: int
@@ -268,7 +268,7 @@ class Worker(Base):
     # Memory of its machine or container; null if unknown.
     memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
     jobs: Mapped[list[RunningJob] | None] = mapped_column(Typed(list[RunningJob]))
-    # Null for a device that is no GPU, or one whose driver does not tell.
+    # Null without a GPU, or if its driver reports nothing.
     load: Mapped[DeviceLoad | None] = mapped_column(Typed(DeviceLoad))
     # Null until its device was timed.
     speed: Mapped[MachineSpeed | None] = mapped_column(Typed(MachineSpeed))

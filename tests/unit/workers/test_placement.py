@@ -1,14 +1,17 @@
 import json
-import subprocess
+import os
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from app.core import devices
 from app.core.devices import TorchDevice, ask_torch, list_devices
 from app.core.settings import Settings
 from app.operations import serve
+from isoscope.core.errors import UnavailableError
 from workers import placement
+from workers.models import hide_other_gpus
 from workers.placement import Demand, Device, choose_device
 
 GIB = 2**30
@@ -100,7 +103,7 @@ def test_serve_starts_worker_for_each_gpu(tmp_path, gpu_machine, monkeypatch):
     assert serve.choose_devices(Settings(data_dir=tmp_path)) == ["mps"]
 
     def fail():
-        raise subprocess.TimeoutExpired("python", 1)
+        raise UnavailableError("Torch is installed and does not start.")
 
     monkeypatch.setattr(serve, "list_devices", fail)
     assert serve.choose_devices(Settings(data_dir=tmp_path)) == ["auto"]
@@ -122,6 +125,15 @@ def test_torch_names_the_gpus_of_a_machine(tmp_path, monkeypatch):
     assert list_devices() == expected
     (tmp_path / "torch" / "version.py").write_text("cuda = None\n")
     assert list_devices() == [("cpu", None, None)]
+
+
+def test_second_try_in_a_process_sees_the_same_gpu(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+    hide_other_gpus("cuda:1")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "6"
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    hide_other_gpus("cuda:1")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "6"
 
 
 def test_driver_tells_what_a_gpu_does(monkeypatch):
