@@ -150,8 +150,7 @@ class Executor:
     slot: str
     runs: Path
     is_refused: Callable[[Job], bool] = lambda _: False
-    """Returns whether this worker's device has no room for a job. Another worker enqueued it, and it is enqueued again;
-    a later job may go first by that."""
+    """Returns whether the device has no room for a job. It is enqueued again, perhaps behind a later one."""
     _calls: Counter[Job] = field(default_factory=Counter, init=False)
     _started_jobs: set[Job] = field(default_factory=set, init=False)
     _deferred_at: dict[str, float] = field(default_factory=dict, init=False)

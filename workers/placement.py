@@ -80,11 +80,9 @@ class Device:
     def _spanned_slots(self, first_slot: str, processes: int) -> set[str]:
         """Return the slots of the devices that the processes of one run use (``ddp_launch.assign_devices``)."""
         machine, colon, index = first_slot.rpartition(":")
-        return (
-            {f"{machine}:{(int(index) + rank) % self.n_devices}" for rank in range(processes)}
-            if colon
-            else {first_slot}
-        )
+        if not colon:
+            return {first_slot}
+        return {f"{machine}:{(int(index) + rank) % self.n_devices}" for rank in range(processes)}
 
     def _holds(self, demands: Collection[Demand]) -> bool:
         """Return whether the memory holds jobs together; one of unknown size counts as half of it."""
