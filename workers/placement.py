@@ -66,8 +66,9 @@ class Device:
         reserved_slots = {
             slot
             for first_slot, demands in running.items()
-            for exclusive in filter(lambda demand: demand.is_exclusive, demands)
-            for slot in self._spanned_slots(first_slot, exclusive.processes)
+            for neighbor in demands
+            if neighbor.is_exclusive
+            for slot in self._spanned_slots(first_slot, neighbor.processes)
         }
         if demand.is_exclusive:
             spanned_slots = self._spanned_slots(self.slot, demand.processes)
@@ -125,8 +126,8 @@ def may_start(sessions: Sessions, device: Device, job: Job, snapshot: QueueSnaps
     """Return whether a job may start on a device beside the jobs that run according to the engine."""
     slots = {workflow_id: slot for workflow_id, slot in snapshot.worker_slots.items() if slot is not None}
     slots.pop(job.workflow_id, None)
-    if not slots:
-        return True
+    if list(slots.values()).count(device.slot) >= device.max_runs:
+        return False  # without reading demands, because busy workers ask several times a second
     demands = read_demands(sessions, {job.workflow_id, *slots})
     running = defaultdict(list)
     for workflow_id, slot in slots.items():

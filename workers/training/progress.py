@@ -25,8 +25,7 @@ def read_peak_memory() -> int:
     """Return the most memory that this process has used: of its GPU if it uses one, else of the machine."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return torch.cuda.max_memory_reserved() + GPU_CONTEXT_BYTES
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 class RunStoppedError(Exception):

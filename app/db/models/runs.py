@@ -33,7 +33,7 @@ class Attempt(Base):
     ended_at: Mapped[datetime | None]
     # By a monotonic clock.
     seconds: Mapped[float] = mapped_column(default=0.0)
-    # Memory on its device; null if it never trained.
+    # The most memory it used, of its GPU or else of the machine; null if unknown.
     peak_bytes: Mapped[int | None] = mapped_column(BigInteger)
     outcome: Mapped[AttemptOutcome | None]
     # The signal, or the sentence of a failure.
