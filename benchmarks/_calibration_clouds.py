@@ -148,7 +148,7 @@ def _difference_cases() -> list[Case]:
     usual = partial(draw_rows, d=20, spectrum="1/i", tails="t5", mean=0.3)
     cases = []
     for slug, entry in MEASURES.items():
-        if entry.compared == "never" or entry.group == "neighbours":
+        if entry.compared == "never" or entry.group == "neighbors":
             continue
         cases.append(null_case(f"S3 {slug}, 500 and 500", partial(differs, draw=usual, sizes=(500, 500), slug=slug)))
         if entry.compared == "at any n" and slug != "participation_ratio_unbiased":

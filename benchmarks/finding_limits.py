@@ -67,8 +67,8 @@ def dimension_statistics(x: Points, random: np.random.Generator) -> Iterator[tup
         "direction_gap",
         find_largest_gap(torch.linalg.eigvalsh(products).clamp(min=0), max_collapsed_directions(n, d)).excess,
     )
-    centre, directions = leading_directions(points)
-    split = best_split((points - centre) @ directions)
+    center, directions = leading_directions(points)
+    split = best_split((points - center) @ directions)
     yield "separation", 0.0 if split is None else split.separation
 
 

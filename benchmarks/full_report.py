@@ -19,7 +19,7 @@ from isotropy.report import measure
 from isotropy.rows import Rows
 
 POINTS = ("50000x768", "50000x1536", "20000x4096")
-NEIGHBOURS, CLASSES = 11, 10
+NEIGHBORS, CLASSES = 11, 10
 BLOCK_ROWS = 1000
 BASE = "`X.T @ X` and half of `X_s @ X_s.T`"
 
@@ -62,7 +62,7 @@ def make_functions(x: torch.Tensor, *, labels: bool) -> dict[str, Callable[[], o
     functions: dict[str, Callable[[], object]] = {
         BASE: multiply,
         "`X.T @ X` alone": lambda: x.T @ x,
-        "neighbors and uniformity of the sample": lambda: measure_euclidean_pairs(sample, NEIGHBOURS),
+        "neighbors and uniformity of the sample": lambda: measure_euclidean_pairs(sample, NEIGHBORS),
         "`read_cloud` alone": lambda: read_cloud(Rows(x.numpy())),
         "full report": lambda: measure(read_cloud(Rows(x.numpy()))),
     }

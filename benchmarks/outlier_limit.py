@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks._calibration import SEED
 from benchmarks._rounds import machine
-from isotropy.findings.outlier_rows import LIMIT, SCANNED_PART, centre_and_bulk, expected_beyond, surprise, tail_degrees
+from isotropy.findings.outlier_rows import LIMIT, SCANNED_PART, center_and_bulk, expected_beyond, surprise, tail_degrees
 
 ROWS = (20, 200, 2000)
 DIMENSIONS = (2, 8, 32)
@@ -77,8 +77,8 @@ class CaseValues(NamedTuple):
 def statistic(x: NDArray[np.float64]) -> float:
     """Return the statistic that the first round compares with the limit, for points [n, d] without duplicates."""
     points = torch.from_numpy(x)
-    centre, bulk = centre_and_bulk(points)
-    squares = (points - centre).square().sum(1).numpy()
+    center, bulk = center_and_bulk(points)
+    squares = (points - center).square().sum(1).numpy()
     ratios = squares / np.median(squares)
     farthest = np.sort(ratios)[::-1][: len(x) // SCANNED_PART]
     return float(surprise(expected_beyond(len(x), bulk, farthest, tail_degrees(ratios, bulk))).max())

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmarks._rounds import interleave, machine, ratio, requested_rounds, table
 from isotropy.intrinsic import twonn
-from isotropy.neighbours import distinct_rows, nearest_neighbours
+from isotropy.neighbors import distinct_rows, nearest_neighbors
 
 N, D, INTRINSIC, ONES, THREADS = 10_000, 384, 20, 3, 2
 
@@ -31,7 +31,7 @@ def draw_tied(generator: torch.Generator) -> Tensor:
 
 def dimension_by_isoscope(x: Tensor) -> float | None:
     """Return the dimension by exact neighbors of distinct rows, as in a report; None if distances tie."""
-    return twonn(nearest_neighbours(x[distinct_rows(x)], 2)).dimension.value
+    return twonn(nearest_neighbors(x[distinct_rows(x)], 2)).dimension.value
 
 
 def dimension_by_skdim(x: Tensor) -> float:

@@ -24,7 +24,7 @@ NOT_ONE_SEQUENCE = (
     "not. Choose an encoder such as BERT, or a decoder such as GPT-2."
 )
 
-RAW_ANISOTROPY, CENTRED_ANISOTROPY = MEASURES["anisotropy_raw"], MEASURES["anisotropy_centred"]
+RAW_ANISOTROPY, CENTERED_ANISOTROPY = MEASURES["anisotropy_raw"], MEASURES["anisotropy_centred"]
 
 
 def depth(model: PreTrainedModel) -> int:
@@ -147,12 +147,12 @@ def moment_scores(
     S = moments.covariance()
     shrunk = S if towards is None or zeta == 0 else shrink(S, towards.covariance(), zeta)
     raw = _leading_shares(second_moment(moments), RAW_ANISOTROPY.leading_values, moments.n)
-    centred = _leading_shares(S, CENTRED_ANISOTROPY.leading_values, moments.n - 1)
+    centered = _leading_shares(S, CENTERED_ANISOTROPY.leading_values, moments.n - 1)
     return {
         "isoscore_star": isoscore_from_covariance(shrunk),
         "mean_cosine": cosines.mean_cosine(),
         **dict(zip(RAW_ANISOTROPY.value_names, raw, strict=True)),
-        **dict(zip(CENTRED_ANISOTROPY.value_names, centred, strict=True)),
+        **dict(zip(CENTERED_ANISOTROPY.value_names, centered, strict=True)),
     }
 
 

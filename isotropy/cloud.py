@@ -14,7 +14,7 @@ from isotropy.anisotropy import mean_share, second_moment
 from isotropy.catalog import Similarity
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore_from_ratio, participation_ratio, shrink_ratio
-from isotropy.neighbours import BlockNeighbours, NearestNeighbours
+from isotropy.neighbors import BlockNeighbors, NearestNeighbors
 from isotropy.pairs import PairMeasures, measure_euclidean_pairs, measure_pairs
 from isotropy.partition import PartitionFunction
 from isotropy.rows import (
@@ -37,7 +37,7 @@ SAMPLE_ROWS = 32_768  # Rows sampled from a larger cloud, for statistics that ca
 PAIR_ROWS = 20_000  # Rows of the sample for pairwise measures, which are exact up to this number of rows
 BARCODE_ROWS = 2000  # Rows of the sample used for bars, which take n^2 memory
 ZETA = 0.2  # Shrinkage of the report's IsoScore*, toward the identity scaled to the points
-NEIGHBOURS = 10  # Nearest neighbors per row
+NEIGHBORS = 10  # Nearest neighbors per row
 # Measures without standard error: they are biased for few rows, so an interval would not cover the truth.
 WITHOUT_ERROR = ("isoscore", "isoscore_star", "participation_ratio")
 
@@ -188,19 +188,19 @@ class Cloud:
     @cached_property
     def pair_measures(self) -> PairMeasures:
         """Pairwise results, with one more neighbor than measures use, to detect ties."""
-        return measure_pairs(self.pair_rows, NEIGHBOURS + 1, self.similarity)
+        return measure_pairs(self.pair_rows, NEIGHBORS + 1, self.similarity)
 
     @property
-    def neighbours(self) -> NearestNeighbours:
+    def neighbors(self) -> NearestNeighbors:
         """Nearest neighbors among the distinct rows of ``pair_rows``."""
-        return self.pair_measures.neighbours
+        return self.pair_measures.neighbors
 
     @cached_property
     def euclidean_pairs(self) -> PairMeasures:
         """Pairwise results by Euclidean distance."""
         if self.similarity is Similarity.EUCLIDEAN:
             return self.pair_measures
-        return measure_euclidean_pairs(self.pair_rows, NEIGHBOURS + 1)
+        return measure_euclidean_pairs(self.pair_rows, NEIGHBORS + 1)
 
     def row_of(self, point: int) -> int:
         """Return the position in the file of a distinct row of ``pair_rows``, the first among its copies."""
@@ -209,12 +209,12 @@ class Cloud:
         return int(self.rows[candidates][(self.pair_rows[candidates] == row).all(1)].min())
 
     @cached_property
-    def block_neighbours(self) -> BlockNeighbours:
+    def block_neighbors(self) -> BlockNeighbors:
         """Nearest neighbors by Euclidean distance within the first rows and within each block, for standard errors."""
         pairs = self.euclidean_pairs
         positions = self.rows[: len(self.pair_rows)][pairs.distinct_rows].numpy()
         blocks = self.dealing.blocks_of(positions, BLOCKS)
-        return BlockNeighbours(pairs.points, blocks, NEIGHBOURS + 1, pairs.neighbours)
+        return BlockNeighbors(pairs.points, blocks, NEIGHBORS + 1, pairs.neighbors)
 
     @cached_property
     def bars(self) -> Tensor:

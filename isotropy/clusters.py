@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from isotropy.distances import CentredPoints, centre_of, distances
+from isotropy.distances import CenteredPoints, center_of, distances
 from isotropy.labels import classes_of
 from isotropy.points import scaled
 from isotropy.score import Score, count_clause
@@ -29,7 +29,7 @@ def silhouette(x: Tensor, labels: Tensor) -> Score:
     if isinstance(classes, str):
         return Score.undefined(classes)
     class_mates = (classes.sizes - 1)[classes.codes]
-    points = CentredPoints.about(centre_of(classes.points), classes.points)
+    points = CenteredPoints.about(center_of(classes.points), classes.points)
     own_sums, nearest = _distances_to_classes(points, classes.sizes.tolist())
     silhouettes = _silhouettes(own_sums / class_mates.clamp(min=1), nearest)
     return Score.within(float(silhouettes.masked_fill(class_mates == 0, 0).mean()), -1, 1)
@@ -43,7 +43,7 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
     classes = _sort_by_class("simplified silhouette", x, labels)
     if isinstance(classes, str):
         return Score.undefined(classes)
-    centre = centre_of(classes.points)
+    center = center_of(classes.points)
     # Averaging offsets from a class's first point is exact if all its points are equal.
     first_points = classes.points[classes.sizes.cumsum(0) - classes.sizes]
     offsets = torch.zeros_like(first_points)
@@ -51,11 +51,11 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
     for chunk, codes in chunks:
         offsets.index_add_(0, codes, chunk - first_points[codes])
     centroids = first_points + offsets / classes.sizes[:, None]
-    centred_centroids = CentredPoints.about(centre, centroids)
+    centered_centroids = CenteredPoints.about(center, centroids)
     total = centroids.new_zeros(())
     for chunk, codes in chunks:
         own_distances = torch.linalg.vector_norm(chunk - centroids[codes], dim=1)
-        other_distances = distances(CentredPoints.about(centre, chunk), centred_centroids, codes).amin(1)
+        other_distances = distances(CenteredPoints.about(center, chunk), centered_centroids, codes).amin(1)
         total += _silhouettes(own_distances, other_distances, ROUNDING * torch.linalg.vector_norm(chunk, dim=1)).sum()
     return Score.within(float(total / len(x)), -1, 1)
 
@@ -97,7 +97,7 @@ class _Group:
     membership: Tensor  # Class membership, float64 [rows, classes], 1 or 0
 
 
-def _distances_to_classes(points: CentredPoints, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+def _distances_to_classes(points: CenteredPoints, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return each point's sum of distances to its own class and smallest mean distance to another, [n] each."""
     own_sums = torch.zeros_like(points.squared_norms)
     nearest = torch.full_like(own_sums, math.inf)
@@ -125,7 +125,7 @@ def _distances_to_classes(points: CentredPoints, sizes: Sequence[int]) -> tuple[
     return own_sums, nearest
 
 
-def _sum_distances(points: CentredPoints, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:
+def _sum_distances(points: CenteredPoints, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:
     """Return the sums of distances of each row of a group to each class of the other, and the reverse."""
     forward_sums = points.squared_norms.new_zeros(len(first.rows), second.membership.shape[1])
     backward_sums = (

@@ -10,39 +10,39 @@ from torch import Tensor
 # Fraction of ||x||^2 + ||y||^2 up to which ||x - y||^2 is computed from the difference. The product has an error of up
 # to about 1e-14 of that sum (at d = 4096), so each distance is accurate to 5e-8.
 CLOSE = 1e-7
-CENTRE_ROWS = 256  # Rows whose median is the center
+CENTER_ROWS = 256  # Rows whose median is the center
 
 
 @dataclass(frozen=True)
-class CentredPoints:
+class CenteredPoints:
     """Points and their offsets from a center, which other points may share."""
 
     points: Tensor  # float64 [n, d]
-    centred: Tensor  # float64 [n, d], the points minus the center
+    centered: Tensor  # float64 [n, d], the points minus the center
     squared_norms: Tensor  # float64 [n], of the centered points
 
     @classmethod
-    def about(cls, centre: Tensor, points: Tensor) -> Self:
+    def about(cls, center: Tensor, points: Tensor) -> Self:
         """Center points [n, d] about a center [d]."""
-        centred = points - centre
-        return cls(points, centred, centred.square().sum(1))
+        centered = points - center
+        return cls(points, centered, centered.square().sum(1))
 
     def __getitem__(self, rows: slice) -> Self:
-        return type(self)(self.points[rows], self.centred[rows], self.squared_norms[rows])
+        return type(self)(self.points[rows], self.centered[rows], self.squared_norms[rows])
 
 
-def centre_of(points: Tensor) -> Tensor:
-    """Return the median [d] of up to ``CENTRE_ROWS`` of points [n, d], n at least 1; robust to outliers."""
-    return points[:: -(-len(points) // CENTRE_ROWS)].median(dim=0).values
+def center_of(points: Tensor) -> Tensor:
+    """Return the median [d] of up to ``CENTER_ROWS`` of points [n, d], n at least 1; robust to outliers."""
+    return points[:: -(-len(points) // CENTER_ROWS)].median(dim=0).values
 
 
-def distances(x: CentredPoints, y: CentredPoints, excluded: Tensor | None = None) -> Tensor:
+def distances(x: CenteredPoints, y: CenteredPoints, excluded: Tensor | None = None) -> Tensor:
     """Return the distances [n, m] of points x to points y, both about the same center.
 
     ``excluded`` [n] is, for each x, the index of the y whose distance becomes infinity.
     """
     sums = x.squared_norms[:, None] + y.squared_norms
-    squares = torch.addmm(sums, x.centred, y.centred.T, alpha=-2)
+    squares = torch.addmm(sums, x.centered, y.centered.T, alpha=-2)
     if excluded is not None:
         squares.scatter_(1, excluded[:, None], math.inf)
     recompute_close(squares, sums, x.points, y.points)

@@ -17,7 +17,7 @@ from isotropy.spectrum import SHIFT_ROWS, gram, shrink
 
 class _Settings(NamedTuple):
     zeta: float
-    is_centred: bool
+    is_centered: bool
     across_processes: bool
     product_dtype: torch.dtype
 
@@ -28,14 +28,14 @@ def evenness(
     *,
     zeta: float = 0.0,
     target: Tensor | None = None,
-    is_centred: bool = True,
+    is_centered: bool = True,
     across_processes: bool = False,
     product_dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return IsoScore* of points [n, d], those in ``mask`` [n], 0-d in [0, 1], and their covariance [d, d].
 
     Both are at least float32; the score is differentiable once, the covariance not. ``target`` [d, d] is the shrinkage
-    covariance, for zeta > 0. Without ``is_centred`` the sum of x x^T takes the covariance's place. ``product_dtype``
+    covariance, for zeta > 0. Without ``is_centered`` the sum of x x^T takes the covariance's place. ``product_dtype``
     rounds the factors of the matrix products, which are summed in float32; by default half-precision points are rounded
     to bfloat16 on an accelerator. Points without spread score 0 with gradient 0. Raises ValueError for no points, d < 2
     and, on the CPU, NaN or infinity; elsewhere the score is NaN.
@@ -46,7 +46,7 @@ def evenness(
     if product_dtype is None:
         is_rounded = points.itemsize == 2 and points.device.type != "cpu"
         product_dtype = torch.bfloat16 if is_rounded else torch.promote_types(points.dtype, torch.float32)
-    settings = _Settings(zeta, is_centred, across_processes, product_dtype)
+    settings = _Settings(zeta, is_centered, across_processes, product_dtype)
     score, S = _Evenness.apply(points, mask, target, settings)  # type: ignore[no-untyped-call]
     require_finite(score, f"NaN, infinity or squares beyond {S.dtype}")
     return score, S
@@ -60,7 +60,7 @@ class _Evenness(torch.autograd.Function):
         d, dtype = points.shape[1], torch.promote_types(settings.product_dtype, torch.float32)
         with torch.autocast(points.device.type, enabled=False):
             factor = points.to(torch.promote_types(points.dtype, torch.float32))
-            if settings.is_centred:
+            if settings.is_centered:
                 factor = factor - _shift(factor, mask, across_processes=settings.across_processes)
             factor = _rounded(factor if mask is None else factor.masked_fill(~mask[:, None], 0), settings.product_dtype)
             sums = points.new_empty(d + 1, d, dtype=dtype)  # of x x^T, and below it of x
@@ -75,7 +75,7 @@ class _Evenness(torch.autograd.Function):
                     f"Expected at least 1 point{extent}, got 0: skip batches in which every token is masked."
                 )
             S_X, offset, degrees = sums[:d], torch.zeros_like(sums[d]), torch.ones_like(n)
-            if settings.is_centred:
+            if settings.is_centered:
                 offset, degrees = sums[d] / n, (n - 1).clamp(min=1)
                 S_X = S_X.sub_(n * torch.outer(offset, offset)).div_(degrees)
             S = S_X if target is None or settings.zeta == 0 else shrink(S_X, target.to(S_X), settings.zeta)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from isotropy.neighbours import NearestNeighbours
+from isotropy.neighbors import NearestNeighbors
 from isotropy.products import unit_roundoff
 from isotropy.score import Score, count_clause
 
@@ -35,19 +35,19 @@ class Hubness:
     hubs: tuple[HubPoint, ...] = ()
 
 
-def hubness(neighbours: NearestNeighbours, k: int = 10) -> Hubness:
+def hubness(neighbors: NearestNeighbors, k: int = 10) -> Hubness:
     """Return the hubness of n points from at least k + 1 nearest neighbors of each.
 
     Undefined for fewer than k + 2 points, and where more than ``MAX_TIED_SHARE`` of the points have a tie for the k-th
     neighbor, which row order would decide; the skewness also if all counts are equal. Raises ValueError if too few
     neighbors were searched.
     """
-    n = len(neighbours.indices)
+    n = len(neighbors.indices)
     undefined = None
     if n < k + 2:
         undefined = Score.undefined(f"Hubness with k = {k} needs at least {k + 2} points; {count_clause(n)}.")
     else:
-        nearest, one_more = neighbours.take_nearest(k), neighbours.take_nearest(k + 1)
+        nearest, one_more = neighbors.take_nearest(k), neighbors.take_nearest(k + 1)
         kth_distances, next_distances = one_more.distances[:, -2:].unbind(1)
         # Treat half precision as exact: its rounding swaps a few neighbors but makes no hubs.
         error = one_more.distance_error(min(one_more.roundoff, unit_roundoff(torch.float32)))[:, -2]

@@ -1,6 +1,6 @@
 """Intrinsic dimension from the distances of nearest neighbors: TwoNN, and Levina and Bickel's maximum likelihood.
 
-Search distinct points (``isotropy.neighbours.distinct_rows``), as scikit-dimension 0.5 does. Standard errors treat
+Search distinct points (``isotropy.neighbors.distinct_rows``), as scikit-dimension 0.5 does. Standard errors treat
 points as independent; for 1,000 uniform points in 2 to 10 dimensions the true spread was 1.1 to 1.4 times as large.
 None below ``FEWEST_FOR_SE`` points. Undefined where most neighbors are equally far up to rounding, as in lattices or
 one-hot features.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from isotropy.neighbours import NearestNeighbours
+from isotropy.neighbors import NearestNeighbors
 from isotropy.score import FEWEST_FOR_SE, Score, count_clause
 
 # Times 1 / sqrt(N): the 95th percentile of the distance between the points and TwoNN's fit if the model holds, 1.09 to
@@ -35,7 +35,7 @@ class TwoNNFit:
     chance_distance: float | None = None
 
 
-def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
+def twonn(neighbors: NearestNeighbors, discard: float = 0.1) -> TwoNNFit:
     """Return the intrinsic dimension, in (0, inf), by the linear fit of TwoNN (Facco et al. 2017).
 
     The int(N (1 - discard)) smallest ratios of second to first neighbor distance are fitted with F = i / N, as in
@@ -44,7 +44,7 @@ def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
     """
     if not 0 < discard < 1:
         raise ValueError(f"Expected a fraction to discard between 0 and 1, got {discard}: 0.1 is the usual one.")
-    log_mu, error = _log_mu(neighbours)
+    log_mu, error = _log_mu(neighbors)
     N = len(log_mu)
     n_fitted = min(int(N * (1 - discard)), N - 1)
     if n_fitted < 2:
@@ -67,13 +67,13 @@ def twonn(neighbours: NearestNeighbours, discard: float = 0.1) -> TwoNNFit:
     return TwoNNFit(score, x[figure_points], y[figure_points], distance, CHANCE_DISTANCE / N**0.5)
 
 
-def twonn_mle(neighbours: NearestNeighbours) -> Score:
+def twonn_mle(neighbors: NearestNeighbors) -> Score:
     """Return the intrinsic dimension, in (0, inf), as (N - 1) / sum ln(mu) of TwoNN's ratios (Denti et al. 2022).
 
     The maximum likelihood, as ``method="mle"`` of scikit-dimension 0.5 without discarding; the standard error is
     dimension / sqrt(N - 2). Raises ValueError for fewer than two neighbors.
     """
-    log_mu, error = _log_mu(neighbours)
+    log_mu, error = _log_mu(neighbors)
     N = len(log_mu)
     if N < 3:
         return Score.undefined(f"TwoNN's likelihood needs at least 3 points without a duplicate; {count_clause(N)}.")
@@ -83,7 +83,7 @@ def twonn_mle(neighbours: NearestNeighbours) -> Score:
     return Score(dimension, se=dimension / (N - 2) ** 0.5 if N >= FEWEST_FOR_SE else None)
 
 
-def levina_bickel(neighbours: NearestNeighbours, k: int = 10) -> Score:
+def levina_bickel(neighbors: NearestNeighbors, k: int = 10) -> Score:
     """Return the intrinsic dimension, in (0, inf), by maximum likelihood from k neighbors (Levina & Bickel 2004).
 
     Inverse estimates sum_{j < k} ln(T_k / T_j) / (k - 1) are averaged (MacKay & Ghahramani 2005), as by
@@ -92,21 +92,21 @@ def levina_bickel(neighbours: NearestNeighbours, k: int = 10) -> Score:
     """
     if k < 2:
         raise ValueError(f"Expected at least 2 neighbors, got k = {k}: one neighbor has no ratio.")
-    if len(neighbours.distances) <= k:
+    if len(neighbors.distances) <= k:
         return Score.undefined(
             f"Levina and Bickel's estimate with k = {k} needs more than {k} distinct points; "
-            f"{count_clause(len(neighbours.distances))}."
+            f"{count_clause(len(neighbors.distances))}."
         )
-    neighbours = neighbours.take_nearest(k)
-    distinct = neighbours.distances[:, 0] > 0
-    distances = neighbours.distances[distinct]
+    neighbors = neighbors.take_nearest(k)
+    distinct = neighbors.distances[:, 0] > 0
+    distances = neighbors.distances[distinct]
     N = len(distances)
     if N < 2:
         return Score.undefined(
             f"Levina and Bickel's estimate needs at least 2 points without a duplicate; {count_clause(N)}."
         )
     inverses = (distances[:, -1:] / distances).log().sum(1) / (k - 1)
-    if _is_rounding(inverses, _log_ratio_error(neighbours)[distinct]):
+    if _is_rounding(inverses, _log_ratio_error(neighbors)[distinct]):
         return Score.undefined(
             f"Levina and Bickel's estimate is undefined: for most points the {k} nearest neighbors are equally far, "
             "within rounding."
@@ -115,19 +115,19 @@ def levina_bickel(neighbours: NearestNeighbours, k: int = 10) -> Score:
     return Score(1 / mean, se=float(inverses.std()) / N**0.5 / mean**2 if N >= FEWEST_FOR_SE else None)
 
 
-def _log_mu(neighbours: NearestNeighbours) -> tuple[Tensor, Tensor]:
+def _log_mu(neighbors: NearestNeighbors) -> tuple[Tensor, Tensor]:
     """Return ln(mu) [N] of points without a duplicate, and its rounding error; zeros for one or two points."""
-    if len(neighbours.distances) < 3:
-        zeros = neighbours.distances.new_zeros(len(neighbours.distances))
+    if len(neighbors.distances) < 3:
+        zeros = neighbors.distances.new_zeros(len(neighbors.distances))
         return zeros, zeros
-    first, second = neighbours.take_nearest(2).distances.unbind(1)
+    first, second = neighbors.take_nearest(2).distances.unbind(1)
     distinct = first > 0
-    return (second[distinct] / first[distinct]).log(), _log_ratio_error(neighbours)[distinct]
+    return (second[distinct] / first[distinct]).log(), _log_ratio_error(neighbors)[distinct]
 
 
-def _log_ratio_error(neighbours: NearestNeighbours) -> Tensor:
+def _log_ratio_error(neighbors: NearestNeighbors) -> Tensor:
     """Return the rounding error [n] of the log ratio to the first neighbor's distance."""
-    return neighbours.distance_error(neighbours.roundoff)[:, 0] / neighbours.distances[:, 0]
+    return neighbors.distance_error(neighbors.roundoff)[:, 0] / neighbors.distances[:, 0]
 
 
 def _is_rounding(logarithms: Tensor, error: Tensor) -> bool:

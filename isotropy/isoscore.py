@@ -12,7 +12,7 @@ from torch import Tensor
 from isotropy.evenness import evenness
 from isotropy.points import require_points
 from isotropy.score import Score
-from isotropy.spectrum import SAFE_NORM, Moments, centre, require_zeta
+from isotropy.spectrum import SAFE_NORM, Moments, center, require_zeta
 
 
 def isoscore(x: Tensor) -> Score:
@@ -27,8 +27,8 @@ def isoscore(x: Tensor) -> Score:
         return Score.undefined(f"IsoScore needs at least 2 points; there is {n}.")
     if n < d:
         # The Gram matrix [n, n] has the eigenvalues of the covariance, up to a factor and zeros.
-        _, centred = centre(x.detach().cpu().double())
-        return isoscore_from_gram(centred @ centred.T, d)
+        _, centered = center(x.detach().cpu().double())
+        return isoscore_from_gram(centered @ centered.T, d)
     moments = Moments(d)
     moments.update(x)
     return isoscore_from_covariance(moments.covariance())

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isotropy.catalog import Similarity
 from isotropy.cosine import unit_rows
-from isotropy.neighbours import nearest_neighbours
+from isotropy.neighbors import nearest_neighbors
 from isotropy.pairs import choose_search
 
 ITERATIONS = 500
@@ -54,5 +54,5 @@ def lay_out(indices: Tensor, squared_distances: Tensor, start: NDArray[Any]) -> 
 
 def count_neighbors_kept(indices: Tensor, picture: NDArray[Any]) -> float:
     """Return how many of the k nearest neighbors, [n, k], a picture [n, 2] has among its own k, on average."""
-    drawn = nearest_neighbours(torch.from_numpy(picture).double(), indices.shape[1]).indices
+    drawn = nearest_neighbors(torch.from_numpy(picture).double(), indices.shape[1]).indices
     return float((indices[:, :, None] == drawn[:, None]).sum((1, 2)).double().mean())

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from isotropy.catalog import Similarity
 from isotropy.cosine import unit_rows
-from isotropy.neighbours import (
-    NearestNeighbours,
-    NeighbourSearch,
+from isotropy.neighbors import (
+    NearestNeighbors,
+    NeighborSearch,
     fast_precisions,
     first_equal_rows,
-    nearest_neighbours,
+    nearest_neighbors,
 )
 from isotropy.points import lengths
 from isotropy.products import block_rows, first_smallest, has_exact_products, unit_roundoff
@@ -36,7 +36,7 @@ class PairMeasures:
     distinct_rows: Tensor  # Rows that are the first of their equals, int64 in ascending order
     points: Tensor  # These rows, [len(distinct_rows), d]
     # Nearest among the distinct rows, because copies say nothing about a point's surroundings.
-    neighbours: NearestNeighbours
+    neighbors: NearestNeighbors
     compute_uniformity: Callable[[], Score]
 
     @cached_property
@@ -55,13 +55,13 @@ def measure_euclidean_pairs(x: Tensor, k: int) -> PairMeasures:
     distinct = copy_counts.nonzero().squeeze(1)
     points = x if len(distinct) == len(x) else x[distinct]
     precisions = [precision for precision in fast_precisions(x.device) if precision != torch.bfloat16]
-    search = NeighbourSearch(points, k)
+    search = NeighborSearch(points, k)
     dtype = search.points.dtype
     can_share_products = dtype in precisions and search.k
     # Centering subtracts the median, which is at most sqrt(2) times as long as the longest point, so it multiplies the
     # largest squared norm by at most (1 + sqrt(2))^2, which is less than 6.
     if not can_share_products or has_exact_products(search.points, 6 * float(search.lengths.max()) ** 2, dtype):
-        return PairMeasures(distinct, points, nearest_neighbours(points, k), partial(uniformity, x))
+        return PairMeasures(distinct, points, nearest_neighbors(points, k), partial(uniformity, x))
     bounds = DirectionDistances(search.points, search.lengths, copy_counts[distinct] * (search.lengths > 0))
     search.search_tiles(bounds.tile, dtype, bounds.bound_limit)
     uniformity_score = bounds.directions.uniformity()
@@ -72,7 +72,7 @@ class DirectionDistances:
     """Squared distances of points [n, d] as (r - r')^2 + r r' ||u - u'||^2, with lengths r [n] and directions u.
 
     Directions are centered, so that neither a distant mean nor unequal lengths cost digits. Points are of ordinary size
-    (``isotropy.neighbours.SAFE_MAGNITUDE``); ``copy_counts`` counts each, as in ``isotropy.uniformity.Directions``.
+    (``isotropy.neighbors.SAFE_MAGNITUDE``); ``copy_counts`` counts each, as in ``isotropy.uniformity.Directions``.
     """
 
     def __init__(self, points: Tensor, lengths: Tensor, copy_counts: Tensor) -> None:
@@ -120,7 +120,7 @@ class DirectionDistances:
 
 SAME_DIRECTION = 4  # Maximum roundings between two unit rows of the same direction
 
-NearestSearch = Callable[[Tensor, int], NearestNeighbours]
+NearestSearch = Callable[[Tensor, int], NearestNeighbors]
 
 
 def measure_pairs(x: Tensor, k: int, similarity: Similarity) -> PairMeasures:
@@ -153,33 +153,33 @@ def choose_search(similarity: Similarity, dtype: torch.dtype) -> NearestSearch:
     """Return the neighbor search for points prepared by ``measure_pairs``; the original ``dtype`` sets the rounding."""
     roundoff = unit_roundoff(dtype)
 
-    def by_cosine(points: Tensor, k: int) -> NearestNeighbours:
-        neighbours = nearest_neighbours(points, k)
-        is_distinct = neighbours.distances > SAME_DIRECTION * roundoff
-        return replace(neighbours, distances=neighbours.distances.where(is_distinct, 0.0), roundoff=roundoff)
+    def by_cosine(points: Tensor, k: int) -> NearestNeighbors:
+        neighbors = nearest_neighbors(points, k)
+        is_distinct = neighbors.distances > SAME_DIRECTION * roundoff
+        return replace(neighbors, distances=neighbors.distances.where(is_distinct, 0.0), roundoff=roundoff)
 
     return {
-        Similarity.EUCLIDEAN: nearest_neighbours,
+        Similarity.EUCLIDEAN: nearest_neighbors,
         Similarity.COSINE: by_cosine,
         Similarity.DOT: lambda points, k: replace(_nearest_by_dot(points, k), roundoff=roundoff),
     }[similarity]
 
 
-def dissimilarities(neighbours: NearestNeighbours, similarity: Similarity, d: int, unit: float = 1.0) -> Tensor:
+def dissimilarities(neighbors: NearestNeighbors, similarity: Similarity, d: int, unit: float = 1.0) -> Tensor:
     """Return distances of neighbors in the file's units, 1 - cosine, or minus the dot product, float64 [n, k].
 
     Points [n, d] are in units of ``unit``.
     """
     if similarity is Similarity.EUCLIDEAN:
-        return neighbours.distances * unit
+        return neighbors.distances * unit
     if similarity is Similarity.COSINE:
-        return neighbours.distances.square() / 2
+        return neighbors.distances.square() / 2
     # The search by dot product sorts by |a| max |b| - ab, and ``sizes`` are |a| max |b| / sqrt(d).
-    negative_products: Tensor = neighbours.distances - neighbours.sizes[:, None] * d**0.5
+    negative_products: Tensor = neighbors.distances - neighbors.sizes[:, None] * d**0.5
     return negative_products * unit * unit
 
 
-def _nearest_by_dot(x: Tensor, k: int) -> NearestNeighbours:
+def _nearest_by_dot(x: Tensor, k: int) -> NearestNeighbors:
     """Return the k neighbors with the largest dot product for each of points [n, d], float64.
 
     Distances are |a| max |b| minus the product; sizes are |a| max |b| / sqrt(d), the scale of rounding.
@@ -187,7 +187,7 @@ def _nearest_by_dot(x: Tensor, k: int) -> NearestNeighbours:
     n = len(x)
     k = min(k, max(n - 1, 0))
     if k == 0:
-        return nearest_neighbours(x, 1)  # empty, because there are no other rows
+        return nearest_neighbors(x, 1)  # empty, because there are no other rows
     norms = lengths(x)
     bound = norms * norms.max()
     distances, indices = x.new_empty(n, k), torch.empty(n, k, dtype=torch.int64, device=x.device)
@@ -196,4 +196,4 @@ def _nearest_by_dot(x: Tensor, k: int) -> NearestNeighbours:
         shortfalls[:, :n] = bound[rows, None] - x[rows] @ x.T
         shortfalls[torch.arange(len(rows)), rows] = math.inf
         distances[rows], indices[rows] = first_smallest(shortfalls, k)
-    return NearestNeighbours(distances.clamp(min=0), indices, bound / max(x.shape[1], 1) ** 0.5, unit_roundoff(x.dtype))
+    return NearestNeighbors(distances.clamp(min=0), indices, bound / max(x.shape[1], 1) ** 0.5, unit_roundoff(x.dtype))

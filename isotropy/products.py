@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from isotropy.distances import centre_of
+from isotropy.distances import center_of
 from isotropy.spectrum import CHUNK_ROWS
 from isotropy.tiles import GROUP, TILE_ROWS, smallest_in_rows
 
@@ -42,25 +42,25 @@ class Products:
     products (Higham 2002, section 3.1), |a - a'|^2 >= (1 - error) (|a|^2 + |a'|^2) - 2 fl(b b') - underflow. Where
     coordinates are multiples of one unit and squared distances integers that the precision holds, the bounds are exact,
     which settles the many ties of binary, one-hot and counted features. Points are float32 or float64 of ordinary size
-    (``isotropy.neighbours.SAFE_MAGNITUDE``); float64 products settle every row; ``candidates`` is at most n - 1.
+    (``isotropy.neighbors.SAFE_MAGNITUDE``); float64 products settle every row; ``candidates`` is at most n - 1.
     """
 
     def __init__(self, points: Tensor, precision: torch.dtype, candidates: int) -> None:
         n, d = points.shape
         exact_dtype = torch.promote_types(points.dtype, precision)
         sum_dtype = torch.promote_types(precision, torch.float32)
-        centre = centre_of(points)
+        center = center_of(points)
         self._rounded_points = points.new_empty(n, d, dtype=precision)
         squares = points.new_empty(n, dtype=torch.float64)
         rho = 0.0
         for start in range(0, n, CHUNK_ROWS):
             rows = slice(start, start + CHUNK_ROWS)
-            centred = points[rows].to(exact_dtype) - centre
-            rounded = centred.to(precision)
+            centered = points[rows].to(exact_dtype) - center
+            rounded = centered.to(precision)
             self._rounded_points[rows] = rounded
-            squares[rows] = _squared_norms(centred)
+            squares[rows] = _squared_norms(centered)
             if precision != exact_dtype:
-                rho = max(rho, float((_squared_norms(centred - rounded) / squares[rows]).nan_to_num(0).max()) ** 0.5)
+                rho = max(rho, float((_squared_norms(centered - rounded) / squares[rows]).nan_to_num(0).max()) ** 0.5)
         self._points = points
         self.precision = precision
         self._candidates = candidates

@@ -10,14 +10,14 @@ from torch import Tensor
 from isotropy import rank
 from isotropy.activation import activation_profile
 from isotropy.catalog import MEASURES as CATALOG
-from isotropy.cloud import BARCODE_ROWS, NEIGHBOURS, ZETA, Cloud
+from isotropy.cloud import BARCODE_ROWS, NEIGHBORS, ZETA, Cloud
 from isotropy.clusters import silhouette, simplified_silhouette
 from isotropy.cosine import CosineMoments, cosine_histogram
 from isotropy.hubness import hubness
 from isotropy.intrinsic import levina_bickel, twonn, twonn_mle
 from isotropy.isoscore import isoscore
 from isotropy.labels import score_by_label
-from isotropy.neighbours import NearestNeighbours
+from isotropy.neighbors import NearestNeighbors
 from isotropy.prominence import gaussian_prominent_bars, prominent_bars
 from isotropy.score import OUT_OF_RANGE, Score
 from isotropy.topology import longest_bar, persistent_entropy
@@ -126,10 +126,10 @@ def _cosine_histogram(cloud: Cloud) -> MeasureResult:
     offsets = rows - cloud.moments.mean
     offsets = offsets[offsets.any(dim=1)]
     mean = _mean_over_pairs(offsets).value
-    centred = None
+    centered = None
     if mean is not None:  # some pair of rows differs from the mean
-        centred = {"counts": cosine_histogram(offsets).counts.tolist(), "mean": mean, "rows": len(offsets)}
-    return MeasureResult(score, len(rows), detail | {"centred": centred})
+        centered = {"counts": cosine_histogram(offsets).counts.tolist(), "mean": mean, "rows": len(offsets)}
+    return MeasureResult(score, len(rows), detail | {"centred": centered})
 
 
 def _mean_over_pairs(rows: Tensor) -> Score:
@@ -139,28 +139,28 @@ def _mean_over_pairs(rows: Tensor) -> Score:
 
 
 def _twonn(cloud: Cloud) -> MeasureResult:
-    fit = twonn(cloud.euclidean_pairs.neighbours, DISCARD)
+    fit = twonn(cloud.euclidean_pairs.neighbors, DISCARD)
     points = {"log_mu": fit.log_mu.tolist(), "minus_log_survival": fit.minus_log_survival.tolist()}
     goodness = {"fit_distance": fit.distance, "fit_distance_by_chance": fit.chance_distance}
     detail = {"discard": DISCARD, **points, "parts": goodness}
-    return _local_dimension(cloud, lambda neighbours: twonn(neighbours, DISCARD).dimension, detail)
+    return _local_dimension(cloud, lambda neighbors: twonn(neighbors, DISCARD).dimension, detail)
 
 
 def _local_dimension(
-    cloud: Cloud, estimate: Callable[[NearestNeighbours], Score], detail: Mapping[str, Any] = MappingProxyType({})
+    cloud: Cloud, estimate: Callable[[NearestNeighbors], Score], detail: Mapping[str, Any] = MappingProxyType({})
 ) -> MeasureResult:
     """Estimate from Euclidean neighbors, even if rows are compared by cosine: the sphere has one dimension less."""
-    neighbours = cloud.block_neighbours
-    n = len(neighbours.all_neighbours.indices)
-    return MeasureResult(neighbours.score(estimate), n, dict(detail), neighbours.scores_by_size(estimate))
+    neighbors = cloud.block_neighbors
+    n = len(neighbors.all_neighbors.indices)
+    return MeasureResult(neighbors.score(estimate), n, dict(detail), neighbors.scores_by_size(estimate))
 
 
 def _hubness(cloud: Cloud) -> MeasureResult:
-    scores = hubness(cloud.neighbours, NEIGHBOURS)
+    scores = hubness(cloud.neighbors, NEIGHBORS)
     parts = {name: getattr(scores, name).value for name in ("robin_hood", "antihubs", "greatest")}
     hubs = [{"row": cloud.row_of(hub.point), "occurrences": hub.occurrences} for hub in scores.hubs]
-    detail = {"k": NEIGHBOURS, "similarity": cloud.similarity.value, "parts": parts, "hubs": hubs}
-    return MeasureResult(scores.skewness, len(cloud.neighbours.indices), detail)
+    detail = {"k": NEIGHBORS, "similarity": cloud.similarity.value, "parts": parts, "hubs": hubs}
+    return MeasureResult(scores.skewness, len(cloud.neighbors.indices), detail)
 
 
 def _bar_measure(score: Callable[[Tensor], Score]) -> MeasureFunction:
@@ -240,12 +240,12 @@ MEASURES: dict[str, MeasureFunction] = {
     "twonn": _twonn,
     "twonn_mle": lambda cloud: _local_dimension(cloud, twonn_mle),
     "levina_bickel": lambda cloud: _local_dimension(
-        cloud, lambda neighbours: levina_bickel(neighbours, NEIGHBOURS), {"k": NEIGHBOURS}
+        cloud, lambda neighbors: levina_bickel(neighbors, NEIGHBORS), {"k": NEIGHBORS}
     ),
     "hubness": _hubness,
     "barcode": _barcode,
     "persistent_entropy": _bar_measure(persistent_entropy),
-    "persistent_entropy_normalised": _bar_measure(partial(persistent_entropy, normalised=True)),
+    "persistent_entropy_normalised": _bar_measure(partial(persistent_entropy, normalized=True)),
     "prominent_bars": _prominent_bars,
     "silhouette": partial(_label_measure, silhouette),
     "simplified_silhouette": partial(_label_measure, simplified_silhouette),

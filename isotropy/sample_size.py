@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isotropy.cloud import Cloud
 from isotropy.isoscore import ShrinkageCurve, isoscore_from_covariance, isoscore_from_gram
-from isotropy.spectrum import centre
+from isotropy.spectrum import center
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
 
 FIRST_ROWS = 8  # Rows of the smallest draws; sizes double up to that of the sample
@@ -95,7 +95,7 @@ class _Draws:
         for m in self._sizes_by_products:
             for k in range(min(DRAWS, self._n_by_products // m)):
                 x = self._rows[k * m : (k + 1) * m]
-                _, y = centre(x.double())
+                _, y = center(x.double())
                 y = y / (self._unit * (m - 1)).sqrt()
                 gram = y @ y.T
                 stars = self._isoscore_stars(gram.trace(), gram.square().sum(), (y @ self._target).mul_(y).sum())

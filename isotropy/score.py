@@ -190,6 +190,6 @@ def error_parts(total: Score, left_out: Sequence[Score], shares: Sequence[float]
     if total.value is None or len(values) < max(len(left_out), 2):
         return ()
     pseudovalues = [(total.value - (1 - m) * value) / m for m, value in zip(shares, values, strict=True)]
-    centre = sum(m * value for m, value in zip(shares, pseudovalues, strict=True))
+    center = sum(m * value for m, value in zip(shares, pseudovalues, strict=True))
     weights = [(m / (1 - m) / len(values)) ** 0.5 for m in shares]
-    return tuple(weight * (value - centre) for weight, value in zip(weights, pseudovalues, strict=True))
+    return tuple(weight * (value - center) for weight, value in zip(weights, pseudovalues, strict=True))

@@ -79,7 +79,7 @@ class Moments:
         self.n += n
 
 
-def centre(x: Tensor) -> tuple[Tensor, Tensor]:
+def center(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean [d] and the centered points [n, d], n at least 1, in their dtype.
 
     The mean is clamped to the range of its dimension, so that equal points have exactly zero covariance.
@@ -96,7 +96,7 @@ def shift_near_mean(x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tenso
     enough to keep digits, and three times cheaper than exact centering. Constant dimensions become exactly zero.
     """
     # An odd stride: sequences are padded to even lengths, so an even one would read the same token of each.
-    shift, _ = centre(x[:: max(len(x) // SHIFT_ROWS, 1) | 1])
+    shift, _ = center(x[:: max(len(x) // SHIFT_ROWS, 1) | 1])
     shifted = torch.sub(x, shift, out=out)
     return shift, shifted, shifted.mean(0)
 

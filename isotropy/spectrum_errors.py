@@ -52,7 +52,7 @@ class SpectraWithoutBlocks:
     ) -> None:
         means = torch.stack([block.mean for block in blocks])
         # The median, so that a block of huge rows costs no digits when it is left out.
-        self._centre = means.median(0).values
+        self._center = means.median(0).values
         self._values, self._vectors, self._about_zero = *decomposition, about_zero
         self._leading = decomposition.vectors.flip(1)[:, :N_LEADING].contiguous()
         # The derivative of each measure by each eigenvalue; 0 for leading eigenvalues and zeros.
@@ -65,7 +65,7 @@ class SpectraWithoutBlocks:
                     (slopes[positive],) = torch.autograd.grad(measure(x), x)
             self._slopes[:, :N_LEADING] = 0
         self._n = torch.tensor([float(block.n) for block in blocks], dtype=torch.float64)
-        self._means = means - self._centre
+        self._means = means - self._center
         self._sums = self._scatter_terms([block.scatter for block in blocks])
         self._sums += self._n[:, None] * self._point_terms(self._means)
 
@@ -75,7 +75,7 @@ class SpectraWithoutBlocks:
         n, sums = self._n[remaining].sum(), self._sums[remaining].sum(0)
         mean = self._n[remaining] @ self._means[remaining] / n
         sums = sums - n * self._point_terms(mean[None])[0]
-        forms = sums / n + self._point_terms(mean[None] + self._centre)[0] if self._about_zero else sums / (n - 1)
+        forms = sums / n + self._point_terms(mean[None] + self._center)[0] if self._about_zero else sums / (n - 1)
         k = self._leading.shape[1]
         leading, trace, tail_terms = forms[:k].clamp(min=0), forms[k], forms[k + 1 :]
         leading, tail = leading.where(self._values[:k] > 0, self._values[:k]), self._values[k:]

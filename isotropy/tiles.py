@@ -48,7 +48,7 @@ def find_smallest_bounds(
             smallest.add_tile(rows, columns, compute_tile(rows, columns))
     smallest.merge()
     bounds, order = smallest.bounds.sort(dim=1)
-    return bounds, smallest.neighbours.gather(1, order)
+    return bounds, smallest.neighbors.gather(1, order)
 
 
 def smallest_in_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -71,7 +71,7 @@ class _SmallestBounds:
 
     def __init__(self, n: int, count: int, dtype: torch.dtype, device: torch.device) -> None:
         self.bounds = torch.full((n, count), math.inf, dtype=dtype, device=device)
-        self.neighbours = torch.zeros(n, count, dtype=torch.int64, device=device)
+        self.neighbors = torch.zeros(n, count, dtype=torch.int64, device=device)
         self._largest_bounds = torch.full((n,), math.inf, dtype=dtype, device=device)
         self._pending_bounds: list[tuple[Tensor, Tensor, Tensor]] = []
         self._pending_count = 0
@@ -83,7 +83,7 @@ class _SmallestBounds:
         count = min(self.bounds.shape[1], tile.shape[1])
         bounds, columns = smallest_in_rows(tile, count)
         self.bounds[rows, :count] = bounds
-        self.neighbours[rows, :count] = columns + rows.start
+        self.neighbors[rows, :count] = columns + rows.start
         self._largest_bounds[rows] = self.bounds[rows].amax(1)
 
     def add_tile(self, rows: slice, columns: slice, tile: Tensor) -> None:
@@ -94,8 +94,8 @@ class _SmallestBounds:
         row, group = (grouped_columns.amin(1) < self._largest_bounds[rows, None]).nonzero(as_tuple=True)
         members = grouped_columns[row, :, group]
         hit, member = (members < self._largest_bounds[rows][row, None]).nonzero(as_tuple=True)
-        neighbours = member * grouped_columns.shape[2] + group[hit] + columns.start
-        self._queue(row[hit] + rows.start, neighbours, members[hit, member])
+        neighbors = member * grouped_columns.shape[2] + group[hit] + columns.start
+        self._queue(row[hit] + rows.start, neighbors, members[hit, member])
 
         grouped_rows = tile.view(-1, GROUP, tile.shape[1])
         group, column = (grouped_rows.amin(1)[:, :n_columns] < self._largest_bounds[columns]).nonzero(as_tuple=True)
@@ -105,18 +105,18 @@ class _SmallestBounds:
         if self._pending_count > MAX_PENDING:
             self.merge()
 
-    def _queue(self, points: Tensor, neighbours: Tensor, bounds: Tensor) -> None:
-        self._pending_bounds.append((points, neighbours, bounds))
+    def _queue(self, points: Tensor, neighbors: Tensor, bounds: Tensor) -> None:
+        self._pending_bounds.append((points, neighbors, bounds))
         self._pending_count += len(points)
 
     def merge(self) -> None:
         """Merge pending bounds into the smallest of their points."""
         if not self._pending_count:
             return
-        points, neighbours, bounds = map(torch.cat, zip(*self._pending_bounds, strict=True))
+        points, neighbors, bounds = map(torch.cat, zip(*self._pending_bounds, strict=True))
         self._pending_bounds, self._pending_count = [], 0
         order = points.argsort(stable=True)
-        points, neighbours, bounds = points[order], neighbours[order], bounds[order]
+        points, neighbors, bounds = points[order], neighbors[order], bounds[order]
         count = self.bounds.shape[1]
         while len(points):
             is_first = torch.ones_like(points, dtype=torch.bool)
@@ -128,12 +128,12 @@ class _SmallestBounds:
             is_merged = rank < count
             width = count + min(int(rank.max()) + 1, count)
             table = self.bounds.new_full((len(owners), width), math.inf)
-            neighbour_table = self.neighbours.new_zeros(len(owners), width)
-            table[:, :count], neighbour_table[:, :count] = self.bounds[owners], self.neighbours[owners]
+            neighbor_table = self.neighbors.new_zeros(len(owners), width)
+            table[:, :count], neighbor_table[:, :count] = self.bounds[owners], self.neighbors[owners]
             cell = owner[is_merged], rank[is_merged] + count
-            table[cell], neighbour_table[cell] = bounds[is_merged], neighbours[is_merged]
+            table[cell], neighbor_table[cell] = bounds[is_merged], neighbors[is_merged]
             smallest, columns = table.topk(count, largest=False, sorted=False)
-            self.bounds[owners], self.neighbours[owners] = smallest, neighbour_table.gather(1, columns)
+            self.bounds[owners], self.neighbors[owners] = smallest, neighbor_table.gather(1, columns)
             self._largest_bounds[owners] = smallest.amax(1)
             is_pending = ~is_merged & (bounds < self._largest_bounds[points])
-            points, neighbours, bounds = points[is_pending], neighbours[is_pending], bounds[is_pending]
+            points, neighbors, bounds = points[is_pending], neighbors[is_pending], bounds[is_pending]

@@ -57,10 +57,10 @@ def bar_entropy(lengths: Tensor) -> Tensor:
     return -(p * p.log()).sum()
 
 
-def persistent_entropy(lengths: Tensor, *, normalised: bool = False) -> Score:
+def persistent_entropy(lengths: Tensor, *, normalized: bool = False) -> Score:
     """Return the entropy -sum p log p of bars [m], p = l / sum l, in nats, in [0, log m] (Atienza et al. 2019).
 
-    ``normalised`` divides by log m, for clouds of different sizes. Undefined for fewer than two bars, bars that are all
+    ``normalized`` divides by log m, for clouds of different sizes. Undefined for fewer than two bars, bars that are all
     0, and NaN or infinity.
     """
     require_bars(lengths)
@@ -72,7 +72,7 @@ def persistent_entropy(lengths: Tensor, *, normalised: bool = False) -> Score:
         return Score.undefined(reason)
     maximum = math.log(m)
     entropy = float(bar_entropy(lengths.detach().double()))
-    return Score.within(entropy / maximum, 0, 1) if normalised else Score.within(entropy, 0, maximum)
+    return Score.within(entropy / maximum, 0, 1) if normalized else Score.within(entropy, 0, maximum)
 
 
 def longest_bar(lengths: Tensor) -> Score:

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from isotropy.points import at_least_float32, require_points, scaled
 from isotropy.score import Score, count_clause
-from isotropy.spectrum import CHUNK_ROWS, SAFE_NORM, Moments, centre, gram, shift_near_mean
+from isotropy.spectrum import CHUNK_ROWS, SAFE_NORM, Moments, center, gram, shift_near_mean
 
 PAIR_ROWS = 256  # Rows whose products with all others are held at once: 256 x 20,000 of them are 41 MB
 ROUNDING = 1e-9  # Fraction of tr(C)^2 below which an estimate has lost its digits to cancellation
@@ -117,9 +117,9 @@ class FourthMoments(Moments):
         self.third_sum, self._fourth_sum = self._sums_about(self.mean + (mean - self.mean) * (n / max(self.n + n, 1)))
         super()._add(n, mean, scatter)
 
-    def _sums_about(self, centre: Tensor) -> tuple[Tensor, Tensor]:
-        """Return sum ||y||^2 y [d] and sum ||y||^4, 0-d, for y = x - ``centre`` [d]."""
-        delta = self.mean - self._to_storage(centre)
+    def _sums_about(self, center: Tensor) -> tuple[Tensor, Tensor]:
+        """Return sum ||y||^2 y [d] and sum ||y||^4, 0-d, for y = x - ``center`` [d]."""
+        delta = self.mean - self._to_storage(center)
         squared_shift, trace, scatter_delta = delta @ delta, self.scatter.trace(), self.scatter @ delta
         third_sum = self.third_sum + 2 * scatter_delta + (trace + self.n * squared_shift) * delta
         fourth_sum = (
@@ -158,7 +158,7 @@ def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
         moments = FourthMoments(d)
         moments.update(x)
         return isoscore_unbiased_from_moments(moments)
-    _, y = centre(x.cpu().double())
+    _, y = center(x.cpu().double())
     if (reason := explain_missing_spread(y)) is not None:
         return Score.undefined(reason)
     y = y / y.abs().max()  # or products leave the range of float64
@@ -317,8 +317,8 @@ class BlockProducts:
         self.d = blocks[0].d
         self._n = n = torch.tensor([float(block.n) for block in blocks], dtype=torch.float64)
         means = torch.stack([block.mean.cpu() for block in blocks])
-        centre = means.median(0).values
-        delta = means - centre
+        center = means.median(0).values
+        delta = means - center
         scatters = [block.scatter for block in blocks]
         scatter_traces = torch.stack([scatter.trace() for scatter in scatters]).cpu()
         traces = scatter_traces + n * delta.square().sum(1)
@@ -342,7 +342,7 @@ class BlockProducts:
         self._bilinear_forms = torch.einsum("b,abd,cd->bac", n, scatter_delta, sums)
         self._bilinear_forms += torch.einsum("ba,ac,a->bac", sums @ delta.T, delta @ sums.T, n)
         self._products = sums @ sums.T
-        self._centre, self._scatter_traces = centre / scale**0.5, scatter_traces
+        self._center, self._scatter_traces = center / scale**0.5, scatter_traces
         self._delta, self._scatter_delta = delta, scatter_delta
         self._third_sums = torch.stack([block.third_sum.cpu() for block in blocks]) / scale**1.5
         self._fourth_sums = torch.tensor([block.fourth_sum for block in blocks], dtype=torch.float64) / scale / scale
@@ -371,7 +371,7 @@ class BlockProducts:
             + 4 * (offsets * (self._third_sums + scatter_offsets)).sum(1)
             + squared_offsets * (2 * self._scatter_traces + self._n * squared_offsets)
         )
-        mean_energy = (self._centre + mean).square().sum()
+        mean_energy = (self._center + mean).square().sum()
         share = Score.within(float(mean_energy / (trace / n + mean_energy)), 0, 1)
         return {"mean_share": share} | corrected_scores_from_sums(
             int(n), self.d, float(trace), float(squares), float(fourth_sums[remaining].sum())

@@ -12,7 +12,7 @@ from isotropy.tiles import TILE_ROWS, tiles
 
 T = 2  # Sharpness of the Gaussian kernel, as in the paper and its code
 NARROW_CONE_EXPONENT = -1  # Mean exponent above which the directions count as a narrow cone
-CENTRE_ROWS = 1000  # About how many directions are averaged for the center
+CENTER_ROWS = 1000  # About how many directions are averaged for the center
 DIRECTION_ROWS = 64  # Directions made in float64 at once: more leave the cache
 
 
@@ -46,13 +46,13 @@ class Directions:
     def __init__(self, x: Tensor, copy_counts: Tensor) -> None:
         # a = sqrt(2 T) (u - c) and h = -||a||^2 / 2, so a_i.a_j + h_i + h_j = -T ||u_i - u_j||^2. Subtracting c, a mean
         # of some u, keeps digits in a narrow cone.
-        centre = unit_rows(x[:: max(len(x) // CENTRE_ROWS, 1)].double()).mean(0)
+        center = unit_rows(x[:: max(len(x) // CENTER_ROWS, 1)].double()).mean(0)
         self._a = at_least_float32(torch.empty_like(x))
         self.negative_half_squares = self._a.new_empty(len(x))
         for start in range(0, len(x), DIRECTION_ROWS):
             rows = slice(start, start + DIRECTION_ROWS)
-            centred = unit_rows(x[rows].double()).sub_(centre).mul_(math.sqrt(2 * T))
-            self._a[rows], self.negative_half_squares[rows] = centred, torch.linalg.vecdot(centred, centred) / -2
+            centered = unit_rows(x[rows].double()).sub_(center).mul_(math.sqrt(2 * T))
+            self._a[rows], self.negative_half_squares[rows] = centered, torch.linalg.vecdot(centered, centered) / -2
         # expm1 keeps digits in a narrow cone, where all terms are near 1; elsewhere exp is faster.
         self._is_narrow = float(self.negative_half_squares.mean(dtype=torch.float64)) > NARROW_CONE_EXPONENT / 2
         self._n = int(copy_counts.sum())

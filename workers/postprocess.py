@@ -30,7 +30,7 @@ from isoscope.files.selection import Selection
 from isoscope.rows import draw_rows, values_of
 from isotropy.catalog import Similarity, measures_in
 from isotropy.cloud import read_cloud
-from isotropy.neighbours import first_equal_rows
+from isotropy.neighbors import first_equal_rows
 from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit, restore
 from isotropy.report import measure
@@ -38,7 +38,7 @@ from isotropy.rows import Rows, finite_rows, group_numbers
 from isotropy.tasks.maps import Map
 from isotropy.tasks.variants import Variant
 from workers.embeddings.measure import measurement_columns
-from workers.embeddings.neighbours import K, find_named_neighbours, first_named_rows
+from workers.embeddings.neighbors import K, find_named_neighbors, first_named_rows
 from workers.files import ARRAY, GROUP, ID, LABEL, NAME, fetch, make_jsonl, make_npy, open_embedding, storing_files
 from workers.job_rows import ResultJob, lock_waiting_row, make_file_rows, run_embedding_job, run_result_job
 
@@ -142,7 +142,7 @@ def make_results(
         # The first names are a random sample, because the rows are shuffled. All rows are searched, as on the map.
         queries = first_named_rows(sample.names, sample.points, trial.held_out_rows, NAMED_ROWS)
         mapped = trial.fitted.apply(sample.points)
-        nearest = find_named_neighbours(sample.names, sample.points, mapped, queries, similarity=sample.similarity)
+        nearest = find_named_neighbors(sample.names, sample.points, mapped, queries, similarity=sample.similarity)
         neighbors = {"k": K, "similarity": sample.similarity.value, "rows": len(sample.points), "of": nearest}
     return {
         "rows": len(sample.points),

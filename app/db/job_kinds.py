@@ -81,7 +81,7 @@ POSTPROCESS = JobKind(
 )  # fmt: skip
 LOOKUP = JobKind(
     "lookup", Queue.LAB, models.Lookup, (models.ResultStatus.QUEUED,), models.ResultStatus.FAILED,
-    work="workers.embeddings.neighbours:look_up", activity="looks up a row", priority=INTERACTIVE_PRIORITY,
+    work="workers.embeddings.neighbors:look_up", activity="looks up a row", priority=INTERACTIVE_PRIORITY,
 )  # fmt: skip
 LAYOUT = JobKind(
     # In the imports queue, so that layouts never delay a report.

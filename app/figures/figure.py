@@ -145,13 +145,13 @@ def plot(traces: list[Any], **layout: Any) -> go.Figure:
 
 
 def band(
-    x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str, opacity: float, **properties: Any
+    x: Sequence[float], low: Sequence[float], high: Sequence[float], color: str, opacity: float, **properties: Any
 ) -> list[go.Scatter]:
     """Return the lower edge of a band, and the upper edge with a fill down to it."""
     edge = {"x": x, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, **properties}
     return [
         go.Scatter(y=low, **edge),
-        go.Scatter(y=high, fill="tonexty", fillcolor=with_opacity(colour, opacity), **edge),
+        go.Scatter(y=high, fill="tonexty", fillcolor=with_opacity(color, opacity), **edge),
     ]
 
 

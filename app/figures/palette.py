@@ -11,7 +11,7 @@ from isotropy.catalog import REGULARIZERS
 
 Oklab = tuple[float, float, float]
 
-# The diverging scale of λ: green over blue to violet takes isotropy away, grey leaves it, ochre over orange to red adds
+# The diverging scale of λ: green over blue to violet takes isotropy away, gray leaves it, ochre over orange to red adds
 # it. Hue, lightness and chroma all go with |λ|, so that λ of one sign differ, for the color-blind by lightness too.
 ZERO: Oklab = (0.60, 0.0, -0.008)
 BELOW, ABOVE = (195, 305), (100, -5)
@@ -32,12 +32,12 @@ QUIET = "#7c8186"
 SERIES = (MAIN, SECOND, "#c26a00", "#2f6fb3", MARKED, "#5d7f1f", "#a8553a", "#5a6b7f")
 """Series side by side, such as embeddings or classes. Further series are drawn in QUIET."""
 
-METHODS = {name: penalty.colour for name, penalty in REGULARIZERS.items()}
+METHODS = {name: penalty.color for name, penalty in REGULARIZERS.items()}
 """Regularizers side by side; their baseline has the color of λ = 0."""
 
 SCALE = ("#c3e3df", "#a3d4ce", "#82c4bc", "#1f7f79", "#0d4a4b")
 """Steps of a heat map from minimum to maximum, each with enough contrast to the number on it."""
-COLORSCALE = [[step / (len(SCALE) - 1), colour] for step, colour in enumerate(SCALE)]
+COLORSCALE = [[step / (len(SCALE) - 1), color] for step, color in enumerate(SCALE)]
 """`SCALE` as plotly expects it: positions from 0 to 1 with colors, interpolated in between."""
 
 
@@ -59,14 +59,14 @@ def ordered_color(share: float) -> str:
     return _oklab_to_hex((0.64 - 0.12 * share, 0.12 * cos(hue), 0.12 * sin(hue)))
 
 
-def with_opacity(colour: str, opacity: float) -> str:
-    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+def with_opacity(color: str, opacity: float) -> str:
+    red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity:g})"
 
 
-def _oklab_to_hex(colour: Oklab) -> str:
+def _oklab_to_hex(color: Oklab) -> str:
     """Convert OKLab to sRGB (Ottosson 2020)."""
-    lightness, a, b = colour
+    lightness, a, b = color
     long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
     short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3

@@ -182,10 +182,10 @@ def explain_measures(position: Position) -> str:
     cosine, isoscore = two_decimals(values["mean_cosine"]), two_decimals(values["isoscore"])
     gap = full["isoscore"] - values["isoscore"]
     if position.shift:
-        centred = get_measures(position._replace(shift=0.0))
+        centered = get_measures(position._replace(shift=0.0))
         sentences = (
             f"The mean cosine is {cosine} because the cloud lies away from the origin; around the origin it is "
-            f"{two_decimals(centred['mean_cosine'])}. Its spread has not changed: IsoScore is {isoscore} in both "
+            f"{two_decimals(centered['mean_cosine'])}. Its spread has not changed: IsoScore is {isoscore} in both "
             "places."
         )
     elif values["mean_cosine"] > NOTABLE_DIFFERENCE:

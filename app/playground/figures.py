@@ -92,12 +92,12 @@ def _draw_shift(values: Mapping[float, Mapping[str, float]], shift: float) -> go
     upper_slug = max(SHIFT_LINES, key=lambda slug: current[slug])
     last_upper_slug = max(SHIFT_LINES, key=lambda slug: values[SHIFTS[-1]][slug])
     traces = []
-    for slug, (name, colour) in SHIFT_LINES.items():
+    for slug, (name, color) in SHIFT_LINES.items():
         line = go.Scatter(
             x=SHIFTS,
             y=[numbers[slug] for numbers in values.values()],
             mode="lines+text",
-            line={"color": colour, "width": 2.4},
+            line={"color": color, "width": 2.4},
             text=[*[""] * (len(SHIFTS) - 1), f"  {name}"],
             textposition=f"{'top' if slug == last_upper_slug else 'bottom'} right",
             cliponaxis=False,
@@ -109,7 +109,7 @@ def _draw_shift(values: Mapping[float, Mapping[str, float]], shift: float) -> go
             x=[shift],
             y=[current[slug]],
             mode="markers+text",
-            marker={"color": colour, "size": 11},
+            marker={"color": color, "size": 11},
             text=[number(current[slug])],
             textposition="top left" if slug == upper_slug else lower_position,
             hoverinfo="skip",
@@ -129,8 +129,8 @@ def _draw_shift(values: Mapping[float, Mapping[str, float]], shift: float) -> go
 def cloud_figure(position: Position, *, flat: bool = False) -> Figure:
     """Return the points of a position, drawn in space unless ``flat``."""
     points = generate_cloud(*position).round(DECIMALS).tolist()
-    centred = generate_cloud(*position._replace(shift=0.0)).round(DECIMALS).tolist() if position.shift else []
-    gray_note = " Gray: the same cloud, centered." if centred else ""
+    centered = generate_cloud(*position._replace(shift=0.0)).round(DECIMALS).tolist() if position.shift else []
+    gray_note = " Gray: the same cloud, centered." if centered else ""
     turn_note = "" if flat else " Drag to turn it."
     return Figure(
         slug="cloud",
@@ -140,11 +140,11 @@ def cloud_figure(position: Position, *, flat: bool = False) -> Figure:
             f"mean square distance of the points from their mean.{turn_note}"
         ),
         table=FigureTable(list(AXES), points),
-        draw=partial(_draw_panels if flat else _draw_space, points, centred, position.shift),
+        draw=partial(_draw_panels if flat else _draw_space, points, centered, position.shift),
     )
 
 
-def _draw_space(points: Points, centred: Points, shift: float) -> go.Figure:
+def _draw_space(points: Points, centered: Points, shift: float) -> go.Figure:
     longest = max(high - low for low, high in RANGES)
     scene: dict[str, Any] = {
         "aspectmode": "manual",
@@ -180,22 +180,22 @@ def _draw_space(points: Points, centred: Points, shift: float) -> go.Figure:
         textposition="top center",
         hoverinfo="skip",
     )  # fmt: skip
-    traces = [axis_lines, _draw_3d(centred, palette.QUIET), _draw_3d(points, palette.MAIN), mean_line]
+    traces = [axis_lines, _draw_3d(centered, palette.QUIET), _draw_3d(points, palette.MAIN), mean_line]
     return plot(traces, scene=scene, uirevision=UI_REVISION, margin={"l": 0, "r": 0, "t": 0, "b": 0})
 
 
-def _draw_3d(points: Points, colour: str) -> go.Scatter3d:
+def _draw_3d(points: Points, color: str) -> go.Scatter3d:
     return go.Scatter3d(
         x=[point[0] for point in points],
         y=[point[1] for point in points],
         z=[point[2] for point in points],
         mode="markers",
-        marker={"size": _marker_size(len(points)), "color": colour, "line": {"width": 0}},
+        marker={"size": _marker_size(len(points)), "color": color, "line": {"width": 0}},
         hovertemplate="(%{x:.2f}, %{y:.2f}, %{z:.2f})<extra></extra>",
     )
 
 
-def _draw_panels(points: Points, centred: Points, shift: float) -> go.Figure:
+def _draw_panels(points: Points, centered: Points, shift: float) -> go.Figure:
     traces: list[go.Scatter] = []
     layout: dict[str, Any] = {}
     shared = {"dtick": 2, "zeroline": True, "zerolinecolor": ZERO_LINE, "constrain": "domain"}
@@ -213,7 +213,7 @@ def _draw_panels(points: Points, centred: Points, shift: float) -> go.Figure:
             hoverinfo="skip",
         )
         panel_traces = (
-            _draw_2d(centred, plane, palette.QUIET),
+            _draw_2d(centered, plane, palette.QUIET),
             _draw_2d(points, plane, palette.MAIN),
             mean_line,
         )
@@ -221,11 +221,11 @@ def _draw_panels(points: Points, centred: Points, shift: float) -> go.Figure:
     return plot(traces, **layout)
 
 
-def _draw_2d(points: Points, plane: tuple[int, int], colour: str) -> go.Scatter:
+def _draw_2d(points: Points, plane: tuple[int, int], color: str) -> go.Scatter:
     return go.Scatter(
         **_project(points, plane),
         mode="markers",
-        marker={"size": _marker_size(len(points)), "color": colour},
+        marker={"size": _marker_size(len(points)), "color": color},
         hovertemplate="(%{x:.2f}, %{y:.2f})<extra></extra>",
     )
 

@@ -170,7 +170,7 @@ def _render_lab(request: Request, context: Context, embedding: Embedding, trial_
                 "comparisons": comparisons,
                 "outcome": describe_outcome(METHODS[result.method].name, comparisons),
                 "figures": trial_figures(result),
-                "neighbours": neighbors and read_neighbors(neighbors | result_settings._asdict(), trial_request.name),
+                "neighbors": neighbors and read_neighbors(neighbors | result_settings._asdict(), trial_request.name),
             }
     return render(request, "postprocess/lab.html", values, problem)
 

@@ -105,7 +105,7 @@ def list_scatter_fields(selection: RunSelection, slug: str, query: SweepQuery) -
     if slug not in SCATTERS:
         return []
     style = query.style
-    names = dict.fromkeys(ALIASES.get(name, name) for name in (style.x, style.y, style.colour, style.facet))
+    names = dict.fromkeys(ALIASES.get(name, name) for name in (style.x, style.y, style.color, style.facet))
     fields = list_drawable_fields(selection.table)
     return [name for name in names if name in fields and name not in selection.fields]
 

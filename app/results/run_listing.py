@@ -122,7 +122,7 @@ class RunListing:
         values = ((name, self.cell(run, name)) for name in names)
         return ", ".join(_label_value(name, value) for name, value in values if value is not None)
 
-    def colour(self, run: Run) -> str:
+    def color(self, run: Run) -> str:
         """Return the color of a run in figures: by λ, or by the regularizer if there are several."""
         setting = setting_of(run, [])
         if setting.is_baseline or "regularizer" not in self.columns.varying:

@@ -42,7 +42,7 @@ SILHOUETTE = "silhouette"
 # Headings of the sections below the conclusion.
 SECTIONS = {"methods": "By method", "training": "Training", "layers": "Layers", "directions": "Directions"}
 # URL parameters that change scatters, and those that change curves.
-SCATTER_PARAMETERS = ("seeds", "error", "colour", "y", "facet", "x_scale", "y_scale")
+SCATTER_PARAMETERS = ("seeds", "error", "color", "y", "facet", "x_scale", "y_scale")
 CURVE_PARAMETERS = ("seeds", "log", "smooth")
 NUMBERS_PER_LAYERS = 16
 """Numbers that one measure of all layers counts as in the cache."""
@@ -83,7 +83,7 @@ class SweepQuery(NamedTuple):
             "y_scale": self.style.y_scale,
             "seeds": "1" if self.style.seeds else "",
             "error": "" if self.style.error is ErrorBar.CI95 else self.style.error.value,
-            "colour": self.style.colour,
+            "color": self.style.color,
             "measure": "" if self.measure == TRAINING_MEASURES[0] else self.measure,
             "setting": "" if self.setting is None else str(self.setting),
             "log": "1" if self.log else "",
@@ -243,7 +243,7 @@ _SWEEP_FIGURES = (
     SweepFigure(
         SILHOUETTE, "Silhouette by isotropy", "methods",
         lambda request: request.draw_scatter(SILHOUETTE, x=ISOTROPY, y=SILHOUETTE, facet="", x_scale="", y_scale=""),
-        ("seeds", "error", "colour"), wide=False, needs="classes",
+        ("seeds", "error", "color"), wide=False, needs="classes",
     ),
     SweepFigure("layers", "{measure} by layer and step", "layers", _draw_layers, ("measure", "setting"), wide=False),
     SweepFigure(
@@ -328,14 +328,14 @@ def _parse_sweep_query(
     y_scale: Scale = "",
     seeds: bool = False,
     error: ErrorBar = ErrorBar.CI95,
-    colour: str = "",
+    color: str = "",
     measure: str = "",
     setting: Annotated[int | None, Query(ge=0, le=100_000)] = None,
     log: bool = False,
     smooth: Annotated[int, Query(ge=0, le=100_000)] = 1,
     tab: str = "",
 ) -> SweepQuery:
-    style = ScatterStyle(seeds, error, colour, x, y or PERFORMANCE, facet, x_scale, y_scale)
+    style = ScatterStyle(seeds, error, color, x, y or PERFORMANCE, facet, x_scale, y_scale)
     valid_measure = measure if measure in TRAINING_MEASURES else TRAINING_MEASURES[0]
     return SweepQuery(style, valid_measure, setting, log, smooth if smooth in WINDOWS else 1, tab)
 

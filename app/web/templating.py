@@ -195,7 +195,7 @@ def create_environment() -> Environment:
         "static": static_url,
         "describe_regularizer": describe_regularizer,
         "describe_method": describe_method,
-        "lambda_colour": lambda_color,
+        "lambda_color": lambda_color,
         "measures": MEASURES,
         "methods": METHODS,
         "similarities": SIMILARITIES,

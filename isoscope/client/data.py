@@ -161,7 +161,7 @@ class Embeddings(Connection):
         return self.post("embeddings", embedding, "selections", json=body)
 
     def figure_data(self, embedding: Reference, slug: str) -> Row:
-        """Return the data of a figure that no measure holds: ``sample_size``, ``projection`` or ``neighbours``."""
+        """Return the data of a figure that no measure holds: ``sample_size``, ``projection`` or ``neighbors``."""
         return self.get("embeddings", embedding, "figure-data", slug)
 
     def zeta_curve(self, embedding: Reference, source: str = "identity", **query: Any) -> Row:

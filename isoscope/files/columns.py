@@ -31,7 +31,7 @@ LENGTH_EDGES = sorted({2**k for k in range(21)} | {3 * 2**k for k in range(20)} 
 # More distinct values than this, if they have several words each, are repeated texts rather than classes.
 MAX_CLASSES = 20
 # Stands for withheld labels in published test files.
-UNLABELLED = "-1"
+UNLABELED = "-1"
 DIGEST_BYTES = 8
 NO_ROWS = "the file names columns but has no rows: expected at least one."
 
@@ -399,5 +399,5 @@ def _make_column(
         n_missing_test=0 if test is None else test.n_missing,
         # All test labels are missing, or all are -1 and no train label is.
         test_unlabelled=test is not None
-        and (not test.distinct or (set(test.distinct) == {UNLABELLED} and UNLABELLED not in train.distinct)),
+        and (not test.distinct or (set(test.distinct) == {UNLABELED} and UNLABELED not in train.distinct)),
     )

@@ -1,6 +1,6 @@
 """Measures, methods and regularizers of this package with formulas and sources; imports only the standard library."""
 
-from isotropy.catalog import directions, labels, neighbours, spread, topology
+from isotropy.catalog import directions, labels, neighbors, spread, topology
 from isotropy.catalog.alignments import ALIGNMENTS, AlignmentEntry
 from isotropy.catalog.directions import OUTLIER_RULES
 from isotropy.catalog.findings import FINDINGS, NEIGHBORS_KEPT, FindingEntry, effect_name
@@ -32,14 +32,14 @@ __all__ = [
 GROUPS: dict[MeasureGroup, str] = {
     "spread": "Spread of the variance",
     "directions": "Mean, directions and dimensions",
-    "neighbours": "Neighbors and intrinsic dimension",
+    "neighbors": "Neighbors and intrinsic dimension",
     "topology": "Topology",
     "labels": "Labels",
 }
 
 # All measures by slug, in display order.
 MEASURES = {
-    measure.slug: measure for group in (spread, directions, neighbours, topology, labels) for measure in group.MEASURES
+    measure.slug: measure for group in (spread, directions, neighbors, topology, labels) for measure in group.MEASURES
 }
 
 

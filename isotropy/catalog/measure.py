@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 ErrorKind = Literal["none", "population", "sample"]
 Comparability = Literal["never", "at equal n", "at any n"]
-MeasureGroup = Literal["spread", "directions", "neighbours", "topology", "labels"]
+MeasureGroup = Literal["spread", "directions", "neighbors", "topology", "labels"]
 MeasurePage = Literal["report", "layers", "lab", "lab figures", "training", "results"]
 
 # Where measures appear in addition to the full table of every report.

@@ -50,7 +50,7 @@ class RegularizerEntry:
     details: str
     source: str
     measures: tuple[str, ...]  # Slugs of the measures that it moves
-    colour: str  # In every figure; with a contrast of at least 3 : 1 to white and to the dark theme
+    color: str  # In every figure; with a contrast of at least 3 : 1 to white and to the dark theme
     # Default hidden states, as in its paper; None for the input embedding matrix.
     default_states: tuple[Layers, TokenPooling] | None
     # How it receives hidden states of several layers. One by one: the penalty is the mean over layers.
@@ -83,7 +83,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             "variance, and 0 if one has all of it.",
             source=RUDMAN_2024,
             measures=("isoscore_star",),
-            colour="#14938d",
+            color="#14938d",
             default_states=(Layers.ALL, TokenPooling.TOKENS),
             layers="as one cloud",
             takes_mask=True,
@@ -108,7 +108,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             "rows, so it uses one vector per text. Below about 8 rows per batch it is mostly noise.",
             source="See the measure. Neither paper uses it as a regularizer.",
             measures=("isoscore_unbiased",),
-            colour="#2f6fb3",
+            color="#2f6fb3",
             default_states=(Layers.ALL, TokenPooling.MEAN),
             layers="as a list",
             tokens=False,
@@ -125,7 +125,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             "in opposite order.",
             source=f"{GAO_2019} Of a batch’s tokens as in {RUDMAN_2024}",
             measures=("mean_cosine",),
-            colour="#c26a00",
+            color="#c26a00",
             default_states=(Layers.LAST, TokenPooling.TOKENS),
             takes_mask=True,
             make="isotropy.regularizers.cosreg:CosReg",
@@ -141,7 +141,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             "fixed when you compare λ.",
             source=f"{KUDRIASHOV_2025} Which bars: {ATIENZA_2019}",
             measures=("persistent_entropy", "barcode"),
-            colour="#8059bb",
+            color="#8059bb",
             default_states=(Layers.LAST, TokenPooling.SENTENCE),
             classes=True,
             make="isotropy.regularizers.persistent_entropy:PersistentEntropy",
@@ -159,7 +159,7 @@ REGULARIZERS: dict[Regularizer, RegularizerEntry] = {
             "so do not report these numbers as its method.",
             source=SPECTRUM_CONTROL,
             measures=("spectrum",),
-            colour="#5d7f1f",
+            color="#5d7f1f",
             default_states=None,
             make="isotropy.regularizers.spectrum_control:SpectrumControl",
         ),

@@ -55,10 +55,10 @@ def outlier_rows(examined: ExaminedCloud) -> Defect | None:
     cloud = examined.cloud
     if cloud.n < FEWEST_FOR_SE or cloud.d < 2 or not cloud.moments.scatter.isfinite().all():
         return None
-    centre, bulk = centre_and_bulk(cloud.sample[:BULK_ROWS].double())
+    center, bulk = center_and_bulk(cloud.sample[:BULK_ROWS].double())
     squares, positions = [], []
     for x, row_positions in examined.all_rows():
-        squares.append((x.double() - centre).square().sum(1).numpy())
+        squares.append((x.double() - center).square().sum(1).numpy())
         positions.append(row_positions.numpy())
     distances = _Distances(np.concatenate(squares), np.concatenate(positions))
     scan = _scan_outliers(cloud, distances, bulk)
@@ -92,12 +92,12 @@ def outlier_rows(examined: ExaminedCloud) -> Defect | None:
     )
 
 
-def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
+def center_and_bulk(x: Tensor) -> tuple[Tensor, float]:
     """Return the median [d] of points, float64 [n, d], and the participation ratio of the nearest nine tenths."""
-    centre = x.median(0).values
-    y = x - centre
+    center = x.median(0).values
+    y = x - center
     lengths = y.square().sum(1)
-    return centre, sample_participation(y[lengths <= lengths.quantile(1 - 1 / MAX_FRACTION)])
+    return center, sample_participation(y[lengths <= lengths.quantile(1 - 1 / MAX_FRACTION)])
 
 
 def _scan_outliers(cloud: Cloud, distances: _Distances, participation: float) -> _Scan | None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from isotropy.postprocess.fitted import require_fit_points
-from isotropy.spectrum import CHUNK_ROWS, Moments, centre
+from isotropy.spectrum import CHUNK_ROWS, Moments, center
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +35,10 @@ def principal_components(points: Tensor) -> Components:
     require_fit_points(points)
     n, d = points.shape
     if 2 * n <= d:
-        mean, centred = centre(points.double())
-        _, singular_values, directions = torch.linalg.svd(centred, full_matrices=False)
+        mean, centered = center(points.double())
+        _, singular_values, directions = torch.linalg.svd(centered, full_matrices=False)
         variances = singular_values.square() / max(n - 1, 1)
-        dimension_variances = centred.square().sum(0) / max(n - 1, 1)
+        dimension_variances = centered.square().sum(0) / max(n - 1, 1)
     else:
         moments = moments_of(points)
         mean, S = moments.mean, require_finite_variances(moments.covariance())

@@ -14,7 +14,7 @@ from isotropy.postprocess.flow import Flow, fit_flow
 
 # The function that fits each method, and the type of map that it returns.
 FITTERS: dict[str, tuple[Callable[..., FittedMap], type[FittedMap]]] = {
-    "centring": (whitening.fit_centring, whitening.Scaling),
+    "centring": (whitening.fit_centering, whitening.Scaling),
     "standardisation": (whitening.fit_standardisation, whitening.Scaling),
     "all_but_the_top": (removal.fit_all_but_the_top, removal.Removal),
     "weighted_removal": (removal.fit_weighted_removal, removal.Removal),

@@ -26,7 +26,7 @@ class Scaling(FittedMap):
         return (x - self.mean) * self.scale
 
 
-def fit_centring(points: Tensor) -> Scaling:
+def fit_centering(points: Tensor) -> Scaling:
     """Fit x - mean on finite points [n, d], n at least 1."""
     require_fit_points(points)
     mean = moments_of(points).mean

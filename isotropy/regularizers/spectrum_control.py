@@ -34,7 +34,7 @@ class SpectrumControl(torch.nn.Module):
         At least lam (d - V) / (d - 1) where V < d; a zero matrix has lam and gradient 0. Raises ValueError where
         ``evenness`` does.
         """
-        score, _ = evenness(matrix, is_centred=False)
+        score, _ = evenness(matrix, is_centered=False)
         return self.lam * (1 - score)
 
     def extra_repr(self) -> str:

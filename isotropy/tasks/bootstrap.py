@@ -43,14 +43,14 @@ def spearman_with(scores: Numbers) -> Statistic:
     def correlations(values: Numbers, weights: Numbers) -> Numbers:
         total = weights.sum(1, keepdims=True)
 
-        def centre(ranks: Numbers) -> Numbers:
-            centred: Numbers = ranks - (weights * ranks).sum(1, keepdims=True) / total
-            return centred
+        def center(ranks: Numbers) -> Numbers:
+            centered: Numbers = ranks - (weights * ranks).sum(1, keepdims=True) / total
+            return centered
 
-        y, columns = centre(truth.weighted(weights)), []
+        y, columns = center(truth.weighted(weights)), []
         y_squares = (weights * y**2).sum(1)
         for row in values:
-            x = centre(_Ranks(row).weighted(weights))
+            x = center(_Ranks(row).weighted(weights))
             product = (weights * x * y).sum(1)
             size = np.sqrt((weights * x**2).sum(1) * y_squares)
             columns.append(np.divide(product, size, out=np.zeros_like(product), where=size > 0))

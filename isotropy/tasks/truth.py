@@ -204,11 +204,11 @@ class LabelTruth(Truth):
             from sklearn.linear_model import RidgeClassifierCV  # noqa: PLC0415 - only in the extra "decide"
 
             x, query_rows = (space.decoded_rows[self.rows[mask]] for mask in (is_fit, ~is_fit))
-            centre = x.mean(0, dtype=np.float64)
+            center = x.mean(0, dtype=np.float64)
             # Divide all dimensions by the same factor: the penalties then do not depend on scale, and the shape stays.
-            size = float(np.sqrt(np.square(x - centre).sum(1).mean())) or 1.0
-            probe = RidgeClassifierCV(alphas=np.logspace(-3, 3, 13)).fit((x - centre) / size, self.codes[is_fit])
-            predicted = np.asarray(probe.predict((query_rows - centre) / size))
+            size = float(np.sqrt(np.square(x - center).sum(1).mean())) or 1.0
+            probe = RidgeClassifierCV(alphas=np.logspace(-3, 3, 13)).fit((x - center) / size, self.codes[is_fit])
+            predicted = np.asarray(probe.predict((query_rows - center) / size))
         else:
             # The majority class of the neighbors; ties go to the nearest.
             if neighbors is None:

@@ -20,7 +20,7 @@ MEASURED = (
 EXPERIMENT = tuple(f"/experiments/{{finished}}{tab}" for tab in ("", "?tab=training", "?tab=runs", "?tab=export"))
 RUN = tuple(f"/runs/{{finished_run}}?tab={tab}" for tab in ("training", "results", "settings"))
 FILLED = (
-    *EXPERIMENT, "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star&seeds=1",
+    *EXPERIMENT, "/experiments/{finished}?x=lam&facet=lam&color=isoscore_star&seeds=1",
     "/experiments/{finished}/runs?q=lam%3E5&sort=-iso", "/experiments/{troubled}",
     "/experiments/new?dataset_id={dataset}",
     "/experiments/new?dataset_id={dataset}&regularizers=istar&regularizers=entropy",
@@ -41,7 +41,7 @@ MAX_PIXELS = 2250  # two and a half screens of 1400 x 900
 DRAWN = (
     *MEASURED_REPORT[1:3], "/embeddings/{embedding}/lab?method=zca_whitening", "/tasks/{task}",
     "/compare?id={first_layer}&id={layer}", "/encodings/{encoding}", "/playground", *EXPERIMENT[1:3],
-    "/experiments/{finished}?x=lam&facet=lam&colour=isoscore_star&seeds=1",
+    "/experiments/{finished}?x=lam&facet=lam&color=isoscore_star&seeds=1",
     "/runs/{finished_run}?tab=training",
 )  # fmt: skip
 # A page costs 2 to 20 seconds of CPU: the long tests check the others.

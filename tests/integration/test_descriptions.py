@@ -54,7 +54,7 @@ def test_form_changes_description_and_keeps_absent_fields(client, context, kind)
     assert client.patch(f"/api{page}", json={"tags": ["x"]}).json()["tags"] == ["x"]
     row = client.patch(f"/api{page}", json={"notes": "y"}).json()
     assert (row["tags"], row["name"], row["notes"]) == (["x"], "New name", "y")
-    assert client.patch(f"/api{page}", json={"colour": "red"}).status_code == 422
+    assert client.patch(f"/api{page}", json={"color": "red"}).status_code == 422
 
 
 @pytest.mark.both_databases

@@ -73,8 +73,8 @@ def test_non_finite_rows_are_dropped_and_counted(client, work):
     result = parse_strictly(client.get(f"/api/embeddings/{embedding_id}").text)
     left_out = int((~np.isfinite(HOLES)).any(axis=1).sum())
     assert result["n_left_out"] == left_out == 7
-    unlabelled = {slug for slug, measure in MEASURES.items() if measure.group != "labels"}
-    measured = [row for row in result["measurements"] if row["measure"] in unlabelled]
+    unlabeled = {slug for slug, measure in MEASURES.items() if measure.group != "labels"}
+    measured = [row for row in result["measurements"] if row["measure"] in unlabeled]
     assert {row["n"] for row in measured} == {40 - left_out}
     assert all(row["status"] == "ok" for row in measured)
     assert 'id="finding-not_finite"' in client.get(f"/embeddings/{embedding_id}").text

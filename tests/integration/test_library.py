@@ -183,8 +183,8 @@ class TestDescription:
             assert (answer.status_code, refused["detail"], refused["field"]) == (422, sentence, field)
         assert (client.get(path).json()["name"], client.get(path).json()["notes"]) == ("old", "")
         assert client.patch("/api/embeddings/none", json={"name": "x"}).status_code == 404
-        answer = client.patch(path, json={"colour": "red"})
-        assert (answer.status_code, answer.json()["field"]) == (422, "colour")
+        answer = client.patch(path, json={"color": "red"})
+        assert (answer.status_code, answer.json()["field"]) == (422, "color")
 
     @pytest.mark.both_databases
     def test_unstorable_characters_are_dropped(self, client, context):

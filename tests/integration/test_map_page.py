@@ -16,7 +16,7 @@ from app.embeddings.figures import row_map
 from app.embeddings.selections import format_rows, parse_rows
 from isoscope.core.errors import InvalidError
 from isotropy import cloud as clouds
-from isotropy.cloud import NEIGHBOURS
+from isotropy.cloud import NEIGHBORS
 from isotropy.projection import NAME_CHARACTERS
 from tests.cached_rows import make_once
 from tests.long_cases import mark_long
@@ -85,7 +85,7 @@ def nearest(row):
     """Return the positions and cosines of the nearest of distinct rows, nearest first."""
     cosines = compute_similarities(row, "cosine")
     cosines[TWIN] = -np.inf
-    order = (-cosines).argsort(kind="stable")[:NEIGHBOURS]
+    order = (-cosines).argsort(kind="stable")[:NEIGHBORS]
     return order, cosines[order]
 
 
@@ -130,7 +130,7 @@ def test_second_layout_draws_same_rows_near_their_neighbors(client, context, emb
     for figure, drawn in (("neighbors_kept", trace), ("kept_by_components", components)):
         distances = cdist(*[np.column_stack([drawn["x"], drawn["y"]])[distinct]] * 2)
         np.fill_diagonal(distances, np.inf)
-        near = np.array(distinct)[distances.argsort(axis=1)[:, :NEIGHBOURS]]
+        near = np.array(distinct)[distances.argsort(axis=1)[:, :NEIGHBORS]]
         shared = [len(set(nearest(row)[0]) & set(near[i])) for i, row in enumerate(distinct)]
         assert header[figure] == pytest.approx(np.mean(shared), abs=0.02)
     kinds, _ = draw(client, embedding_id, "column-1", "neighbors")
@@ -287,7 +287,7 @@ def test_measures_map_and_search_use_chosen_similarity(client, work, similarity)
     assert embedding["selection"]["similarity"] == measurements["hubness"]["detail"]["similarity"] == similarity
     scores = compute_similarities(7, similarity)
     scores[TWIN] = -np.inf
-    positions = scores.argsort()[::-1][:NEIGHBOURS]
+    positions = scores.argsort()[::-1][:NEIGHBORS]
     page = find_row(client, embedding_id, 7)
     assert near_attribute(positions) in page
     assert f"Nearest by {WORDS[similarity]}, among 60 rows. Copies of a row count once." in page.replace("\u00a0", " ")

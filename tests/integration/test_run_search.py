@@ -133,7 +133,7 @@ class TestApi:
             answer = client.get(path, params={"q": "lam<x"})
             assert (answer.status_code, answer.json()["field"]) == (422, "q")
             assert answer.json()["detail"] == "Expected a number after lam< at character 5 of the search, got 'x'."
-        answer = client.get("/api/runs?sort=-colour")
+        answer = client.get("/api/runs?sort=-color")
         assert (answer.status_code, answer.json()["field"]) == (422, "sort")
 
     @pytest.mark.both_databases

@@ -168,9 +168,9 @@ def test_labels_are_suggested_and_seed_changes_sample(score, tmp_path, score_jso
     printed = score(tmp_path / "x.csv")[0].out
     assert "dimensions d = 4\nside is taken as a coordinate; if it is a label: --labels side\n" in printed
     assert "labels: none; for silhouettes choose a column by --labels: 'side'\n" in printed
-    labelled = score(tmp_path / "x.csv", "--labels", "side")[0].out
-    assert labelled.startswith("points n = 3, dimensions d = 3\n")
-    assert "\nlabels: side\n" in labelled
+    labeled = score(tmp_path / "x.csv", "--labels", "side")[0].out
+    assert labeled.startswith("points n = 3, dimensions d = 3\n")
+    assert "\nlabels: side\n" in labeled
     rows = np.random.default_rng(0).normal(size=(2500, 3))
     lines = ["a,b,c", *(",".join(map(repr, map(float, row))) for row in rows)]
     (tmp_path / "x.csv").write_text("\n".join(lines))

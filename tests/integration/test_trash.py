@@ -39,7 +39,7 @@ def three(context):
         session.add(models.StoredFile(sha256=hashes[0], size_bytes=len(STATE)))
         session.flush()
         session.add(
-            models.PostProcessing(embedding_id=first, key="k", method="centre", parameters={}, state_sha256=hashes[0])
+            models.PostProcessing(embedding_id=first, key="k", method="center", parameters={}, state_sha256=hashes[0])
         )
         session.add(models.Dataset(name="d", origin=models.DatasetOrigin.UPLOAD, train_sha256=hashes[1], columns=[]))
     return [first, second, third]
@@ -97,7 +97,7 @@ def test_purging_cancels_jobs(client, context):
     measuring, other_id = add_embedding(context, status=models.EmbeddingStatus.MEASURING), add_embedding(context)
     jobs.append(Job(job_kinds.MEASURE, measuring))
     curve = models.ZetaCurve(embedding_id=other_id, source="embedding", source_id=measuring)
-    method = models.PostProcessing(embedding_id=measuring, key="k", method="centre", parameters={})
+    method = models.PostProcessing(embedding_id=measuring, key="k", method="center", parameters={})
     with context.sessions.begin() as session:
         session.add_all([curve, method])
     jobs += [Job(job_kinds.CURVE, curve.id), Job(job_kinds.POSTPROCESS, method.id)]
@@ -114,7 +114,7 @@ def test_trashed_embedding_refuses_actions(client, context):
     draft = add_embedding(context, "draft", status=models.EmbeddingStatus.DRAFT, inspection={"parts": []})
     ready, other_id = add_embedding(context, "ready"), add_embedding(context, "other")
     trial = models.PostProcessing(
-        embedding_id=ready, key="k", method="centre", parameters={}, status=models.ResultStatus.READY
+        embedding_id=ready, key="k", method="center", parameters={}, status=models.ResultStatus.READY
     )
     with context.sessions.begin() as session:
         session.add(trial)

@@ -55,11 +55,11 @@ def test_half_precision_is_summed_in_float32(x, dtype):
 
 
 @pytest.mark.measure("anisotropy_raw", "anisotropy_centred")
-@pytest.mark.parametrize("centred", [True, False])
-def test_anisotropy_matches_singular_values(x, centred):
-    singular = np.linalg.svd((x - x.mean(0) if centred else x).numpy(), compute_uv=False)
+@pytest.mark.parametrize("centered", [True, False])
+def test_anisotropy_matches_singular_values(x, centered):
+    singular = np.linalg.svd((x - x.mean(0) if centered else x).numpy(), compute_uv=False)
     moments = moments_of(x)
-    S = moments.covariance() if centred else second_moment(moments)
+    S = moments.covariance() if centered else second_moment(moments)
     shares = [score.value for score in anisotropy(eigenvalues(S), 16)]
     np.testing.assert_allclose(shares, singular**2 / (singular**2).sum(), rtol=1e-9)
 

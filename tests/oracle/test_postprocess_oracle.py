@@ -49,9 +49,9 @@ def pca(clouds):
     return PCA(n_components=min(len(x) - 1, x.shape[1]), whiten=True, svd_solver="full").fit(x)
 
 
-def test_centring_standardisation_and_soft_zca_match_references(clouds):
+def test_centering_standardisation_and_soft_zca_match_references(clouds):
     points, new, x, x_new, agree = clouds
-    agree(whitening.fit_centring(points).apply(new), StandardScaler(with_std=False).fit(x).transform(x_new))
+    agree(whitening.fit_centering(points).apply(new), StandardScaler(with_std=False).fit(x).transform(x_new))
     agree(whitening.fit_standardisation(points).apply(new), StandardScaler().fit(x).transform(x_new))
     values, vectors = np.linalg.eigh(np.cov(x, rowvar=False))
     W = vectors @ np.diag((values.clip(0) + 0.1) ** -0.5) @ vectors.T

@@ -11,13 +11,13 @@ from isotropy.spectrum import Moments, eigenvalues
 def spectra(x):
     moments = Moments(x.shape[1])
     moments.update(x)
-    centred = eigenvalues(moments.covariance(), moments.n - 1)
-    return centred, eigenvalues(second_moment(moments), moments.n)
+    centered = eigenvalues(moments.covariance(), moments.n - 1)
+    return centered, eigenvalues(second_moment(moments), moments.n)
 
 
-def singular_values(x, *, centred):
+def singular_values(x, *, centered):
     x = x.double().numpy()
-    return np.linalg.svd(x - x.mean(0) if centred else x, compute_uv=False)
+    return np.linalg.svd(x - x.mean(0) if centered else x, compute_uv=False)
 
 
 def unchanged(x):
@@ -57,17 +57,17 @@ def words(request, word2vec):
 
 
 def check(x, tolerance):
-    centred, raw = spectra(x)
-    sigma, weights = singular_values(x, centred=True), singular_values(x, centred=False)
+    centered, raw = spectra(x)
+    sigma, weights = singular_values(x, centered=True), singular_values(x, centered=False)
     sigma[sigma < 1e-13 * sigma[0] * len(x)] = 0  # rounding, where the rank is less than full
     weights = weights / weights.sum() + 1e-7
     scores = [
-        effective_rank(centred, "sigma"),
-        effective_rank(centred, "lambda"),
+        effective_rank(centered, "sigma"),
+        effective_rank(centered, "lambda"),
         rankme(raw, len(x)),
-        stable_rank(centred),
+        stable_rank(centered),
     ]
-    values = [score.value for score in (*scores, *explained_variance(centred, len(sigma)))]
+    values = [score.value for score in (*scores, *explained_variance(centered, len(sigma)))]
     expected = [np.exp(entropy(sigma)), np.exp(entropy(sigma**2)), np.exp(-(weights * np.log(weights)).sum())]
     expected += [(np.linalg.norm(sigma) / sigma[0]) ** 2, *(sigma**2).cumsum() / (sigma**2).sum()]
     np.testing.assert_allclose(values, expected, rtol=tolerance)
@@ -91,16 +91,16 @@ def slope(sigma, first, last):
 @pytest.mark.measure("alpha_req")
 @pytest.mark.parametrize("window", [(4, 100), (1, 40), (11, 500)])
 def test_alpha_matches_weighted_least_squares_on_word2vec(word2vec, window):
-    centred, _ = spectra(word2vec.double())
-    expected = slope(singular_values(word2vec, centred=True), *window)
-    assert alpha_req(centred, window).value == pytest.approx(expected, rel=1e-7)
+    centered, _ = spectra(word2vec.double())
+    expected = slope(singular_values(word2vec, centered=True), *window)
+    assert alpha_req(centered, window).value == pytest.approx(expected, rel=1e-7)
     single, _ = spectra(word2vec)
     assert alpha_req(single, window).value == pytest.approx(expected, rel=1e-4)
 
 
 def test_alpha_fits_few_points_and_known_exponent(word2vec):
     x = word2vec[:60].double()
-    expected = slope(singular_values(x, centred=True)[:59], 4, 100)
+    expected = slope(singular_values(x, centered=True)[:59], 4, 100)
     assert alpha_req(spectra(x)[0]).value == pytest.approx(expected, rel=1e-7)
     # Points +-i^(-a/2) along orthonormal directions have the eigenvalues i^-a.
     arms = torch.diag(torch.arange(1, 131, dtype=torch.float64) ** -0.6)

@@ -9,7 +9,7 @@ from sklearn.preprocessing import normalize
 from isotropy.catalog import Similarity
 from isotropy.cloud import read_cloud
 from isotropy.hubness import hubness
-from isotropy.neighbours import distinct_rows
+from isotropy.neighbors import distinct_rows
 from isotropy.pairs import dissimilarities, measure_pairs
 from isotropy.report import measure
 from isotropy.rows import Rows
@@ -39,15 +39,15 @@ def find_by_product(x, k):
     return np.take_along_axis(products, order, axis=1), order
 
 
-def test_neighbours_match_sklearn_and_brute_force(points):
+def test_neighbors_match_sklearn_and_brute_force(points):
     theirs = NearestNeighbors(n_neighbors=K, metric="cosine", algorithm="brute").fit(points.double().numpy())
     distances, indices = theirs.kneighbors()
     result = measure_pairs(points, K, Similarity.COSINE)
-    np.testing.assert_array_equal(result.neighbours.indices, indices)
-    np.testing.assert_allclose(dissimilarities(result.neighbours, Similarity.COSINE, D), distances, atol=1e-13)
+    np.testing.assert_array_equal(result.neighbors.indices, indices)
+    np.testing.assert_allclose(dissimilarities(result.neighbors, Similarity.COSINE, D), distances, atol=1e-13)
     assert result.uniformity == uniformity(points)
     products, indices = find_by_product(points, K)
-    result = measure_pairs(points, K, Similarity.DOT).neighbours
+    result = measure_pairs(points, K, Similarity.DOT).neighbors
     np.testing.assert_array_equal(result.indices, indices)
     keys = dissimilarities(result, Similarity.DOT, points.shape[1])
     np.testing.assert_allclose(-keys, products, rtol=1e-9, atol=1e-12 * np.abs(products).max())
@@ -83,19 +83,19 @@ def test_cosine_drops_zero_rows_and_merges_parallel_rows(dtype):
     x = torch.cat([x[:5] * 0, x, 3 * x[:7], x[7:9]])
     result = measure_pairs(x, K, Similarity.COSINE)
     assert (len(result.points), int(result.distinct_rows[0])) == (N + 7, 5)
-    near = result.neighbours
+    near = result.neighbors
     assert (near.distances[:7, 0] == 0).all()
     assert near.indices[:7, 0].tolist() == list(range(N, N + 7))
     assert (near.distances[7:N, 0] > 0).all()
     by_product = measure_pairs(x, K, Similarity.DOT)
     assert len(by_product.points) == N + 8
-    assert len(hubness(by_product.neighbours).hubs) == 10
+    assert len(hubness(by_product.neighbors).hubs) == 10
 
 
 @pytest.mark.parametrize("similarity", [Similarity.COSINE, Similarity.DOT])
 @pytest.mark.parametrize("n", [0, 1, 2])
-def test_few_rows_have_all_others_as_neighbours(similarity, n):
-    result = measure_pairs(cloud()[:n], K, similarity).neighbours
+def test_few_rows_have_all_others_as_neighbors(similarity, n):
+    result = measure_pairs(cloud()[:n], K, similarity).neighbors
     assert result.indices.tolist() == [[1], [0]][:n] if n == 2 else result.indices.shape == (n, 0)
     undefined = measure(read_cloud(Rows(np.zeros((20, 3))), similarity=similarity), ["hubness", "twonn"])
     assert all(entry.value is None and entry.score.reason for entry in undefined.values())

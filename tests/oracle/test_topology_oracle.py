@@ -32,9 +32,9 @@ def cloud(n, d, seed=0):
 
 
 def groups(width):
-    centres = 1000 + torch.eye(3, 40, dtype=torch.float64).repeat_interleave(20, 0)
+    centers = 1000 + torch.eye(3, 40, dtype=torch.float64).repeat_interleave(20, 0)
     outlier_row = torch.full((1, 40), 1002, dtype=torch.float64)
-    return torch.cat([centres + width * cloud(60, 40), outlier_row])
+    return torch.cat([centers + width * cloud(60, 40), outlier_row])
 
 
 def with_duplicates():
@@ -123,7 +123,7 @@ def test_persistent_entropy_matches_gudhi_and_scipy(x):
     value = persistent_entropy(lengths).value
     assert value == pytest.approx(float(Entropy(mode="scalar").fit_transform([diagram])[0, 0]), rel=1e-10)
     assert value == pytest.approx(entropy(lengths), rel=1e-10)
-    assert persistent_entropy(lengths, normalised=True).value == pytest.approx(value / np.log(len(lengths)))
+    assert persistent_entropy(lengths, normalized=True).value == pytest.approx(value / np.log(len(lengths)))
     assert float(bar_entropy(lengths)) == pytest.approx(value, rel=1e-12)
 
 

@@ -18,8 +18,8 @@ def test_isoscore_is_bounded_and_rises_with_shrinkage(x):
     curve = ShrinkageCurve.from_covariances(S, scaled_identity(S)).isoscore_star(torch.linspace(0, 1, 11))
     assert (curve.diff() >= -1e-12).all()
     assert float(curve[-1]) == pytest.approx(1)
-    centred = x - x.mean(0)
-    assert float((gradient(centred, 0) * centred).sum()) == pytest.approx(0, abs=1e-8)
+    centered = x - x.mean(0)
+    assert float((gradient(centered, 0) * centered).sum()) == pytest.approx(0, abs=1e-8)
 
 
 @given(clouds(), seeds, st.floats(-1e3, 1e3), st.floats(1e-9, 1e9))

@@ -54,13 +54,13 @@ def test_eigenvalues_match_known_spectrum(solved):
 
 
 @given(clouds(), seeds, st.booleans())
-def test_anisotropy_ignores_rotation_and_scale(x, seed, centred):
+def test_anisotropy_ignores_rotation_and_scale(x, seed, centered):
     d = x.shape[1]
 
     def compute_shares(x):
         moments = compute_moments(x)
-        S = moments.covariance() if centred else second_moment(moments)
-        return [score.value for score in anisotropy(eigenvalues(S, len(x) - centred), d)]
+        S = moments.covariance() if centered else second_moment(moments)
+        return [score.value for score in anisotropy(eigenvalues(S, len(x) - centered), d)]
 
     shares, turned = compute_shares(x), compute_shares(7 * x @ rotation(d, seed))
     assert turned == pytest.approx(shares, abs=1e-9)

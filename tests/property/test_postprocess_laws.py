@@ -35,12 +35,12 @@ def test_single_rows_have_same_images(x, method):
 
 
 @given(clouds(min_n=3), seeds, st.integers(0, 3))
-def test_centring_removal_and_zca_follow_rotation(x, seed, D):
+def test_centering_removal_and_zca_follow_rotation(x, seed, D):
     D = min(D, x.shape[1])
     assume(well_separated(x, D))
     turn = rotation(x.shape[1], seed)
     for method in (
-        whitening.fit_centring,
+        whitening.fit_centering,
         lambda points: fit_all_but_the_top(points, D),
         lambda points: fit_weighted_removal(points, D),
         whitening.fit_zca_whitening,
@@ -52,10 +52,10 @@ def test_centring_removal_and_zca_follow_rotation(x, seed, D):
 
 
 @given(clouds(), st.integers(0, 12))
-def test_centring_and_removal_are_idempotent(x, D):
+def test_centering_and_removal_are_idempotent(x, D):
     D = min(D, x.shape[1])
-    once = whitening.fit_centring(x).apply(x)
-    assert_near(whitening.fit_centring(once).apply(once), once, x.abs().max())
+    once = whitening.fit_centering(x).apply(x)
+    assert_near(whitening.fit_centering(once).apply(once), once, x.abs().max())
     fitted = fit_all_but_the_top(x, D)
     once = fitted.apply(x)
     again = Removal(torch.zeros_like(fitted.mean), fitted.directions, fitted.weights)

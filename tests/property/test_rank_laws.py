@@ -17,13 +17,13 @@ def scores(x, pieces=1):
     moments = Moments(x.shape[1])
     for piece in x.tensor_split(pieces):
         moments.update(piece)
-    centred = eigenvalues(moments.covariance(), moments.n - 1)
+    centered = eigenvalues(moments.covariance(), moments.n - 1)
     values = [
-        effective_rank(centred, "sigma"),
-        effective_rank(centred, "lambda"),
-        stable_rank(centred),
-        alpha_req(centred, (1, 5)),
-        *explained_variance(centred, len(centred)),
+        effective_rank(centered, "sigma"),
+        effective_rank(centered, "lambda"),
+        stable_rank(centered),
+        alpha_req(centered, (1, 5)),
+        *explained_variance(centered, len(centered)),
     ]
     raw = rankme(eigenvalues(second_moment(moments), moments.n), moments.n)
     return [score.value for score in values], raw.value
@@ -35,18 +35,18 @@ clouds_of_three = clouds(min_n=3)
 
 @given(clouds_of_three, seeds, st.floats(1e-9, 1e9), st.floats(-1e3, 1e3))
 def test_ranks_ignore_rotation_order_and_scale(x, seed, scale, shift):
-    centred, raw = scores(x)
+    centered, raw = scores(x)
     rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
     for moved in (x[rows] @ rotation(x.shape[1], seed), x * scale):
-        assert scores(moved)[0] == pytest.approx(centred, rel=1e-7)
+        assert scores(moved)[0] == pytest.approx(centered, rel=1e-7)
         assert scores(moved)[1] == pytest.approx(raw, rel=1e-7)
-    assert scores(x + shift)[0] == pytest.approx(centred, rel=1e-7)
+    assert scores(x + shift)[0] == pytest.approx(centered, rel=1e-7)
 
 
 @given(clouds_of_three, st.integers(1, 5))
 def test_chunked_ranks_are_exact(x, pieces):
-    centred, raw = scores(x, pieces)
-    assert centred == pytest.approx(scores(x)[0], rel=1e-7)
+    centered, raw = scores(x, pieces)
+    assert centered == pytest.approx(scores(x)[0], rel=1e-7)
     assert raw == pytest.approx(scores(x)[1], rel=1e-7)
 
 

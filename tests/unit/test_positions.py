@@ -9,7 +9,7 @@ from isotropy.catalog import METHODS
 from isotropy.cloud import PAIR_ROWS
 from isotropy.postprocess.held_out import held_out
 from isotropy.postprocess.methods import fit
-from isotropy.postprocess.whitening import fit_centring
+from isotropy.postprocess.whitening import fit_centering
 
 
 def embedding(n=400, d=300, left_out=0, eigenvalues=()):
@@ -19,7 +19,7 @@ def embedding(n=400, d=300, left_out=0, eigenvalues=()):
 
 @pytest.mark.parametrize("n", [2, 3, 5, 6, 7, 400, 401])
 def test_trial_fits_as_many_rows_as_held_out(n):
-    trial = held_out(torch.randn(n, 2), fit_centring)
+    trial = held_out(torch.randn(n, 2), fit_centering)
     assert count_trial_rows(embedding(n)) == (n, len(trial.fit_rows))
 
 

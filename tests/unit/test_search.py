@@ -82,9 +82,9 @@ class TestRefusals:
             ("=5", "Expected a word or a condition such as lam<0 at character 1 of the search, got '='; "),
             ("x -", "Expected a word or a condition such as lam<0 at character 3 of the search, got '-'; put quotes"),
             ('x "abc', "The quotes at character 3 are not closed; close them."),
-            ("bert colour:red", "There is no field 'colour', at character 6 of the search; fields are accumulation, "),
+            ("bert color:red", "There is no field 'color', at character 6 of the search; fields are accumulation, "),
             ("acuracy>0.8", "There is no field 'acuracy', at character 1 of the search; did you mean accuracy? Quote"),
-            ("colour:red", "zeta. Quote words that are not fields."),
+            ("color:red", "zeta. Quote words that are not fields."),
             ("a OR b", "OR at character 3 of the search has no meaning: put commas between values, such as seed:0,1"),
             ("NOT a", "NOT at character 1 of the search has no meaning: put a hyphen before what must not hold"),
             ("iso>0,2", "Expected one value after iso> at character 5 of the search, got 2; write decimals with a"),
@@ -115,9 +115,9 @@ class TestRefusals:
 
     def test_unknown_sort_field_lists_valid_fields(self):
         with pytest.raises(InvalidError) as caught:
-            sort_column("colour")
+            sort_column("color")
         assert caught.value.field == "sort"
-        assert caught.value.message.startswith("Expected a field to sort by, got 'colour'; fields are accumulation, ")
+        assert caught.value.message.startswith("Expected a field to sort by, got 'color'; fields are accumulation, ")
 
     @given(TYPED | st.text(max_size=40))
     def test_any_input_is_a_condition_or_refused(self, q):

@@ -15,7 +15,7 @@ from isoscope.task_files import compression_task
 from isotropy.alignment import ROWS, alignment, row_drift
 from isotropy.catalog import Similarity
 from isotropy.findings.nearest import NEAREST
-from isotropy.neighbours import first_equal_rows
+from isotropy.neighbors import first_equal_rows
 from isotropy.projection import NAME_CHARACTERS
 from isotropy.rows import Slices, group_numbers
 from isotropy.score import BLOCKS

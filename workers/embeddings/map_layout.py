@@ -13,7 +13,7 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import InvalidError
 from isoscope.rows import draw_rows
-from isotropy.cloud import NEIGHBOURS
+from isotropy.cloud import NEIGHBORS
 from isotropy.layout import count_neighbors_kept, lay_out, nearest_by_similarity
 from isotropy.pairs import index_distinct_rows
 from workers.embeddings.measure import SEED
@@ -54,10 +54,10 @@ def _add_layout(job: ResultJob[MapLayout]) -> None:
     points, xy = points[has_neighbors], layout[index[has_neighbors]]
     order = points.argsort()
     sections, layout_bytes = join_sections({"point": points[order].astype(np.uint32), "xy": xy[order].ravel()})
-    nearest = indices[:, :NEIGHBOURS]
+    nearest = indices[:, :NEIGHBORS]
     layout_header = LayoutHeader(
         rows=len(points),
-        k=NEIGHBOURS,
+        k=NEIGHBORS,
         neighbors_kept=count_neighbors_kept(nearest, layout),
         kept_by_components=count_neighbors_kept(nearest, components),
         sections=sections,

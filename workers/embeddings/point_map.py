@@ -43,7 +43,7 @@ from isoscope.files.matrix import Matrix
 from isoscope.files.selection import excluded_columns
 from isoscope.nearest import scale_to_unit_length
 from isotropy.catalog import Similarity
-from isotropy.cloud import NEIGHBOURS, Cloud
+from isotropy.cloud import NEIGHBORS, Cloud
 from isotropy.pairs import dissimilarities, index_distinct_rows
 from isotropy.projection import NAME_CHARACTERS, PointMapCollector, frequent_labels
 from isotropy.rows import finite_chunks
@@ -128,8 +128,8 @@ class _NeighborLists:
         ``map_rows`` are the positions of the points in the file, ascending, and ``map_unit`` is the unit of their
         coordinates. Neighbors are distinct rows: the first of equal rows stands for all, and copies share its list.
         """
-        nearest = cloud.neighbours
-        k = min(NEIGHBOURS, nearest.indices.shape[1])
+        nearest = cloud.neighbors
+        k = min(NEIGHBORS, nearest.indices.shape[1])
         if k == 0:
             return None
         # One list of neighbors per distinct row, and an empty one at the end for zero rows, which have none by cosine.

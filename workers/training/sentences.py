@@ -14,7 +14,7 @@ from isotropy.activation import activation_profile
 from isotropy.clusters import silhouette
 from isotropy.cosine import CosineMoments
 from isotropy.intrinsic import twonn
-from isotropy.neighbours import distinct_rows, nearest_neighbours
+from isotropy.neighbors import distinct_rows, nearest_neighbors
 from isotropy.score import Score
 from isotropy.topology import barcode, persistent_entropy
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
@@ -79,7 +79,7 @@ class Sentences:
         layers: list[dict[str, Score]] = []
         for x in self._vectors:
             distinct = x[self._distinct_positions]
-            nearest = nearest_neighbours(distinct[distinct_rows(distinct)], 2)
+            nearest = nearest_neighbors(distinct[distinct_rows(distinct)], 2)
             layers.append({"twonn": twonn(nearest).dimension, "persistent_entropy": persistent_entropy(barcode(x))})
             if self._labels is not None:
                 layers[-1]["silhouette"] = silhouette(x, self._labels)

@@ -162,7 +162,7 @@ class Measurement(Base):
     # Standard error of the value, where one is known.
     se: Mapped[float | None]
     # {"parts": [contribution of each block to the error], "at": {"1000": {"value", "parts"}}}; "at" is by number
-    # of rows, for measures that depend on it: see isotropy.score and isotropy.neighbours.
+    # of rows, for measures that depend on it: see isotropy.score and isotropy.neighbors.
     resampled: Mapped[dict[str, Any] | None]
     reason: Mapped[str | None] = mapped_column(Text)
     n: Mapped[int]
@@ -215,7 +215,7 @@ class FigureData(Base):
     ``blamed``: ``{slug of a finding: {"rows": [all positions in the file], "dimensions": [all]}}``, for findings that
     list only some of theirs.
     ``map``: ``app.db.point_map.MapHeader``, whose points are in a ``FigureFile``; or ``{"reason"}`` if there are none.
-    ``neighbours``: ``{"k", "rows", "method", "parameters", "of": [{"name", "before": [{"name", "cosine"}],
+    ``neighbors``: ``{"k", "rows", "method", "parameters", "of": [{"name", "before": [{"name", "cosine"}],
     "after": [...]}]}``.
     In the first two, "reason" is null, or says why there are no rows and points.
     """

@@ -48,7 +48,7 @@ class StepLine(NamedTuple):
     """A line through the values of all steps."""
 
     name: str
-    colour: str
+    color: str
     points: list[StepPoint]
 
 
@@ -165,9 +165,9 @@ def _draw_lines(
             y=[point.value for point in line.points],
             mode="lines+markers",
             name=line.name,
-            line={"color": line.colour, "width": 2},
-            marker={"color": line.colour, "size": 7},
-            error_y=interval_bars(intervals, color=line.colour, thickness=0.9),
+            line={"color": line.color, "width": 2},
+            marker={"color": line.color, "size": 7},
+            error_y=interval_bars(intervals, color=line.color, thickness=0.9),
             hovertext=[
                 f"{escape_text(name, LONGEST_NAME)}<br>{line.name}: {number(point.value)}"
                 + (f" [{number(point.low)}, {number(point.high)}]" if point.low is not None else "")

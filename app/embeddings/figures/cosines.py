@@ -19,7 +19,7 @@ class CosineHistogram(NamedTuple):
     """A histogram of the cosines of pairs, and the mean that a line marks."""
 
     name: str
-    colour: str
+    color: str
     legend: str
     edges: Sequence[float]
     counts: Sequence[int]
@@ -65,7 +65,7 @@ def cosines(overlay: Overlay) -> Figure:
 def _draw(overlay: Overlay) -> go.Figure:
     """Draw the raw cosines of each subject. For a single subject, also draw the centered ones, in the data's color."""
     if overlay.several:
-        histograms = [_read_raw_pairs(series, series.label, series.colour, series.label) for series in overlay.series]
+        histograms = [_read_raw_pairs(series, series.label, series.color, series.label) for series in overlay.series]
     else:
         series = overlay.series[0]
         raw_legend = f"raw, mean {number(series.value('mean_cosine'))}"
@@ -84,7 +84,7 @@ def _draw(overlay: Overlay) -> go.Figure:
         for edge in edges
     ]
     mean_lines = [
-        vertical_line(histogram.mean, {"color": histogram.colour, "width": 1.5, "dash": "dash"}) | {"layer": "above"}
+        vertical_line(histogram.mean, {"color": histogram.color, "width": 1.5, "dash": "dash"}) | {"layer": "above"}
         for histogram in histograms
         if histogram.mean is not None
     ]
@@ -97,9 +97,9 @@ def _draw(overlay: Overlay) -> go.Figure:
     )
 
 
-def _read_raw_pairs(series: Series, name: str, colour: str, legend: str) -> CosineHistogram:
+def _read_raw_pairs(series: Series, name: str, color: str, legend: str) -> CosineHistogram:
     histogram = series.detail(HISTOGRAM)
-    return CosineHistogram(name, colour, legend, histogram["edges"], histogram["counts"], series.value("mean_cosine"))
+    return CosineHistogram(name, color, legend, histogram["edges"], histogram["counts"], series.value("mean_cosine"))
 
 
 def _draw_outline(histogram: CosineHistogram) -> go.Scatter:
@@ -111,9 +111,9 @@ def _draw_outline(histogram: CosineHistogram) -> go.Scatter:
         x=list(histogram.edges),
         y=[pairs / total if total else 0.0 for _, pairs in bars],
         mode="lines",
-        line={"color": histogram.colour, "width": 1.5, "shape": "hv"},
+        line={"color": histogram.color, "width": 1.5, "shape": "hv"},
         fill="tozeroy",
-        fillcolor=palette.with_opacity(histogram.colour, 0.22),
+        fillcolor=palette.with_opacity(histogram.color, 0.22),
         name=histogram.legend,
         customdata=[(low, high, pairs) for (low, high), pairs in bars],
         hovertemplate=f"{histogram.name}<br>cosine %{{customdata[0]:.2f}} to %{{customdata[1]:.2f}}: %{{y:.2%}}, "

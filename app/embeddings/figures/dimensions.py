@@ -129,12 +129,12 @@ def _draw_bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
     low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
     opacity = 0.1 if overlay.several else 0.22
     return [
-        *band(dimensions, low, high, series.colour, opacity, legendgroup=series.name),
+        *band(dimensions, low, high, series.color, opacity, legendgroup=series.name),
         go.Scatter(
             x=dimensions,
             y=list(mean),
             mode="lines",
-            line={"color": series.colour, "width": 1.2},
+            line={"color": series.color, "width": 1.2},
             name=series.label,
             legendgroup=series.name,
             customdata=list(std),
@@ -196,7 +196,7 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
             x=[x for i in range(len(contributions)) for x in (i, i, None)],
             y=[y for contribution in contributions for y in (0, contribution, None)],
             mode="lines",
-            line={"color": series.colour, "width": 1.4},
+            line={"color": series.color, "width": 1.4},
             name=series.label,
             legendrank=overlay.series.index(series) + 1,
             text=[text for share in shares for text in (share, share, None)],

@@ -64,10 +64,10 @@ def _draw_bars(overlay: Overlay) -> go.Figure:
             x=[x for i in ranks for x in (0, lengths[i], None)],
             y=[y for i in ranks for y in (i + 1, i + 1, None)],
             mode="lines",
-            line={"color": colour, "width": 3 if len(lengths) <= MAX_BARS / 3 else 1.2},
+            line={"color": color, "width": 3 if len(lengths) <= MAX_BARS / 3 else 1.2},
             hovertemplate=overlay.hover(series, "bar %{y:,}: length %{x:.3g}"),
         )
-        for ranks, colour in ((range(n_prominent, len(lengths)), palette.MAIN), (range(n_prominent), palette.MARKED))
+        for ranks, color in ((range(n_prominent, len(lengths)), palette.MAIN), (range(n_prominent), palette.MARKED))
         if ranks
     ]
     rank_axis = {"title": {"text": "Rank"}, "range": [len(lengths) + 0.5, 0.5]}
@@ -78,11 +78,11 @@ def _draw_outlines(overlay: Overlay) -> go.Figure:
     traces = []
     for series in overlay.series:
         lengths, n_prominent = _list_bar_lengths(series), _count_prominent(series)
-        fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.with_opacity(series.colour, 0.22)}
+        fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.with_opacity(series.color, 0.22)}
         ranks = list(range(1, len(lengths) + 1))
         hover = overlay.hover(series, "bar %{y:,}: length %{x:.3g}")
-        line = {"color": series.colour, "width": 1.6, "shape": "hv"}
-        marker = {"color": series.colour if overlay.several else palette.MARKED, "size": 5}
+        line = {"color": series.color, "width": 1.6, "shape": "hv"}
+        marker = {"color": series.color if overlay.several else palette.MARKED, "size": 5}
         traces += [
             go.Scatter(x=lengths, y=ranks, mode="lines", name=series.label, **fill, line=line, legendgroup=series.name,
                        hovertemplate=hover),
@@ -153,7 +153,7 @@ def _draw_twonn(overlay: Overlay, max_points: int) -> go.Figure:
                     x=[x for x, _, is_fitted in points if is_fitted is fitted],
                     y=[y for _, y, is_fitted in points if is_fitted is fitted],
                     mode="markers",
-                    marker={"color": series.colour if fitted else palette.QUIET, "size": 3},
+                    marker={"color": series.color if fitted else palette.QUIET, "size": 3},
                     legendgroup=series.name,
                     showlegend=False,
                     hovertemplate=overlay.hover(series, hover_text),
@@ -166,7 +166,7 @@ def _draw_twonn(overlay: Overlay, max_points: int) -> go.Figure:
                 x=[0, end],
                 y=[0, slope * end],
                 mode="lines",
-                line={"color": series.colour if overlay.several else palette.MARKED, "width": 2},
+                line={"color": series.color if overlay.several else palette.MARKED, "width": 2},
                 name=series.label,
                 legendgroup=series.name,
                 hoverinfo="skip",

@@ -21,7 +21,7 @@ SHADES = len(palette.SCALE)
 # Shade of a value that all layers share.
 MIDDLE_SHADE = 0.5
 POOLING_TITLES = {Pooling.FIRST: "first token", Pooling.MEAN: "mean", Pooling.LAST: "last token"}
-POOLING_COLOURS = dict(zip(Pooling, palette.SERIES, strict=False))
+POOLING_COLORS = dict(zip(Pooling, palette.SERIES, strict=False))
 
 
 class HeatMapRow(NamedTuple):
@@ -70,9 +70,7 @@ def _draw_heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> g
         z=[list(row) for row in zip(*shades, strict=True)],
         zmin=0,
         zmax=1,
-        colorscale=[
-            [edge, colour] for i, colour in enumerate(palette.SCALE) for edge in (i / SHADES, (i + 1) / SHADES)
-        ],
+        colorscale=[[edge, color] for i, color in enumerate(palette.SCALE) for edge in (i / SHADES, (i + 1) / SHADES)],
         showscale=False,
         xgap=2,
         ygap=2,
@@ -146,13 +144,13 @@ def _draw_layers(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]
             y=[point.measurement.value for point in points],
             error_y={
                 "array": [point.measurement.se for point in points],
-                "color": POOLING_COLOURS[pooling],
+                "color": POOLING_COLORS[pooling],
                 "thickness": 0.9,
             },
             mode="lines+markers",
             name=POOLING_TITLES[pooling],
-            line={"color": POOLING_COLOURS[pooling], "width": 2},
-            marker={"color": POOLING_COLOURS[pooling], "size": 7},
+            line={"color": POOLING_COLORS[pooling], "width": 2},
+            marker={"color": POOLING_COLORS[pooling], "size": 7},
             hovertemplate="%{fullData.name}<br>layer %{x}: %{y:.4~g}<extra></extra>",
         )
         for pooling, points in lines.items()

@@ -43,7 +43,7 @@ class Series:
     """Distinct among the subjects."""
     short_name: str
     """The name without the parts that all names share, or with its middle cut."""
-    colour: str
+    color: str
     subject: Subject
 
     @property

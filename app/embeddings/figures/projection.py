@@ -23,7 +23,7 @@ LONGEST_LABEL = 18
 LONGEST_NAME = 40
 LEGEND = {"itemsizing": "constant", "orientation": "v", "tracegroupgap": 0, "x": 1.02, "y": 1, "yanchor": "top"}
 """At the right, where axes of one scale leave room."""
-UNLABELLED = "no label"
+UNLABELED = "no label"
 OTHER_LABELS = "other labels"
 SPACE = "space"
 SPACE_TITLE = "First three principal components"
@@ -41,7 +41,7 @@ class PointGroup(NamedTuple):
     """Points of one color, as their indices among all."""
 
     name: str
-    colour: str
+    color: str
     indices: Sequence[int]
 
 
@@ -109,17 +109,17 @@ def _assign_label_colors(overlay: Overlay) -> dict[str, str]:
     return dict(zip([label for label, _ in sizes.most_common(len(palette.SERIES))], palette.SERIES, strict=False))
 
 
-def _group_points(series: Series, max_points: int, colours: dict[str, str]) -> list[PointGroup]:
+def _group_points(series: Series, max_points: int, colors: dict[str, str]) -> list[PointGroup]:
     """Group the points to draw by label. Points of labels without their own color come first, behind the others."""
     labels = _list_labels(series)
     indices = pick_evenly(range(len(labels)), max_points)
     if series.detail(PROJECTION)["labels"] is None:
-        return [PointGroup(series.label, palette.QUIET if colours else series.colour, indices)]
-    members: dict[str, list[int]] = {UNLABELLED: [], OTHER_LABELS: [], **{label: [] for label in colours}}
+        return [PointGroup(series.label, palette.QUIET if colors else series.color, indices)]
+    members: dict[str, list[int]] = {UNLABELED: [], OTHER_LABELS: [], **{label: [] for label in colors}}
     for i in indices:
         label = labels[i]
-        members[label if label in colours else OTHER_LABELS if label else UNLABELLED].append(i)
-    return [PointGroup(name, colours.get(name, palette.QUIET), group) for name, group in members.items() if group]
+        members[label if label in colors else OTHER_LABELS if label else UNLABELED].append(i)
+    return [PointGroup(name, colors.get(name, palette.QUIET), group) for name, group in members.items() if group]
 
 
 def _draw_single(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure:
@@ -157,15 +157,15 @@ def _draw_single(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
 
 
 def _draw_panels(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure:
-    colours = _assign_label_colors(overlay)
+    colors = _assign_label_colors(overlay)
     columns = ceil(sqrt(len(overlay.series)))
     traces, legend_names, names = [], set[str](), []
     axes: dict[str, dict[str, Any]] = {}
     for i, series in enumerate(overlay.series):
         suffix = str(i + 1) if i else ""
-        for group in _group_points(series, max_points, colours):
+        for group in _group_points(series, max_points, colors):
             in_legend = (
-                bool(colours) and group.name not in legend_names and series.detail(PROJECTION)["labels"] is not None
+                bool(colors) and group.name not in legend_names and series.detail(PROJECTION)["labels"] is not None
             )
             legend_names.add(group.name)
             traces.append(
@@ -186,7 +186,7 @@ def _draw_panels(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
                       "xanchor": "left", "yanchor": "bottom", "showarrow": False})  # fmt: skip
     rows = ceil(len(overlay.series) / columns)
     grid = {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.12, "ygap": 0.3}
-    return plot(traces, annotations=names, grid=grid, showlegend=bool(colours), legend=LEGEND, **axes)
+    return plot(traces, annotations=names, grid=grid, showlegend=bool(colors), legend=LEGEND, **axes)
 
 
 def _draw_markers(
@@ -194,7 +194,7 @@ def _draw_markers(
 ) -> go.Scatter | go.Scattergl:
     return trace_type(
         **_list_point_arguments(series, group, "xy"),
-        marker={"color": group.colour, "size": 3 if _count_drawn(series, max_points) > LARGE_POINT_COUNT else 5},
+        marker={"color": group.color, "size": 3 if _count_drawn(series, max_points) > LARGE_POINT_COUNT else 5},
         name=name,
         legendgroup=group.name,
     )
@@ -240,7 +240,7 @@ def _draw_space(overlay: Overlay) -> go.Figure:
     traces = [
         go.Scatter3d(
             **_list_point_arguments(series, group, "xyz"),
-            marker={"color": group.colour, "size": 2 if is_large else 3},
+            marker={"color": group.color, "size": 2 if is_large else 3},
             name=f"{escape_text(group.name, LONGEST_LABEL)} ({count(len(group.indices))})",
         )
         for group in _group_points(series, MAX_POINTS_IN_SPACE, _assign_label_colors(overlay))

@@ -75,8 +75,8 @@ def draw_figures(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
     and names these in its caption. A measure with nothing but a value has no figure.
     """
     names = [subject.name for subject in subjects]
-    colours = [*palette.SERIES, *[palette.QUIET] * len(names)]
-    columns = zip(names, shorten_names(names, LONGEST_NAME), colours, subjects, strict=False)
+    colors = [*palette.SERIES, *[palette.QUIET] * len(names)]
+    columns = zip(names, shorten_names(names, LONGEST_NAME), colors, subjects, strict=False)
     overlay = Overlay(tuple(Series(*column) for column in columns), len(names) > 1)
     figures = []
     for record in FIGURES:

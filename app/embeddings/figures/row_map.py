@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.db.point_map import MAP, MapColumn, MapLabels
-from app.embeddings.figures.projection import LEGEND, LONGEST_LABEL, LONGEST_NAME, OTHER_LABELS, UNLABELLED
+from app.embeddings.figures.projection import LEGEND, LONGEST_LABEL, LONGEST_NAME, OTHER_LABELS, UNLABELED
 from app.embeddings.point_map import MAX_DRAWN, TSNE, StoredMap
 from app.figures import palette
 from app.figures.figure import escape_text, plot
@@ -67,10 +67,10 @@ def _draw_labels(
     stored_map: StoredMap, points: NDArray[np.int64], codes: NDArray[Any], labels: MapLabels
 ) -> list[go.Scattergl]:
     """Return a trace for each of the most frequent labels, one for other labels and one for rows without a label."""
-    groups: dict[str, list[int]] = {UNLABELLED: [], OTHER_LABELS: []}
-    colors = {UNLABELLED: palette.QUIET, OTHER_LABELS: palette.QUIET}
+    groups: dict[str, list[int]] = {UNLABELED: [], OTHER_LABELS: []}
+    colors = {UNLABELED: palette.QUIET, OTHER_LABELS: palette.QUIET}
     for code, name in enumerate(labels.names):
-        group = OTHER_LABELS if name else UNLABELLED
+        group = OTHER_LABELS if name else UNLABELED
         if name and code < len(palette.SERIES):
             group = f"{code} {name}"
         colors.setdefault(group, palette.SERIES[code % len(palette.SERIES)])
@@ -78,7 +78,7 @@ def _draw_labels(
     traces = []
     for group, members in groups.items():
         if members:
-            title = group if group in (UNLABELLED, OTHER_LABELS) else labels.names[members[0]]
+            title = group if group in (UNLABELED, OTHER_LABELS) else labels.names[members[0]]
             name = escape_text(title, LONGEST_LABEL)
             trace = _draw_points(stored_map, points[np.isin(codes, members)], name, {"color": colors[group]}, name)
             traces.append(trace.update(name=f"{name} ({count(sum(labels.counts[code] for code in members))})"))

@@ -24,7 +24,7 @@ class SampleSizeLine(NamedTuple):
 
     slug: str
     name: str
-    colour: str
+    color: str
     dash: str
     scores: Mapping[str, Sequence[float | None]]
     """"mean" and "sd" of the score over draws, by number of rows; None where undefined."""
@@ -74,8 +74,8 @@ def _list_score_lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
     plain, unbiased = data["isoscore"], data["isoscore_unbiased"]
     if overlay.several:
         return [
-            SampleSizeLine("isoscore", series.label, series.colour, "solid", plain),
-            SampleSizeLine("isoscore_unbiased", f"{series.label}, bias-corrected", series.colour, "dot", unbiased),
+            SampleSizeLine("isoscore", series.label, series.color, "solid", plain),
+            SampleSizeLine("isoscore_unbiased", f"{series.label}, bias-corrected", series.color, "dot", unbiased),
         ]
     shrunk = [
         SampleSizeLine(f"isoscore_star_zeta_{zeta:g}", short(zeta), palette.ordered_color(zeta), "solid", scores)
@@ -103,7 +103,7 @@ def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
                         x=[data["rows"][0], data["n"]],
                         y=[score] * 2,
                         mode="lines",
-                        line={"color": line.colour, "width": 1.2, "dash": "dash"},
+                        line={"color": line.color, "width": 1.2, "dash": "dash"},
                         name=f"all {count(data['n'])} rows",
                         legendgroup=f"{series.name} all",
                         showlegend=not overlay.several and line.slug == "isoscore",
@@ -130,12 +130,12 @@ def _draw_band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[g
         f"{'' if sd is None else f' (SD {number(sd, 2)})'}, {plural(draws, 'draw')}" for _, draws, _, sd in points
     ]
     return [
-        *band(sizes, low, high, line.colour, 0.14, **group),
+        *band(sizes, low, high, line.color, 0.14, **group),
         go.Scatter(
             x=[rows for rows, *_ in points],
             y=[mean for _, _, mean, _ in points],
             mode="lines+markers",
-            line={"color": line.colour, "width": 2, "dash": line.dash},
+            line={"color": line.color, "width": 2, "dash": line.dash},
             marker={"size": 4},
             name=line.name,
             showlegend=not overlay.several or line.slug == "isoscore",
@@ -193,7 +193,7 @@ def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -
         start = line.score_at(0)
         if start is not None and all(abs(start - named_start) >= MIN_NAME_GAP for named_start in starts.values()):
             starts[line.rows] = start
-    grey_lines = [_draw_zeta_line(line, palette.QUIET, 1.2, starts) for line in lines if line is not chosen]
+    gray_lines = [_draw_zeta_line(line, palette.QUIET, 1.2, starts) for line in lines if line is not chosen]
     score = chosen.score_at(zeta)
     mark = go.Scatter(
         x=[zeta],
@@ -205,19 +205,19 @@ def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -
         hoverinfo="skip",
     )
     return plot(
-        [*grey_lines, _draw_zeta_line(chosen, palette.MAIN, 2.4, starts), mark],
+        [*gray_lines, _draw_zeta_line(chosen, palette.MAIN, 2.4, starts), mark],
         xaxis={"title": {"text": "Shrinkage ζ"}, "range": [-0.16, 1.02], "tickvals": ZETA_TICKS},
         yaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "rangemode": "tozero"},
     )
 
 
-def _draw_zeta_line(line: ZetaLine, colour: str, width: float, named_rows: Collection[int]) -> go.Scatter:
+def _draw_zeta_line(line: ZetaLine, color: str, width: float, named_rows: Collection[int]) -> go.Scatter:
     """Return a line labeled with its number of rows at the start, because all lines end in one point."""
     return go.Scatter(
         x=ZETAS,
         y=line.values or [],
         mode="lines+text",
-        line={"color": colour, "width": width},
+        line={"color": color, "width": width},
         text=[f"{count(line.rows)} " if line.rows in named_rows else "", *[""] * (len(ZETAS) - 1)],
         textposition="middle left",
         cliponaxis=False,

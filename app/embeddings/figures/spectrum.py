@@ -11,7 +11,7 @@ from app.figures import palette
 from app.figures.figure import Figure, log_axis, plot
 from isoscope.core.formatting import count, plural
 
-RAW, CENTRED = "anisotropy_raw", "anisotropy_centred"
+RAW, CENTERED = "anisotropy_raw", "anisotropy_centred"
 
 
 def spectrum(overlay: Overlay) -> Figure:
@@ -60,7 +60,7 @@ def _draw_spectrum(overlay: Overlay) -> go.Figure:
             x=list(range(1, len(values) + 1)),
             y=[value if value > 0 else None for value in values],
             mode="lines" if sum(value > 0 for value in values) > 1 else "markers",
-            line={"color": series.colour, "width": 2},
+            line={"color": series.color, "width": 2},
             name=series.label,
             hovertemplate=overlay.hover(series, "component %{x:,}: %{y:.3g}"),
         )
@@ -91,7 +91,7 @@ def _draw_cumulative(overlay: Overlay) -> go.Figure:
             x=list(range(len(_read_eigenvalues(series)) + 1)),
             y=[0, *_accumulate_shares(series)],
             mode="lines",
-            line={"color": series.colour, "width": 2},
+            line={"color": series.color, "width": 2},
             name=series.label,
             hovertemplate=overlay.hover(series, "first %{x:,} components: %{y:.1%}"),
         )
@@ -108,16 +108,16 @@ def _draw_cumulative(overlay: Overlay) -> go.Figure:
 def anisotropy(overlay: Overlay) -> Figure:
     styles = " Raw: lines with dots; centered: dashed." if overlay.several else ""
     undefined = " ".join(
-        f"Centered{f' ({series.name})' if overlay.several else ''}, it is undefined: {series.explain_missing(CENTRED)}"
+        f"Centered{f' ({series.name})' if overlay.several else ''}, it is undefined: {series.explain_missing(CENTERED)}"
         for series in overlay.series
-        if not series.can_draw(CENTRED)
+        if not series.can_draw(CENTERED)
     )
     return Figure(
         slug="anisotropy",
         title="k-th anisotropy",
         caption="Share of the k-th strongest direction, with the mean (raw) and without it (centered), "
         f"{overlay.describe_rows(RAW)}.{styles} {undefined}".rstrip(),
-        table=overlay.table("k", {"raw": partial(_read_shares, RAW), "centred": partial(_read_shares, CENTRED)}),
+        table=overlay.table("k", {"raw": partial(_read_shares, RAW), "centred": partial(_read_shares, CENTERED)}),
         draw=partial(_draw_anisotropy, overlay),
     )
 
@@ -129,9 +129,9 @@ def _read_shares(slug: str, series: Series) -> list[float | None]:
 def _draw_anisotropy(overlay: Overlay) -> go.Figure:
     traces: list[Any] = []
     for series in overlay.series:
-        for slug, name, mode, dash, colour in (
+        for slug, name, mode, dash, color in (
             (RAW, "raw", "lines+markers", "solid", palette.SECOND),
-            (CENTRED, "centered", "lines", "dash", palette.MAIN),
+            (CENTERED, "centered", "lines", "dash", palette.MAIN),
         ):
             shares = _read_shares(slug, series)
             points: dict[str, Any] = {
@@ -140,13 +140,13 @@ def _draw_anisotropy(overlay: Overlay) -> go.Figure:
                 "hovertemplate": overlay.hover(series, f"k = %{{x}}, {name}: %{{y:.3g}}"),
             }
             if shares and overlay.several:
-                line = {"color": series.colour, "width": 2, "dash": dash}
+                line = {"color": series.color, "width": 2, "dash": dash}
                 traces.append(
                     go.Scatter(mode=mode, line=line, marker={"size": 7}, name=series.label, legendgroup=series.name,
                                showlegend=slug == RAW, **points)
                 )  # fmt: skip
             elif shares:
-                traces.append(go.Bar(name=name, marker={"color": colour}, **points))
+                traces.append(go.Bar(name=name, marker={"color": color}, **points))
     return plot(
         traces,
         showlegend=True,

@@ -70,7 +70,7 @@ def show_comparison(
         "comparison": comparison,
         "embeddings": embeddings,
         "names": comparison.names,
-        "colours": SERIES,
+        "colors": SERIES,
         "offered": _offer_embeddings(context, choice),
         "max_compared": MAX_COMPARED,
         "orders": _list_order_urls(choice, embeddings),

@@ -139,7 +139,7 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
                 showlegend=False,
                 width=0.6,
                 error_x=error_bar(bar.performance) | {"color": palette.QUIET},
-                marker={"color": legend.colour(table, bar.setting)},
+                marker={"color": legend.color(table, bar.setting)},
                 hovertext=f"{legend.hover_label(table, bar.setting)}<br>best of {count(bar.n_settings)}"
                 f"<br>{number(bar.performance.mean, 4)}{trivial.describe(bar.setting)}",
                 hoverinfo="text",
@@ -219,7 +219,7 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
                 y=[index],
                 mode="markers",
                 marker={
-                    "color": legend.colour(table, comparison.setting),
+                    "color": legend.color(table, comparison.setting),
                     "size": 11,
                     "symbol": "circle" if comparison.verdict in DECIDED else "circle-open",
                     "line": {"width": 2},

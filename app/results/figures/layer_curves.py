@@ -135,7 +135,7 @@ def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | No
                 },
                 mode="lines+markers",
                 xaxis=axis,
-                line={"color": legend.colour(table, setting), "dash": legend.dash(table, setting), "width": 1.6},
+                line={"color": legend.color(table, setting), "dash": legend.dash(table, setting), "width": 1.6},
                 marker={"symbol": legend.symbol(table, setting.family), "size": 7},
                 hovertemplate=f"{legend.hover_label(table, setting)}<br>k = %{{x}}: %{{y:.3~g}}<extra></extra>",
                 **legend.entry(table, setting, list(means)) | ({} if axis == "x" else {"showlegend": False}),

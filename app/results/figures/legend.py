@@ -25,9 +25,9 @@ LAMBDA, REGULARIZER, ZETA = "lambda", "regularizer", "zeta"
 TITLES = {LAMBDA: "λ", REGULARIZER: "regularizer", ZETA: "ζ"}
 
 
-def colour(table: RunTable, setting: Setting) -> str:
+def color(table: RunTable, setting: Setting) -> str:
     """Return the default color of a setting: by λ if there is one regularizer, else by the regularizer."""
-    return Colouring(table).colour(setting)
+    return Coloring(table).color(setting)
 
 
 def dash(table: RunTable, setting: Setting) -> str:
@@ -51,9 +51,9 @@ def entry(table: RunTable, setting: Setting, drawn: Sequence[Setting]) -> dict[s
     if len(drawn) <= MAX_ENTRIES:
         name = legend_names(table, drawn, table.label)[drawn.index(setting)]
         return {"name": name, "legendgroup": name}
-    colouring = Colouring(table)
-    name = colouring.label(setting)
-    leader = next(candidate for candidate in drawn if colouring.label(candidate) == name)
+    coloring = Coloring(table)
+    name = coloring.label(setting)
+    leader = next(candidate for candidate in drawn if coloring.label(candidate) == name)
     return {"name": name, "legendgroup": name, "showlegend": setting == leader}
 
 
@@ -78,7 +78,7 @@ def legend_names(
     return [escape_text(name, MAX_NAME_LENGTH) for name in names]
 
 
-def colour_choices(table: RunTable) -> Mapping[str, str]:
+def color_choices(table: RunTable) -> Mapping[str, str]:
     """Return the settings that colors can stand for, by name: those in which runs differ."""
     varies = {
         LAMBDA: len({setting.lam for setting in table.settings}) > 1,
@@ -90,8 +90,8 @@ def colour_choices(table: RunTable) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True)
-class Colouring:
-    """Colors of settings. ``by`` is one of ``colour_choices``; anything else selects the default."""
+class Coloring:
+    """Colors of settings. ``by`` is one of ``color_choices``; anything else selects the default."""
 
     table: RunTable
     by: str = ""
@@ -99,7 +99,7 @@ class Colouring:
     @cached_property
     def key(self) -> str:
         """Return the setting that colors stand for: by default, λ with one regularizer, else the regularizer."""
-        if self.by and self.by in colour_choices(self.table):
+        if self.by and self.by in color_choices(self.table):
             return self.by
         return REGULARIZER if len(self.table.methods) > 1 else LAMBDA
 
@@ -111,7 +111,7 @@ class Colouring:
             return REGULARIZER_NAMES[setting.regularizer]
         return setting.zeta if self.key == ZETA else setting.values[self.table.fields.index(self.key)]
 
-    def colour(self, setting: Setting) -> str:
+    def color(self, setting: Setting) -> str:
         """Return the color of a setting. Plain training has the color of λ = 0 unless it has its own value."""
         value = self.value(setting)
         if self.key == LAMBDA:
@@ -125,9 +125,9 @@ class Colouring:
         index = self.table.grid_cells[self.key].index(value)
         return palette.SERIES[index] if index < len(palette.SERIES) else palette.QUIET
 
-    def family_colour(self, family: Family) -> str:
+    def family_color(self, family: Family) -> str:
         """Return the color of a family's settings: a quiet one if each λ has its own color."""
-        return palette.QUIET if self.key == LAMBDA else self.colour(Setting(family.regularizer, 1.0, *family[1:]))
+        return palette.QUIET if self.key == LAMBDA else self.color(Setting(family.regularizer, 1.0, *family[1:]))
 
     def label(self, setting: Setting) -> str:
         value = self.value(setting)

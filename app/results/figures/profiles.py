@@ -113,18 +113,18 @@ def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.F
     traces: list[go.Scatter] = []
     for setting, profile in profiles.items():
         x = list(range(len(profile.mean)))
-        colour = legend.colour(table, setting)
+        color = legend.color(table, setting)
         if has_bands:
             low, high = (
                 [mean + sign * std for mean, std in zip(profile.mean, profile.std, strict=True)] for sign in (-1, 1)
             )
-            traces += band(x, low, high, colour, 0.22)
+            traces += band(x, low, high, color, 0.22)
         traces.append(
             go.Scatter(
                 x=x,
                 y=profile.mean,
                 mode="lines",
-                line={"color": colour, "dash": legend.dash(table, setting), "width": 1.1},
+                line={"color": color, "dash": legend.dash(table, setting), "width": 1.1},
                 **legend.entry(table, setting, list(profiles)),
                 customdata=profile.std,
                 hovertemplate=f"{legend.hover_label(table, setting)}<br>dimension %{{x:,}}"
@@ -184,15 +184,15 @@ def _draw_layers(table: RunTable, means: Mapping[Setting, Sequence[Estimate | No
     depth = max(map(len, means.values()))
     traces = []
     for setting, layers in means.items():
-        colour = legend.colour(table, setting)
+        color = legend.color(table, setting)
         half_widths = [mean.half_width if mean else None for mean in layers]
         traces.append(
             go.Scatter(
                 x=list(range(1, len(layers) + 1)),
                 y=[mean.mean if mean else None for mean in layers],
-                error_y={"array": half_widths, "color": colour, "thickness": 0.8, "width": 3},
+                error_y={"array": half_widths, "color": color, "thickness": 0.8, "width": 3},
                 mode="lines+markers",
-                line={"color": colour, "dash": legend.dash(table, setting), "width": 1.8},
+                line={"color": color, "dash": legend.dash(table, setting), "width": 1.8},
                 marker={"symbol": legend.symbol(table, setting.family), "size": 6},
                 **legend.entry(table, setting, list(means)),
                 hovertemplate=f"{legend.hover_label(table, setting)}<br>layer %{{x}}: %{{y:.4~g}}<extra></extra>",

@@ -15,7 +15,7 @@ from app.figures.figure import Figure, escape_text, pick_evenly, plot, vertical_
 from app.figures.labels import LabeledPoint, heading, place_labels
 from app.results.captions import explain_empty
 from app.results.figures import legend
-from app.results.figures.legend import LAMBDA, MAX_ENTRIES, Colouring
+from app.results.figures.legend import LAMBDA, MAX_ENTRIES, Coloring
 from app.results.figures.scatter_axis import ScatterAxis
 from app.results.figures.scatter_points import (
     DEFAULT_STYLE,
@@ -65,7 +65,7 @@ def scatter(
 ) -> Figure:
     """Return the scatter of a style. ``metric`` names one of ``METRIC_RANGES``. ``collapsed`` settings are hollow.
 
-    Raise InvalidError for ``x``, ``y``, ``colour`` or ``facet``.
+    Raise InvalidError for ``x``, ``y``, ``color`` or ``facet``.
     """
     plan = ScatterPlan(table, metric, style, collapsed)
     name = plan.y.name
@@ -213,7 +213,7 @@ def _draw_panels(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
         shapes += [_move_to_panel(x, y, line) for line in lines]
         annotations.append(_move_to_panel(x, y, title))
     if drawing.shades and drawing.plan.shade:
-        steps, labels = _colour_bar(drawing.plan.shade.axis, drawing.shades)
+        steps, labels = _color_bar(drawing.plan.shade.axis, drawing.shades)
         shapes, annotations = [*shapes, *steps], [*annotations, *labels]
     axes = {f"xaxis{n + 1 if n else ''}": drawing.x.layout(drawing.x_limits) for n in range(columns)}
     axes |= {f"yaxis{n + 1 if n else ''}": drawing.y.layout(drawing.y_limits) for n in range(rows)}
@@ -258,40 +258,40 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
     These are lines by family, runs, a ring around plain training, means, names, a legend and crosses. In a ``wide``
     panel, names show the λ of means if there is room, unless an axis shows it.
     """
-    plan, marks, colouring = drawing.plan, panel.marks, drawing.plan.colouring
+    plan, marks, coloring = drawing.plan, panel.marks, drawing.plan.coloring
     has_names = wide and LAM not in (plan.x.key, plan.y.key)
     names = _name_traces(drawing, marks) if has_names else []
     lambda_is_visible = (
         drawing.shades is not None or not has_names or sum(len(trace.x) for trace in names) == len(marks)
     )
-    marks_by_colour: dict[str, list[Mark]] = {}
+    marks_by_color: dict[str, list[Mark]] = {}
     for mark in marks:
-        colour = palette.QUIET if drawing.shades else colouring.colour(mark.setting)
-        marks_by_colour.setdefault(colour, []).append(mark)
+        color = palette.QUIET if drawing.shades else coloring.color(mark.setting)
+        marks_by_color.setdefault(color, []).append(mark)
     shaded = [mark for mark in marks if mark.shade is not None]
-    unshaded = {palette.QUIET: [mark for mark in marks if mark.shade is None]} if shaded else marks_by_colour
+    unshaded = {palette.QUIET: [mark for mark in marks if mark.shade is None]} if shaded else marks_by_color
     baselines = [mark for mark in marks if mark.setting.is_baseline]
-    runs_by_colour = {colour: [run for mark in group for run in mark.runs] for colour, group in marks_by_colour.items()}
+    runs_by_color = {color: [run for mark in group for run in mark.runs] for color, group in marks_by_color.items()}
     return [
-        *_family_lines(colouring, marks),
+        *_family_lines(coloring, marks),
         *(
             go.Scatter(
                 x=[run.x for run in runs],
                 y=[run.y for run in runs],
                 mode="markers",
-                marker={"color": colour, "size": RUN_SIZE, "symbol": "circle-open"},
+                marker={"color": color, "size": RUN_SIZE, "symbol": "circle-open"},
                 showlegend=False,
                 hovertext=[run.hover_text for run in runs],
                 hoverinfo="text",
             )
-            for colour, runs in runs_by_colour.items()
+            for color, runs in runs_by_color.items()
             if runs
         ),
         *([_marker_trace(baselines, RING_MARKER)] if baselines else []),
-        *(_mean_trace(group, colour, plan) for colour, group in unshaded.items() if group),
+        *(_mean_trace(group, color, plan) for color, group in unshaded.items() if group),
         *([_shaded_trace(shaded, drawing.shades, plan)] if drawing.shades and shaded else []),
         *names,
-        *_legend_traces(colouring, marks, lambda_is_visible=lambda_is_visible),
+        *_legend_traces(coloring, marks, lambda_is_visible=lambda_is_visible),
         *panel.trivial_predictor.without_crosses(plan.collapsed).cross_traces(
             [(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]
         ),
@@ -307,18 +307,18 @@ def _marker_trace(marks: Sequence[Mark], marker: dict[str, Any], **properties: A
     )
 
 
-def _family_lines(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatter]:
-    table = colouring.table
+def _family_lines(coloring: Coloring, marks: Sequence[Mark]) -> list[go.Scatter]:
+    table = coloring.table
     baselines = [mark for mark in marks if mark.setting.is_baseline]
     marks_by_family: dict[Family, list[Mark]] = {}
     for mark in marks:
         marks_by_family.setdefault(mark.setting.family, []).append(mark)
-    positions_by_colour: dict[str, list[tuple[float | None, float | None]]] = {}
+    positions_by_color: dict[str, list[tuple[float | None, float | None]]] = {}
     for family in table.families:
         members = marks_by_family.get(family, [])
         shared_baselines = [mark for mark in baselines if mark not in members and table.belongs(mark.setting, family)]
         line = sorted([*members, *shared_baselines], key=lambda mark: mark.setting.lam)
-        positions_by_colour.setdefault(colouring.family_colour(family), []).extend(
+        positions_by_color.setdefault(coloring.family_color(family), []).extend(
             [*((mark.x.mean, mark.y.mean) for mark in line), (None, None)]
         )
     return [
@@ -326,21 +326,21 @@ def _family_lines(colouring: Colouring, marks: Sequence[Mark]) -> list[go.Scatte
             x=[x for x, _ in line[:-1]],
             y=[y for _, y in line[:-1]],
             mode="lines",
-            line={"color": colour, "width": 0.8},
+            line={"color": color, "width": 0.8},
             **NO_LEGEND,
         )
-        for colour, line in positions_by_colour.items()
+        for color, line in positions_by_color.items()
     ]
 
 
-def _mean_trace(marks: Sequence[Mark], colour: str, plan: ScatterPlan) -> go.Scatter:
+def _mean_trace(marks: Sequence[Mark], color: str, plan: ScatterPlan) -> go.Scatter:
     symbols = [
         legend.symbol(plan.run_table, mark.setting.family) + ("-open" if mark.setting in plan.collapsed else "")
         for mark in marks
     ]
     return _marker_trace(
         marks,
-        {"color": colour, "size": MEAN_SIZE, "symbol": symbols},
+        {"color": color, "size": MEAN_SIZE, "symbol": symbols},
         error_x=error_bar(*(mark.x for mark in marks), bounds=plan.x.bounds),
         error_y=error_bar(*(mark.y for mark in marks), bounds=plan.y.bounds),
         hovertext=[mark.hover_text for mark in marks],
@@ -387,28 +387,28 @@ def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter
     ]
 
 
-def _legend_traces(colouring: Colouring, marks: Sequence[Mark], *, lambda_is_visible: bool) -> list[go.Scatter]:
-    table = colouring.table
+def _legend_traces(coloring: Coloring, marks: Sequence[Mark], *, lambda_is_visible: bool) -> list[go.Scatter]:
+    table = coloring.table
     if 1 < len(table.families) <= MAX_ENTRIES:
         names = legend.legend_names(table, table.families, table.family_label)
         entries = [
-            (name, colouring.family_colour(family), legend.symbol(table, family))
+            (name, coloring.family_color(family), legend.symbol(table, family))
             for name, family in zip(names, table.families, strict=True)
         ]
-    elif lambda_is_visible and colouring.key == LAMBDA:
+    elif lambda_is_visible and coloring.key == LAMBDA:
         return []
     else:
-        colours = [*{colouring.label(mark.setting): colouring.colour(mark.setting) for mark in marks}.items()]
-        visible = colours[:MAX_ENTRIES] if colouring.key in table.fields else pick_evenly(colours, MAX_ENTRIES)
-        entries = [(escape_text(label, legend.MAX_NAME_LENGTH), colour, "circle") for label, colour in visible]
+        colors = [*{coloring.label(mark.setting): coloring.color(mark.setting) for mark in marks}.items()]
+        visible = colors[:MAX_ENTRIES] if coloring.key in table.fields else pick_evenly(colors, MAX_ENTRIES)
+        entries = [(escape_text(label, legend.MAX_NAME_LENGTH), color, "circle") for label, color in visible]
     return [
         go.Scatter(x=[None], y=[None], mode="markers", name=name, showlegend=True,
-                   marker={"color": colour, "symbol": symbol, "size": 9})
-        for name, colour, symbol in entries
+                   marker={"color": color, "symbol": symbol, "size": 9})
+        for name, color, symbol in entries
     ]  # fmt: skip
 
 
-def _colour_bar(title: str, value_range: tuple[float, float]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _color_bar(title: str, value_range: tuple[float, float]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the bar that explains the colors of a measured quantity, as shapes and annotations beside the plot.
 
     Plotly's own bar sets style attributes, which the pages' policy forbids.

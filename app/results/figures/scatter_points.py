@@ -22,7 +22,7 @@ from app.results.captions import (
     format_sizes,
     join_first,
 )
-from app.results.figures.legend import TITLES, Colouring, colour_choices
+from app.results.figures.legend import TITLES, Coloring, color_choices
 from app.results.figures.trivial import TrivialPredictor
 from app.results.labels import (
     ISOTROPY,
@@ -168,8 +168,8 @@ class ScatterStyle(NamedTuple):
 
     seeds: bool = False
     error: ErrorBar = ErrorBar.CI95
-    colour: str = ""
-    """The quantity that colors show: one of ``colour_choices`` or a measured quantity. Empty: the default."""
+    color: str = ""
+    """The quantity that colors show: one of ``color_choices`` or a measured quantity. Empty: the default."""
     x: str = ""
     """The quantity on the x axis. Empty: isotropy and λ side by side."""
     y: str = PERFORMANCE
@@ -213,7 +213,7 @@ class ScatterPlan:
         style: ScatterStyle = DEFAULT_STYLE,
         collapsed: Collection[Setting] = (),
     ) -> None:
-        """Find the quantities of a style. Raise InvalidError for ``x``, ``y``, ``colour`` or ``facet``."""
+        """Find the quantities of a style. Raise InvalidError for ``x``, ``y``, ``color`` or ``facet``."""
         self.run_table, self.metric, self.style, self.collapsed = table, metric, style, collapsed
         quantities = list_measured_quantities(table, metric)
         self.x = find_quantity(table, metric, style.x or ISOTROPY, "x", quantities)
@@ -221,10 +221,10 @@ class ScatterPlan:
         self.facet = find_quantity(table, metric, style.facet, "facet", quantities) if style.facet else None
         self.shade: Quantity | None = None
         """The measured quantity that colors show; None if they show a setting."""
-        if style.colour and style.colour not in TITLES and style.colour not in colour_choices(table):
-            shade = find_quantity(table, metric, style.colour, "colour", quantities)
+        if style.color and style.color not in TITLES and style.color not in color_choices(table):
+            shade = find_quantity(table, metric, style.color, "color", quantities)
             self.shade = shade if shade.measured else None
-        self.colouring = Colouring(table, LAM if self.shade else style.colour)
+        self.coloring = Coloring(table, LAM if self.shade else style.color)
         self.scales = ((self.x, style.x_scale), (self.y, style.y_scale))
         self.measured_axes = [quantity for quantity in (self.y, self.x) if quantity.measured]
         measured = [*self.measured_axes, *([self.shade] if self.shade else [])]
@@ -381,9 +381,9 @@ class ScatterForm(NamedTuple):
 
     measured: dict[str, str]
     settings: dict[str, str]
-    colours: dict[str, str]
+    colors: dict[str, str]
     """Settings that colors can stand for, in addition to measured quantities."""
-    colour: str
+    color: str
     folded: bool
     """Whether the rarely used fields have their defaults, so that the form folds them."""
 
@@ -399,7 +399,7 @@ def make_scatter_form(
     return ScatterForm(
         {key: "performance" if key == PERFORMANCE else quantity.name for key, quantity in measured.items()},
         {key: quantity.name for key, quantity in list_setting_quantities(table, more_fields).items()},
-        dict(colour_choices(table)),
-        style.colour if style.colour in measured else Colouring(table, style.colour).key,
+        dict(color_choices(table)),
+        style.color if style.color in measured else Coloring(table, style.color).key,
         (style.facet, style.x_scale, style.y_scale) == ("", "", ""),
     )

@@ -178,8 +178,8 @@ def _draw_history(ended: Sequence[EndedTrial], best_scores: Sequence[float], met
         line={"color": palette.MAIN, "width": 1.6, "shape": "hv"},
         hovertemplate="best so far %{y:.4g}<extra></extra>",
     )
-    colours = [palette.lambda_color(trial.lam) for trial in ended]
-    points = _trial_markers(ended, numbers, scores, size=9, color=colours, symbol=[trial.symbol for trial in ended])
+    colors = [palette.lambda_color(trial.lam) for trial in ended]
+    points = _trial_markers(ended, numbers, scores, size=9, color=colors, symbol=[trial.symbol for trial in ended])
     return plot(
         [steps, points],
         xaxis={"title": {"text": "Trial"}, "dtick": -(-max(numbers, default=1) // MAX_TICKS) or 1},

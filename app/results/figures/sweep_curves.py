@@ -141,7 +141,7 @@ def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatte
                         mode="lines",
                         line={"width": 0},
                         fill="toself",
-                        fillcolor=palette.with_opacity(legend.colour(table, setting), 0.16),
+                        fillcolor=palette.with_opacity(legend.color(table, setting), 0.16),
                         hoverinfo="skip",
                         **legend.entry(table, setting, drawn_settings) | {"showlegend": False},
                     )
@@ -153,7 +153,7 @@ def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatte
                 x=[step for step, _ in points],
                 y=[mean.mean for _, mean in points],
                 mode="lines" if len(points) > 1 else "markers",
-                line={"color": legend.colour(table, setting), "dash": legend.dash(table, setting), "width": 1.8},
+                line={"color": legend.color(table, setting), "dash": legend.dash(table, setting), "width": 1.8},
                 hovertemplate=f"{legend.hover_label(table, setting)}<br>step %{{x:,}}: %{{y:.4~g}}<extra></extra>",
                 **legend.entry(table, setting, drawn_settings),
             )
@@ -211,7 +211,7 @@ def _draw(
         label = f"{legend.hover_label(table, setting)}, seed {run.seed}"
         entry = legend.entry(table, setting, drawn_settings)["legendgroup"]
         mode = "lines" if len(curve) > 1 else "markers"
-        trace = points.setdefault((entry, legend.colour(table, setting), mode), [])
+        trace = points.setdefault((entry, legend.color(table, setting), mode), [])
         trace += [*((step, value, label) for step, value in curve), (None, None, "")]
     run_traces = [
         go.Scatter(
@@ -219,12 +219,12 @@ def _draw(
             y=[value for _, value, _ in trace[:-1]],
             text=[label for _, _, label in trace[:-1]],
             mode=mode,
-            line={"color": colour, "width": 0.6},
+            line={"color": color, "width": 0.6},
             showlegend=False,
             legendgroup=entry,
             hovertemplate="%{text}<br>step %{x:,}: %{y:.4g}<extra></extra>",
         )
-        for (entry, colour, mode), trace in points.items()
+        for (entry, color, mode), trace in points.items()
     ]
     return plot(
         [*run_traces, *mean_traces(table, means, bands=can_draw_bands(means) and not curves)],

@@ -30,7 +30,7 @@ from app.results.across import (
     summarize_selection,
 )
 from app.results.api.across import TableFile, table_file
-from app.results.figures.legend import Colouring
+from app.results.figures.legend import Coloring
 from app.results.figures.scatter_points import make_scatter_form
 from app.results.figures.sweep_curves import WINDOWS
 from app.results.labels import METRIC_RANGES, TRAINING_MEASURES, title_of
@@ -171,7 +171,7 @@ def _figure_values(context: Context, selection: RunSelection, on: str, sweep_que
         "scatters": [draw_across(context, scatter_table, slug, sweep_query) for slug in sweep_query.scatters],
         "errors": ErrorBar,
         "form": make_scatter_form(sweep, metric, sweep_query.style, list_drawable_fields(selection.table)),
-        "colouring": Colouring(sweep, sweep_query.style.colour),
+        "coloring": Coloring(sweep, sweep_query.style.color),
         "conclusion": conclude_across(context, selection, on),
         "metric_range": METRIC_RANGES[metric],
         "measure_titles": {measure: title_of(measure) for measure in TRAINING_MEASURES},

@@ -16,7 +16,7 @@ from app.results.api.experiments import export_file
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
 from app.results.exchange import cancel_import, create_import, get_import, list_imports
-from app.results.figures.legend import Colouring
+from app.results.figures.legend import Coloring
 from app.results.figures.scatter_points import make_scatter_form
 from app.results.figures.study import read_outcome
 from app.results.figures.sweep_curves import WINDOWS
@@ -167,7 +167,7 @@ def show_experiment(
     config = experiment.config
     workers = list_workers(context)
     sweep = RunTable.from_experiment(experiment)
-    colouring = Colouring(sweep, query.style.colour)
+    coloring = Coloring(sweep, query.style.color)
     conclusion = read_conclusion(context, sweep)
     page_values = {
         "experiment": experiment,
@@ -187,7 +187,7 @@ def show_experiment(
         ],
         "errors": ErrorBar,
         "form": make_scatter_form(sweep, config.metric, query.style),
-        "colouring": colouring,
+        "coloring": coloring,
         "split": read_test_split(context, experiment),
         "conclusion": conclusion,
         "summary": Summary(conclusion, METRIC_RANGES[config.metric].title),

@@ -115,10 +115,10 @@ def _matthews(counts: Counts, _: Labels) -> float:
 
 
 def _standardize(values: Values) -> Values | None:
-    centred = values - values[0]
-    centred = centred - centred.mean()
-    deviation = float(np.sqrt((centred @ centred) / len(values)))
-    return centred / deviation if deviation > 0 and np.isfinite(deviation) else None
+    centered = values - values[0]
+    centered = centered - centered.mean()
+    deviation = float(np.sqrt((centered @ centered) / len(values)))
+    return centered / deviation if deviation > 0 and np.isfinite(deviation) else None
 
 
 def _rank_shares(values: Values) -> tuple[Values, Callable[[Values], Values]]:

@@ -1,4 +1,4 @@
-// Draws every [data-figure] from its JSON in the colours of the page, again when its data or the theme changes.
+// Draws every [data-figure] from its JSON in the colors of the page, again when its data or the theme changes.
 
 import { ask } from "./ask.js";
 import { brushed } from "./brushing.js";

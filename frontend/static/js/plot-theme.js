@@ -1,5 +1,5 @@
-// The page's colours and fonts for plotly, read from the stylesheet: see .plot in app.css. The paper of a plot is
-// transparent, so that a label over its marks has a colour of its own.
+// The page's colors and fonts for plotly, read from the stylesheet: see .plot in app.css. The paper of a plot is
+// transparent, so that a label over its marks has a color of its own.
 
 export function themeOf(element) {
   const style = getComputedStyle(element);

@@ -143,8 +143,8 @@ def test_cautions_name_zeta_averaged_fields_and_studies(client, context, launch)
 def test_invalid_query_returns_form_with_reason(client, pair):
     for query, reason in (
         ("q=lam<<1", "Expected"),
-        ("q=colour:red", "There is no field 'colour'"),
-        ("group=colour", "Expected fields to group runs by, got 'colour'; fields are accumulation, "),
+        ("q=color:red", "There is no field 'color'"),
+        ("group=color", "Expected fields to group runs by, got 'color'; fields are accumulation, "),
     ):
         answer = client.get(f"/compare/runs?{query}")
         assert answer.status_code == 422
@@ -152,7 +152,7 @@ def test_invalid_query_returns_form_with_reason(client, pair):
         assert '<input type="search" name="q"' in answer.text
         assert reason in client.get(f"/api/compare/runs/table?{query}").json()["detail"]
         assert client.get(f"/compare/runs/figures/lambda.csv?{query}").status_code == 422
-    assert client.get("/compare/runs/list?q=colour:red").status_code == 422
+    assert client.get("/compare/runs/list?q=color:red").status_code == 422
 
 
 def test_list_has_row_per_run(client, pair):

@@ -49,10 +49,10 @@ def test_default_page_has_both_scatters_and_all_quantities(client, sweep):
 
 def test_form_becomes_address_of_figure(client, sweep):
     path = f"/experiments/{sweep}"
-    query = "x=batch_size&y=mean_cosine&facet=lam&x_scale=log&y_scale=&colour=f1&error=ci95"
+    query = "x=batch_size&y=mean_cosine&facet=lam&x_scale=log&y_scale=&color=f1&error=ci95"
     page = words(client.get(f"{path}?{query}"))
     figure = html.unescape(re.findall(r'data-figure="([^"]*)"', page)[0])
-    assert figure.startswith(f"{path}/figures/scatter.json?x=batch_size&y=mean_cosine&facet=lam&x_scale=log&colour=f1")
+    assert figure.startswith(f"{path}/figures/scatter.json?x=batch_size&y=mean_cosine&facet=lam&x_scale=log&color=f1")
     assert "Mean cosine similarity by batch size" in page
     form = find_form(page)
     for chosen in ("batch_size", "mean_cosine", "lam", "log", "f1"):
@@ -77,7 +77,7 @@ def test_aliases_select_scatter(client, sweep):
         page = words(client.get(f"/experiments/{sweep}?{query}"))
         assert re.findall(r'data-figure="[^"]*/figures/(\w+)\.json', page) == [slug]
     for path in (f"/experiments/{sweep}", "/compare/runs"):
-        for field, noun in (("x", "quantity"), ("y", "quantity"), ("colour", "quantity"), ("facet", "setting")):
+        for field, noun in (("x", "quantity"), ("y", "quantity"), ("color", "quantity"), ("facet", "setting")):
             page = client.get(f"{path}?{field}=luck")
             assert page.status_code == 422
             assert f"No {noun} named `luck`. Choose one of: " in html.unescape(page.text)

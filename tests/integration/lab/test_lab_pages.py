@@ -102,10 +102,10 @@ def test_figures_map_and_neighbors_match_dial(client, context, source, trial):
     missing = client.get(f"{lab}/map.safetensors?method=soft_zca&eps=0.7")
     assert missing.status_code == 404
     assert "Soft ZCA whitening, eps 0.7 has no result yet" in missing.text
-    neighbours = trial["results"]["neighbours"]
-    assert (neighbours["k"], neighbours["rows"], len(neighbours["of"])) == (8, 399, 199)
+    neighbors = trial["results"]["neighbours"]
+    assert (neighbors["k"], neighbors["rows"], len(neighbors["of"])) == (8, 399, 199)
     lab = f"{lab}?method=soft_zca&eps=0.5"
-    result = neighbours["of"][3]
+    result = neighbors["of"][3]
     page = client.get(f"{lab}&name={result['name']}").text
     assert f'aria-label="Nearest neighbors of {result["name"]}"' in page
     assert f'data-label="Before">{result["before"][0]["name"]}</td>' in page

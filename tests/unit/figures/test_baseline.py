@@ -25,8 +25,8 @@ def test_bar_is_best_setting_of_method_per_sign_of_lambda():
     ]
     plot = figure.draw()
     assert [trace.x[0] for trace in plot.data] == [row[5] for row in figure.table.rows]
-    colours = [METHODS[ISTAR], lambda_color(0), METHODS[ISTAR], METHODS[COSREG]]
-    assert [trace.marker.color for trace in plot.data] == colours
+    colors = [METHODS[ISTAR], lambda_color(0), METHODS[ISTAR], METHODS[COSREG]]
+    assert [trace.marker.color for trace in plot.data] == colors
     ticks = ["I-STAR, λ < 0<br>λ = −1", "none", "I-STAR, λ = 1", "CosReg, λ = 1"]
     assert list(plot.layout.yaxis.ticktext) == ticks
     assert [trace.error_x.visible for trace in plot.data] == [True, True, True, False]

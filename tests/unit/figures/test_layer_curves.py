@@ -92,8 +92,8 @@ def test_late_anisotropy_averages_last_30_percent_over_seeds():
     (row, _) = figure.table.rows
     assert row[:7] == [0, *(pytest.approx(0.1 * k + 0.005) for k in range(1, 7))]
     assert row[7:] == [*[pytest.approx(T95 * 0.005, rel=1e-4)] * 6, *[2] * 6]
-    raw, centred = figure.draw().data[:2]
-    assert (list(raw.y), list(centred.y), centred.xaxis, centred.showlegend) == (row[1:4], row[4:7], "x2", False)
+    raw, centered = figure.draw().data[:2]
+    assert (list(raw.y), list(centered.y), centered.xaxis, centered.showlegend) == (row[1:4], row[4:7], "x2", False)
     assert "the last 30% of training" in figure.caption
 
 

@@ -16,12 +16,12 @@ def sweep_of_models(*names):
 
 def test_colors_encode_lambda_or_method_and_dashes_encode_lambda():
     table = sweep(run(0.0), run(1.0))
-    assert [legend.colour(table, setting) for setting in table.settings] == [lambda_color(0), lambda_color(1)]
+    assert [legend.color(table, setting) for setting in table.settings] == [lambda_color(0), lambda_color(1)]
     table = sweep(run(0.0), run(-1.0), run(1.0), run(1.0, regularizer=COSREG))
-    colours = [METHODS[ISTAR], lambda_color(0), METHODS[ISTAR], METHODS[COSREG]]
+    colors = [METHODS[ISTAR], lambda_color(0), METHODS[ISTAR], METHODS[COSREG]]
     dashes = [DASHES[index] for index in (0, 0, 1, 0)]
     symbols = ["circle", "circle", "circle", "square"]
-    assert [legend.colour(table, setting) for setting in table.settings] == colours
+    assert [legend.color(table, setting) for setting in table.settings] == colors
     assert [legend.dash(table, setting) for setting in table.settings] == dashes
     assert [legend.symbol(table, setting.family) for setting in table.settings] == symbols
     assert [legend.symbol(PLAIN, setting.family) for setting in PLAIN.settings] == ["circle", "square"]

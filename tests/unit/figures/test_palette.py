@@ -10,12 +10,12 @@ LAMBDAS = (-50, -10, -5, -3, -1, -0.5, -0.1, -0.01, 0, 0.01, 0.1, 0.5, 1, 3, 5, 
 GRIDS = ((-5, -3, -1, 0, 1, 3, 5), (-1, -0.3, 0, 0.3, 1), (0, 0.01, 0.1, 1, 10))
 
 
-def channels(colour):
-    return [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+def channels(color):
+    return [int(color[start : start + 2], 16) / 255 for start in (1, 3, 5)]
 
 
-def luminance(colour):
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels(colour)]
+def luminance(color):
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels(color)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -26,10 +26,10 @@ def contrast(first, second):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_colors_contrast_with_light_and_dark_paper(paper):
-    colours = [palette.MAIN, palette.SECOND, palette.MARKED, palette.QUIET, *palette.SERIES, *palette.METHODS.values()]
-    colours += [palette.ordered_color(step / 10) for step in range(11)]
-    colours += [palette.lambda_color(lam) for lam in LAMBDAS]
-    assert [colour for colour in colours if contrast(colour, paper) < 3] == []
+    colors = [palette.MAIN, palette.SECOND, palette.MARKED, palette.QUIET, *palette.SERIES, *palette.METHODS.values()]
+    colors += [palette.ordered_color(step / 10) for step in range(11)]
+    colors += [palette.lambda_color(lam) for lam in LAMBDAS]
+    assert [color for color in colors if contrast(color, paper) < 3] == []
 
 
 def test_lambda_color_encodes_sign_and_size():
@@ -47,12 +47,12 @@ def test_lambda_color_encodes_sign_and_size():
 
 @pytest.mark.parametrize("grid", GRIDS)
 def test_lambdas_of_usual_grids_have_distinct_colors(grid):
-    colours = [channels(palette.lambda_color(lam)) for lam in grid]
-    assert min(dist(first, second) for first, second in combinations(colours, 2)) > 0.06
+    colors = [channels(palette.lambda_color(lam)) for lam in grid]
+    assert min(dist(first, second) for first, second in combinations(colors, 2)) > 0.06
 
 
 def test_opacity_keeps_channels_and_larger_zeta_is_darker():
     assert palette.with_opacity("#14938d", 0.25) == "rgba(20, 147, 141, 0.25)"
-    for colours in ([palette.ordered_color(step / 5) for step in range(6)], palette.SCALE):
-        brightness = [luminance(colour) for colour in colours]
+    for colors in ([palette.ordered_color(step / 5) for step in range(6)], palette.SCALE):
+        brightness = [luminance(color) for color in colors]
         assert brightness == sorted(brightness, reverse=True)

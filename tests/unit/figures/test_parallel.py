@@ -53,9 +53,9 @@ def test_line_color_encodes_lambda_and_regularizers_have_an_axis():
     lams = sorted({row.lam for row in RUNS})
     assert [lams[index] for index in trace.line.color] == [row.lam for row in RUNS]
     assert (trace.line.cmin, trace.line.cmax) == (0, len(lams) - 1)
-    assert [colour for _, colour in trace.line.colorscale] == [lambda_color(lam) for lam in lams]
+    assert [color for _, color in trace.line.colorscale] == [lambda_color(lam) for lam in lams]
     single, _ = draw(sweep(run(1.0), run(1.0, seed=1)))
-    assert [colour for _, colour in single.line.colorscale] == [lambda_color(1.0)] * 2
+    assert [color for _, color in single.line.colorscale] == [lambda_color(1.0)] * 2
     _, axes = draw(sweep(run(0.0), run(1.0), run(1.0, regularizer=Regularizer.COSREG)))
     assert list(axes["regularizer"].ticktext) == ["none", "I-STAR", "CosReg"]
     assert "regularizer" not in draw(SWEEP)[1]

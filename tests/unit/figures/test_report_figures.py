@@ -113,11 +113,11 @@ def test_spectrum_has_log_axes_and_cumulative_shares():
 
 def test_anisotropy_is_drawn_raw_and_centered():
     raw = [score.value for score in anisotropy(CLOUD().energies, 6)]
-    centred = [score.value for score in anisotropy(CLOUD().eigenvalues, 6)]
+    centered = [score.value for score in anisotropy(CLOUD().eigenvalues, 6)]
     # The report computes eigenvectors too, which changes the rounding of eigenvalues.
     assert [(bar.name, list(bar.y)) for bar in traces("anisotropy")] == [
         ("raw", pytest.approx(raw, rel=1e-9)),
-        ("centered", pytest.approx(centred, rel=1e-9)),
+        ("centered", pytest.approx(centered, rel=1e-9)),
     ]
 
 
@@ -151,7 +151,7 @@ def test_rogue_dimensions_sum_to_mean_cosine():
 
 
 def test_twonn_line_has_slope_of_fit_and_points_are_thinned():
-    fit = twonn(CLOUD().euclidean_pairs.neighbours)
+    fit = twonn(CLOUD().euclidean_pairs.neighbors)
     (line,) = traces("twonn", mode="lines")
     assert (line.x[0], line.y[0]) == (0, 0)
     assert line.y[1] / line.x[1] == pytest.approx(fit.dimension.value)
@@ -164,10 +164,10 @@ def test_twonn_line_has_slope_of_fit_and_points_are_thinned():
     subject = Subject("long", {"twonn": measurement("twonn", 2.0, 5000, detail, se=0.1)})
     drawn = figure("twonn", subject)
     assert "2,000 of 5,000 points drawn" in drawn.caption
-    grey, coloured = traces("twonn", subject, mode="markers")
-    assert len(grey.x) + len(coloured.x) == 2000
-    assert (grey.marker.color, len(grey.x)) == (palette.QUIET, 200)
-    assert grey.x[-1] == log_mu[-1]
+    gray, colored = traces("twonn", subject, mode="markers")
+    assert len(gray.x) + len(colored.x) == 2000
+    assert (gray.marker.color, len(gray.x)) == (palette.QUIET, 200)
+    assert gray.x[-1] == log_mu[-1]
     assert len(drawn.table.rows) == 5000
     assert sum(row[2] == "no" for row in drawn.table.rows) == 500
 
@@ -281,9 +281,9 @@ def test_space_without_third_component_states_reason(changed, why):
 def test_overlaid_clouds_have_own_colors_and_names(slug):
     overlaid = figure(slug, full(), wide())
     drawn = overlaid.draw().data
-    colours = {str(trace.line.color) for trace in drawn if trace.type == "scatter"}
-    colours |= {str(trace.marker.color) for trace in drawn}
-    assert set(palette.SERIES[:2]) <= colours
+    colors = {str(trace.line.color) for trace in drawn if trace.type == "scatter"}
+    colors |= {str(trace.marker.color) for trace in drawn}
+    assert set(palette.SERIES[:2]) <= colors
     assert "(first)" in overlaid.caption or "each" in overlaid.caption
     names = (
         {row[0] for row in overlaid.table.rows}
@@ -311,9 +311,9 @@ def test_undefined_subject_is_named_with_reason(slug):
 
 @pytest.mark.parametrize("slug", [slug for slug in ALL_FIGURES if slug != "projection"])
 def test_undefined_subject_reserves_its_color(slug):
-    colours = {trace.line.color or trace.marker.color for trace in traces(slug, undefined("flat"), full())}
-    assert palette.SERIES[1] in colours
-    assert palette.SERIES[0] not in colours
+    colors = {trace.line.color or trace.marker.color for trace in traces(slug, undefined("flat"), full())}
+    assert palette.SERIES[1] in colors
+    assert palette.SERIES[0] not in colors
 
 
 def test_unmeasured_subject_is_named_and_value_alone_has_no_figure():

@@ -177,7 +177,7 @@ def test_many_points_have_legend_instead_of_labels():
     assert legend_names(large) == [f"λ = {lam}" for lam in (0, 3, 7, 10, 14, 17, 21, 24)]
     models = [f"m{i}" for i in range(4)]
     runs = [run(lam / 10, 0, model=model) for lam in range(-50, 50) for model in models]
-    plot = plot_of(sweep(*runs, model=models), seeds=True, colour="model")
+    plot = plot_of(sweep(*runs, model=models), seeds=True, color="model")
     assert len(means(plot)) == 4
     assert sum(len(trace.x) for trace in means(plot)) == 400
     assert sum(len(trace.x) for trace in plot.data if trace.marker.size == RUN_SIZE) == 400
@@ -250,10 +250,10 @@ def test_collapsed_settings_are_hollow():
 def test_colors_follow_style_if_it_varies():
     models = ["tiny-bert", "tiny-gpt"]
     runs = sweep(*(run(lam, model=model) for lam in (0.0, 1.0) for model in models), model=models)
-    plot = plot_of(runs, colour="model")
+    plot = plot_of(runs, color="model")
     assert [trace.marker.color for trace in means(plot)] == [*SERIES[:2]]
     assert legend_names(plot) == models
-    usual = plot_of(runs, colour="zeta")
+    usual = plot_of(runs, color="zeta")
     assert [trace.marker.color for trace in means(usual)] == [lambda_color(0), lambda_color(1)]
 
 
@@ -285,7 +285,7 @@ def test_logarithmic_axis_leaves_out_nonpositive_values():
 
 
 def test_measured_color_has_scale_and_color_bar():
-    figure = figure_of(GRID, x="lam", colour="isoscore_star")
+    figure = figure_of(GRID, x="lam", color="isoscore_star")
     plot = figure.draw()
     (shaded,) = means(plot)
     assert list(shaded.marker.color) == pytest.approx([0.2, 0.2, 0.3, 0.3, 0.5, 0.5])
@@ -297,7 +297,7 @@ def test_measured_color_has_scale_and_color_bar():
     assert (bar[0], bar[-1]) == (ordered_color(0), ordered_color(1))
     assert "isoscore_star_mean" in figure.table.columns
     table = measured(GRID, "mean_cosine", lambda row: row.lam or None)
-    quiet, shaded = means(plot_of(table, x="lam", colour="mean_cosine"))
+    quiet, shaded = means(plot_of(table, x="lam", color="mean_cosine"))
     assert (quiet.marker.color, len(quiet.x), len(shaded.x)) == (QUIET, 2, 4)
 
 
@@ -319,7 +319,7 @@ def test_facet_draws_panel_for_each_value_up_to_limit():
 
 
 @pytest.mark.parametrize(
-    ("field", "name"), [("x", "luck"), ("y", "luck"), ("colour", "luck"), ("facet", "luck"), ("facet", "performance")]
+    ("field", "name"), [("x", "luck"), ("y", "luck"), ("color", "luck"), ("facet", "luck"), ("facet", "performance")]
 )
 def test_unknown_quantity_is_refused_with_choices(field, name):
     with pytest.raises(InvalidError) as refusal:

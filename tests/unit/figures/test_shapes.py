@@ -30,8 +30,8 @@ def test_zero_eigenvalues_are_not_drawn_and_shares_end_at_one():
 
 def test_anisotropy_without_centered_values_states_reason():
     raw = measurement("anisotropy_raw", 1.0, 10, {"values": [1.0, 0.0]})
-    centred = measurement("anisotropy_centred", None, 10, reason="All points are equal.")
-    (result,) = draw_figures([Subject("x", {"anisotropy_raw": raw, "anisotropy_centred": centred})])
+    centered = measurement("anisotropy_centred", None, 10, reason="All points are equal.")
+    (result,) = draw_figures([Subject("x", {"anisotropy_raw": raw, "anisotropy_centred": centered})])
     assert "Centered, it is undefined: All points are equal." in result.caption
     assert [row[2] for row in result.table.rows] == [None, None]
     assert [bar.name for bar in result.draw().data] == ["raw"]

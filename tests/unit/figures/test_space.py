@@ -19,7 +19,7 @@ def test_shifted_cloud_is_drawn_beside_original():
     assert (line.x, line.y, line.z) == ((0, 2), (0, 0), (0, 0))
     figure = cloud_figure(SHIFTED._replace(shift=0.0))
     assert clouds(figure)[QUIET].x == ()
-    assert "Grey" not in figure.caption
+    assert "Gray" not in figure.caption
     table = cloud_figure(SHIFTED).table
     assert table.columns == ["x", "y", "z"]
     assert table.rows[5] == pytest.approx(generate_cloud(*SHIFTED)[5], abs=5e-5)

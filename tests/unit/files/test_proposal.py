@@ -48,7 +48,7 @@ def test_names_are_unique_and_labels_repeat():
     assert (selection.names, selection.labels) == ("word", "part of speech")
     assert proposed(annotation("id", 10), annotation("title", 10), parts=[part("x")]).names == "title"
     assert proposed(annotation("id", 10), parts=[part("x")]).names == "id"
-    selection = proposed(annotation("colour", 2), annotation("Label", 9), parts=[part("x")])
+    selection = proposed(annotation("color", 2), annotation("Label", 9), parts=[part("x")])
     assert selection.labels == "Label"
     selection = proposed(annotation("label", 1001, n=5000), parts=[part("x", n=5000)])
     assert (selection.names, selection.labels) == ("label", None)

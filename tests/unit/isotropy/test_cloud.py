@@ -49,13 +49,13 @@ def test_pairs_bars_and_neighbors_use_first_sample_rows(x, monkeypatch):
     monkeypatch.setattr(cloud, "BARCODE_ROWS", 20)
     points = read_cloud(Rows(x))
     assert torch.equal(points.pair_rows, points.sample[:30])
-    assert len(points.neighbours.indices) == 30
+    assert len(points.neighbors.indices) == 30
     assert len(points.bars) == 19
 
 
 def test_duplicates_count_once_and_empty_cloud_is_read():
     x = np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 3, axis=0)
-    assert len(read_cloud(Rows(x)).neighbours.indices) == 40
+    assert len(read_cloud(Rows(x)).neighbors.indices) == 40
     points = read_cloud(Rows(np.empty((0, 3))))
     assert (points.n, len(points.sample), points.moment_scores["isoscore"].value) == (0, 0, None)
 
@@ -72,7 +72,7 @@ def test_labels_follow_sample_or_all_rows(x):
     assert read_cloud(Rows(x)).all_labels is None
 
 
-def test_unlabeled_rows_belong_to_no_class(x):
+def test_unlabelled_rows_belong_to_no_class(x):
     names = ["" if i % 4 == 0 else "ab"[i % 2] for i in range(400)]
     points = read_cloud(Rows(x, names))
     rows, codes = points.labels.drop_unlabeled(points.sample)

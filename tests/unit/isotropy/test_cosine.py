@@ -95,7 +95,7 @@ def test_histogram_counts_each_pair_once():
     x = torch.randn(600, 5, generator=torch.Generator().manual_seed(0))
     histogram = cosine_histogram(x)
     assert int(histogram.counts.sum()) == 600 * 599 // 2
-    centres = (histogram.edges[1:] + histogram.edges[:-1]) / 2
-    mean = float((histogram.counts * centres).sum() / histogram.counts.sum())
+    centers = (histogram.edges[1:] + histogram.edges[:-1]) / 2
+    mean = float((histogram.counts * centers).sum() / histogram.counts.sum())
     assert mean == pytest.approx(cosine_moments(x).mean_cosine().value, abs=0.01)
     assert [int(cosine_histogram(torch.ones(n, 3)).counts.sum()) for n in (0, 1)] == [0, 0]

@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from isotropy.distances import CentredPoints, centre_of, distances
+from isotropy.distances import CenteredPoints, center_of, distances
 from tests.points import randn
 
 
@@ -11,17 +11,17 @@ def differences(x, y):
 
 
 def test_distances_stay_accurate_far_from_origin():
-    centre = torch.zeros(5).double()
+    center = torch.zeros(5).double()
     x, y = 1e6 + 1e-3 * randn(7, 5), torch.cat([1e6 + 1e-3 * randn(4, 5, 1), randn(3, 5, 2)])
-    computed = distances(CentredPoints.about(centre, x), CentredPoints.about(centre, y))
+    computed = distances(CenteredPoints.about(center, x), CenteredPoints.about(center, y))
     torch.testing.assert_close(computed, differences(x, y), rtol=1e-7, atol=0)
     x = 1e9 + randn(3, 5)
-    located = CentredPoints.about(centre_of(x), torch.cat([x, x]))
+    located = CenteredPoints.about(center_of(x), torch.cat([x, x]))
     assert distances(located[:3], located[3:]).diagonal().tolist() == [0, 0, 0]
     x = randn(3, 5)
-    located = CentredPoints.about(centre_of(x), x)
+    located = CenteredPoints.about(center_of(x), x)
     computed = distances(located, located, torch.tensor([0, 2, 1]))
     assert (computed == math.inf).tolist() == [[True, False, False], [False, False, True], [False, True, False]]
     x = randn(1000, 5)
     x[0] = 1e12
-    assert float(centre_of(x).abs().max()) < 1
+    assert float(center_of(x).abs().max()) < 1

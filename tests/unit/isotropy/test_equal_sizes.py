@@ -6,7 +6,7 @@ import torch
 
 from isotropy.cloud import read_cloud
 from isotropy.intrinsic import twonn_mle
-from isotropy.neighbours import BlockNeighbours, nearest_neighbours
+from isotropy.neighbors import BlockNeighbors, nearest_neighbors
 from isotropy.report import measure
 from isotropy.rows import Rows
 from isotropy.score import BLOCKS
@@ -18,9 +18,9 @@ def rows(n, d=4, seed=0):
 
 def test_standard_errors_are_batch_means_of_logarithms():
     x, blocks = torch.from_numpy(rows(1000)), np.arange(1000) % BLOCKS
-    result = BlockNeighbours(x, blocks, 11).score(twonn_mle)
-    logs = [log(twonn_mle(nearest_neighbours(x[blocks == block], 11)).value) for block in range(BLOCKS)]
-    assert result.value == pytest.approx(twonn_mle(nearest_neighbours(x, 11)).value)
+    result = BlockNeighbors(x, blocks, 11).score(twonn_mle)
+    logs = [log(twonn_mle(nearest_neighbors(x[blocks == block], 11)).value) for block in range(BLOCKS)]
+    assert result.value == pytest.approx(twonn_mle(nearest_neighbors(x, 11)).value)
     assert result.se == pytest.approx(result.value * np.std(logs, ddof=1) / BLOCKS**0.5)
     assert result.se == pytest.approx(hypot(*result.parts))
 
@@ -39,7 +39,7 @@ def test_scores_are_given_at_standard_sizes_within_n():
 
 def test_score_at_size_equals_score_of_first_rows():
     x, blocks = torch.from_numpy(rows(1100)), np.arange(1100) % BLOCKS
-    all_rows, first_rows = BlockNeighbours(x, blocks, 11), BlockNeighbours(x[:1000], blocks[:1000], 11)
+    all_rows, first_rows = BlockNeighbors(x, blocks, 11), BlockNeighbors(x[:1000], blocks[:1000], 11)
     assert (
         all_rows.scores_by_size(twonn_mle)[1000]
         == first_rows.score(twonn_mle)

@@ -2,20 +2,20 @@ import pytest
 import torch
 
 from isotropy.hubness import HubPoint, find_largest_hubs, hubness
-from isotropy.neighbours import NearestNeighbours, nearest_neighbours
+from isotropy.neighbors import NearestNeighbors, nearest_neighbors
 from isotropy.score import count_clause
 
 
 def neighbors_at(indices):
     indices = torch.tensor(indices)
     distances = torch.arange(1, indices.shape[1] + 1, dtype=torch.float64).repeat(len(indices), 1)
-    return NearestNeighbours(distances, indices, sizes=torch.ones(len(indices), dtype=torch.float64), roundoff=2**-24)
+    return NearestNeighbors(distances, indices, sizes=torch.ones(len(indices), dtype=torch.float64), roundoff=2**-24)
 
 
 def test_hubness_of_star_matches_hand_computation():
     star = torch.cat([torch.zeros(1, 6), torch.eye(6), -torch.eye(6)[:1] / 2])
-    result = hubness(nearest_neighbours(star, 2), k=1)
-    # The centre is nearest to all seven, and the shorter arm to the centre.
+    result = hubness(nearest_neighbors(star, 2), k=1)
+    # The center is nearest to all seven, and the shorter arm to the center.
     assert result.greatest.value == 7
     assert result.antihubs.value == 6 / 8
     assert result.robin_hood.value == pytest.approx(6 / 8)
@@ -28,21 +28,21 @@ def test_hubness_of_star_matches_hand_computation():
 
 def test_hubs_are_most_frequent_neighbors_and_circle_has_none():
     angles = torch.arange(30, dtype=torch.float64) * (2 * torch.pi / 30)
-    result = hubness(nearest_neighbours(torch.stack([angles.cos(), angles.sin()], dim=1), 5), k=4)
+    result = hubness(nearest_neighbors(torch.stack([angles.cos(), angles.sin()], dim=1), 5), k=4)
     assert result.skewness.reason == "The skewness is undefined: every point is a neighbor of exactly 4 others."
     assert (result.robin_hood.value, result.antihubs.value, result.greatest.value) == (0, 0, 4)
     x = torch.randn(100, 20, generator=torch.Generator().manual_seed(0))
-    wide, enough = (hubness(nearest_neighbours(x, k)) for k in (15, 11))
+    wide, enough = (hubness(nearest_neighbors(x, k)) for k in (15, 11))
     assert wide == enough
-    counts = nearest_neighbours(x, 10).indices.flatten().bincount(minlength=100)
+    counts = nearest_neighbors(x, 10).indices.flatten().bincount(minlength=100)
     assert enough.greatest.value == counts.max()
     result = hubness(neighbors_at([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
     assert result.hubs == (HubPoint(0, 5), HubPoint(1, 5), HubPoint(2, 2))
     hubs = find_largest_hubs(torch.tensor([1, 3, 0, 3, 2]), max_hubs=3)
     assert hubs == (HubPoint(1, 3), HubPoint(3, 3), HubPoint(4, 2))
-    assert hubness(nearest_neighbours(torch.eye(100), 11)).hubs == ()
+    assert hubness(nearest_neighbors(torch.eye(100), 11)).hubs == ()
     with pytest.raises(ValueError, match="Expected k from 1 to 10, as many neighbors as were searched, got 11"):
-        hubness(nearest_neighbours(torch.randn(30, 3), 10))
+        hubness(nearest_neighbors(torch.randn(30, 3), 10))
 
 
 def sparse(n, d, nonzeros):
@@ -66,7 +66,7 @@ def rotated(x):
     ids=["one-hot", "three ones", "binary", "duplicates"],
 )
 def test_tied_neighbors_leave_hubness_undefined(x, share, turned):
-    result = hubness(nearest_neighbours(turned(x), 11))
+    result = hubness(nearest_neighbors(turned(x), 11))
     for score in (result.skewness, result.robin_hood, result.antihubs, result.greatest):
         assert score.value is None
         assert score.reason == (
@@ -79,7 +79,7 @@ def test_tied_neighbors_leave_hubness_undefined(x, share, turned):
 @pytest.mark.parametrize("shift", [0, 3])
 def test_rounding_without_ties_keeps_hubness(dtype, shift):
     x = torch.randn(1000, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    rounded, exact = (hubness(nearest_neighbours(points, 11)) for points in ((x + shift).to(dtype), x))
+    rounded, exact = (hubness(nearest_neighbors(points, 11)) for points in ((x + shift).to(dtype), x))
     assert rounded.skewness.value == pytest.approx(exact.skewness.value, rel=0.02)
 
 
@@ -92,6 +92,6 @@ def test_ties_of_one_percent_of_points_are_allowed():
 
 @pytest.mark.parametrize("n", [0, 1, 5, 11])
 def test_too_few_points_have_no_hubness(n):
-    result = hubness(nearest_neighbours(torch.randn(n, 3), 11))
+    result = hubness(nearest_neighbors(torch.randn(n, 3), 11))
     for score in (result.skewness, result.robin_hood, result.antihubs, result.greatest):
         assert score.reason == f"Hubness with k = 10 needs at least 12 points; {count_clause(n)}."

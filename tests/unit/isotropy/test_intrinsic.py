@@ -6,7 +6,7 @@ import scipy.stats
 import torch
 
 from isotropy.intrinsic import FIGURE_POINTS, levina_bickel, twonn, twonn_mle
-from isotropy.neighbours import NearestNeighbours, nearest_neighbours
+from isotropy.neighbors import NearestNeighbors, nearest_neighbors
 from isotropy.score import count_clause
 from tests.points import randn
 
@@ -17,7 +17,7 @@ def with_ratios(mu):
 
 def at_distances(distances):
     indices, sizes = torch.zeros_like(distances, dtype=torch.int64), torch.ones_like(distances[:, 0])
-    return NearestNeighbours(distances, indices, sizes, roundoff=2**-53)
+    return NearestNeighbors(distances, indices, sizes, roundoff=2**-53)
 
 
 def pareto(n, dimension, seed):
@@ -73,12 +73,12 @@ MEASURES = [lambda n: twonn(n).dimension, twonn_mle, lambda n: levina_bickel(n, 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize(("n", "has_one"), [(3, False), (19, False), (20, True)])
 def test_fewer_than_twenty_points_have_no_standard_error(measure, n, has_one):
-    score = measure(nearest_neighbours(randn(n, 4), 2))
+    score = measure(nearest_neighbors(randn(n, 4), 2))
     assert score.value > 0
     assert (score.se is not None) == has_one
     # Points with a duplicate are left out, so they do not count.
     repeated = torch.cat([randn(n, 4), torch.full((30, 4), 50.0, dtype=torch.float64)])
-    assert (measure(nearest_neighbours(repeated, 2)).se is not None) == has_one
+    assert (measure(nearest_neighbors(repeated, 2)).se is not None) == has_one
 
 
 @pytest.mark.parametrize("measure", [lambda n: twonn(n).dimension, twonn_mle])
@@ -97,8 +97,8 @@ def test_torus_dimension_is_estimated_in_any_embedding(measure, dimension):
     angles = 2 * math.pi * torch.rand(2000, dimension, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     torus = torch.cat([angles.cos(), angles.sin()], dim=1) @ randn(2 * dimension, 40) + 3
     flat = torch.cat([angles.cos(), angles.sin()], dim=1)
-    assert measure(nearest_neighbours(flat, 10)).value == pytest.approx(dimension, rel=0.08)
-    assert measure(nearest_neighbours(torus, 10)).value == pytest.approx(dimension, rel=0.15)
+    assert measure(nearest_neighbors(flat, 10)).value == pytest.approx(dimension, rel=0.08)
+    assert measure(nearest_neighbors(torus, 10)).value == pytest.approx(dimension, rel=0.15)
 
 
 def test_fit_keeps_figure_points_without_largest_ratio():
@@ -114,27 +114,27 @@ def test_fit_keeps_figure_points_without_largest_ratio():
 
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_fewer_than_three_points_have_no_intrinsic_dimension(n):
-    neighbours = nearest_neighbours(randn(n, 4), 10)
-    fit = twonn(neighbours)
+    neighbors = nearest_neighbors(randn(n, 4), 10)
+    fit = twonn(neighbors)
     assert fit.dimension.reason == f"TwoNN needs at least 2 points to fit; it kept {n // 2} of {n} without a duplicate."
     assert len(fit.log_mu) == 0
     reason = f"TwoNN's likelihood needs at least 3 points without a duplicate; {count_clause(n)}."
-    assert twonn_mle(neighbours).reason == reason
+    assert twonn_mle(neighbors).reason == reason
 
 
 def test_three_points_are_enough_and_duplicates_alone_are_not():
-    neighbours = nearest_neighbours(torch.tensor([[0.0], [1.0], [3.0]]), 2)
+    neighbors = nearest_neighbors(torch.tensor([[0.0], [1.0], [3.0]]), 2)
     # Ratios 3, 2 and 1.5; the fit uses the smaller two, with F = 1/3 and 2/3.
     x, y = (math.log(1.5), math.log(2)), (-math.log(2 / 3), -math.log(1 / 3))
     slope = (x[0] * y[0] + x[1] * y[1]) / (x[0] ** 2 + x[1] ** 2)
-    assert twonn(neighbours).dimension.value == pytest.approx(slope)
-    assert twonn_mle(neighbours).value == pytest.approx(2 / math.log(9))
-    neighbours = nearest_neighbours(torch.ones(20, 3), 10)
+    assert twonn(neighbors).dimension.value == pytest.approx(slope)
+    assert twonn_mle(neighbors).value == pytest.approx(2 / math.log(9))
+    neighbors = nearest_neighbors(torch.ones(20, 3), 10)
     reason = "TwoNN needs at least 2 points to fit; it kept 0 of 0 without a duplicate."
-    assert twonn(neighbours).dimension.reason == reason
-    assert twonn_mle(neighbours).value is None
+    assert twonn(neighbors).dimension.reason == reason
+    assert twonn_mle(neighbors).value is None
     reason = "Levina and Bickel's estimate needs at least 2 points without a duplicate; there are 0."
-    assert levina_bickel(neighbours).reason == reason
+    assert levina_bickel(neighbors).reason == reason
 
 
 def rotated(x):
@@ -145,12 +145,12 @@ EQUALLY_FAR = "most points are as far from their second neighbor as from their f
 
 
 def test_equidistant_points_have_no_intrinsic_dimension():
-    neighbours = nearest_neighbours(torch.eye(20), 10)
-    fit = twonn(neighbours)
+    neighbors = nearest_neighbors(torch.eye(20), 10)
+    fit = twonn(neighbors)
     assert fit.dimension.reason == f"TwoNN is undefined: {EQUALLY_FAR}"
     assert float(fit.log_mu.max()) == 0
-    assert twonn_mle(neighbours).reason == f"TwoNN's likelihood is undefined: {EQUALLY_FAR}"
-    assert levina_bickel(neighbours).reason == (
+    assert twonn_mle(neighbors).reason == f"TwoNN's likelihood is undefined: {EQUALLY_FAR}"
+    assert levina_bickel(neighbors).reason == (
         "Levina and Bickel's estimate is undefined: for most points the 10 nearest neighbors are equally far, "
         "within rounding."
     )
@@ -159,8 +159,8 @@ def test_equidistant_points_have_no_intrinsic_dimension():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("shift", [0, 2])
 def test_rotated_one_hot_points_have_no_dimension(dtype, shift):
-    neighbours = nearest_neighbours((rotated(torch.eye(100)) + shift).to(dtype), 10)
-    for score in (twonn(neighbours).dimension, twonn_mle(neighbours), levina_bickel(neighbours)):
+    neighbors = nearest_neighbors((rotated(torch.eye(100)) + shift).to(dtype), 10)
+    for score in (twonn(neighbors).dimension, twonn_mle(neighbors), levina_bickel(neighbors)):
         assert "within rounding" in score.reason
 
 
@@ -168,15 +168,15 @@ def test_rotated_one_hot_points_have_no_dimension(dtype, shift):
 @pytest.mark.parametrize("shift", [0, 100])
 def test_rotated_lattice_has_no_dimension(dtype, shift):
     lattice = torch.cartesian_prod(*[torch.arange(7.0)] * 4)
-    neighbours = nearest_neighbours((rotated(lattice) + shift).to(dtype), 2)
-    assert twonn(neighbours).dimension.reason == f"TwoNN is undefined: {EQUALLY_FAR}"
-    assert twonn_mle(neighbours).reason == f"TwoNN's likelihood is undefined: {EQUALLY_FAR}"
+    neighbors = nearest_neighbors((rotated(lattice) + shift).to(dtype), 2)
+    assert twonn(neighbors).dimension.reason == f"TwoNN is undefined: {EQUALLY_FAR}"
+    assert twonn_mle(neighbors).reason == f"TwoNN's likelihood is undefined: {EQUALLY_FAR}"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_shifted_points_keep_dimension_in_any_precision(dtype):
     x = randn(1000, 300)
-    rounded, exact = nearest_neighbours((x + 3).to(dtype), 10), nearest_neighbours(x, 10)
+    rounded, exact = nearest_neighbors((x + 3).to(dtype), 10), nearest_neighbors(x, 10)
     assert twonn_mle(rounded).value == pytest.approx(twonn_mle(exact).value, rel=0.05)
     assert levina_bickel(rounded).value == pytest.approx(levina_bickel(exact).value, rel=0.02)
 
@@ -185,13 +185,13 @@ def test_near_duplicates_do_not_change_dimension():
     x = randn(500, 5).float()
     x[:40] = x[40:80] * (1 + 2**-22)
     for measure in MEASURES:
-        single, double = (measure(nearest_neighbours(points, 2)).value for points in (x, x.double()))
+        single, double = (measure(nearest_neighbors(points, 2)).value for points in (x, x.double()))
         assert single == pytest.approx(double, rel=1e-9)
 
 
 @pytest.mark.parametrize("n", [0, 1, 10])
 def test_levina_bickel_needs_more_points_than_neighbors(n):
-    assert levina_bickel(nearest_neighbours(randn(n, 4), 10)).reason == (
+    assert levina_bickel(nearest_neighbors(randn(n, 4), 10)).reason == (
         f"Levina and Bickel's estimate with k = 10 needs more than 10 distinct points; {count_clause(n)}."
     )
 
@@ -205,7 +205,7 @@ def test_invalid_discard_fraction_is_refused(discard):
 def test_invalid_number_of_neighbors_is_refused():
     for k in (1, 0):
         with pytest.raises(ValueError, match=f"Expected at least 2 neighbors, got k = {k}: one neighbor has no ratio"):
-            levina_bickel(nearest_neighbours(randn(20, 3), 3), k)
+            levina_bickel(nearest_neighbors(randn(20, 3), 3), k)
     for measure in (twonn, twonn_mle, levina_bickel):
         with pytest.raises(ValueError, match="Expected k from 1 to 1, as many neighbors as were searched"):
-            measure(nearest_neighbours(randn(20, 3), 1))
+            measure(nearest_neighbors(randn(20, 3), 1))

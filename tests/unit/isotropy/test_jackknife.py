@@ -82,8 +82,8 @@ def test_standard_error_matches_recomputation_without_each_block(kind, statistic
         remaining.update(x[block != left_out])
         shares.append(float((block == left_out).double().mean()))
         pseudo.append((statistic(total).value - (1 - shares[-1]) * statistic(remaining).value) / shares[-1])
-    centre = sum(share * value for share, value in zip(shares, pseudo, strict=True))
-    terms = [share / (1 - share) * (value - centre) ** 2 for share, value in zip(shares, pseudo, strict=True)]
+    center = sum(share * value for share, value in zip(shares, pseudo, strict=True))
+    terms = [share / (1 - share) * (value - center) ** 2 for share, value in zip(shares, pseudo, strict=True)]
     score = jackknife_of(x, blocks, kind).scores(lambda part: {"it": statistic(part)})["it"]
     assert score.value == pytest.approx(statistic(total).value, rel=1e-12)
     assert score.se == pytest.approx((sum(terms) / blocks) ** 0.5, rel=1e-8)

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from isotropy.catalog import GROUPS, MEASURES, Measure, directions, labels, neighbours, spread, topology
+from isotropy.catalog import GROUPS, MEASURES, Measure, directions, labels, neighbors, spread, topology
 
 
 def test_catalog_has_every_measure_in_its_group():
-    groups = dict(zip(GROUPS, (spread, directions, neighbours, topology, labels), strict=True))
-    assert list(groups) == ["spread", "directions", "neighbours", "topology", "labels"]
+    groups = dict(zip(GROUPS, (spread, directions, neighbors, topology, labels), strict=True))
+    assert list(groups) == ["spread", "directions", "neighbors", "topology", "labels"]
     filed = [(measure.slug, group) for group, module in groups.items() for measure in module.MEASURES]
     assert filed == [(slug, measure.group) for slug, measure in MEASURES.items()]
     texts = dataclasses.asdict(MEASURES["isoscore"])

@@ -114,14 +114,14 @@ def test_copies_and_groups_count_as_one_chance():
 def healthy_clouds(n, d, rng):
     decay, spike = np.arange(1, d + 1) ** -0.5, np.append(10.0, np.ones(d - 1))
     heavy = np.sqrt(5 / rng.chisquare(5, size=(n, 1)))
-    centres = 4 * rng.normal(size=(20, d))
+    centers = 4 * rng.normal(size=(20, d))
     yield "Gaussian", rng.normal(size=(n, d))
     yield "anisotropic", rng.normal(size=(n, d)) * decay**2
     yield "one direction", rng.normal(size=(n, d)) * spike
     yield "t5", heavy * rng.normal(size=(n, d))
     yield "anisotropic t5", heavy * rng.normal(size=(n, d)) * decay
     yield "t5 coordinates", rng.standard_t(5, size=(n, d)) * spike
-    yield "clusters", centres[rng.integers(20, size=n)] + rng.normal(size=(n, d))
+    yield "clusters", centers[rng.integers(20, size=n)] + rng.normal(size=(n, d))
     yield "far from the origin", rng.normal(size=(n, d)) + 30
     yield "varied norms", rng.normal(size=(n, d)) * np.exp(rng.normal(size=(n, 1)) / 2)
 

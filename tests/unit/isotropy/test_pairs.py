@@ -4,7 +4,7 @@ import torch
 from isotropy import pairs as module
 from isotropy import tiles
 from isotropy.catalog import Similarity
-from isotropy.neighbours import nearest_neighbours
+from isotropy.neighbors import nearest_neighbors
 from isotropy.pairs import DirectionDistances, index_distinct_rows, measure_euclidean_pairs
 from isotropy.points import lengths
 from isotropy.products import Products
@@ -44,9 +44,9 @@ def test_single_pass_matches_separate_searches(cloud, dtype):
     x = CLOUDS[cloud].to(dtype)
     pairs = measure_euclidean_pairs(x, 11)
     assert pairs.distinct_rows.tolist() == sorted({x.tolist().index(row) for row in x.tolist()})
-    neighbours = nearest_neighbours(x[pairs.distinct_rows], 11)
-    torch.testing.assert_close(pairs.neighbours.distances, neighbours.distances, rtol=1e-13, atol=0)
-    assert torch.equal(pairs.neighbours.indices, neighbours.indices)
+    neighbors = nearest_neighbors(x[pairs.distinct_rows], 11)
+    torch.testing.assert_close(pairs.neighbors.distances, neighbors.distances, rtol=1e-13, atol=0)
+    assert torch.equal(pairs.neighbors.indices, neighbors.indices)
     rel = 1e-6 if dtype == torch.float32 else 1e-12
     assert pairs.uniformity.value == pytest.approx(uniformity(x).value, rel=rel, abs=1e-15)
     assert pairs.uniformity.reason == uniformity(x).reason
@@ -68,7 +68,7 @@ def test_ordinary_clouds_need_no_second_search(cloud, monkeypatch):
         raise AssertionError("the single pass did not settle every row")
 
     monkeypatch.setattr(Products, "__init__", search_again)
-    assert measure_euclidean_pairs(CLOUDS[cloud].float(), 5).neighbours.indices.shape[1] == 5
+    assert measure_euclidean_pairs(CLOUDS[cloud].float(), 5).neighbors.indices.shape[1] == 5
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

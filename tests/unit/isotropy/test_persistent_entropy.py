@@ -54,17 +54,17 @@ DEGENERATE = {
 
 
 @pytest.mark.parametrize("bars", ["prominent", "all"])
-@pytest.mark.parametrize("labelled", ["no labels", "one class", "classes of one", "two classes"])
+@pytest.mark.parametrize("labeled", ["no labels", "one class", "classes of one", "two classes"])
 @pytest.mark.parametrize("name", DEGENERATE)
-def test_degenerate_batches_have_finite_penalty_and_gradient(name, labelled, bars):
+def test_degenerate_batches_have_finite_penalty_and_gradient(name, labeled, bars):
     x = DEGENERATE[name].clone().requires_grad_()
     number = torch.arange(len(x))
-    labels = {"no labels": None, "one class": number * 0, "classes of one": number, "two classes": number % 2}[labelled]
+    labels = {"no labels": None, "one class": number * 0, "classes of one": number, "two classes": number % 2}[labeled]
     penalty = PersistentEntropy(1.0, bars=bars, cluster_weight=0.5)(x, labels)
     penalty.backward()
     assert penalty.isfinite()
     assert x.grad.isfinite().all()
-    if labelled == "classes of one" or name in {"none", "one", "two equal", "all equal"}:
+    if labeled == "classes of one" or name in {"none", "one", "two equal", "all equal"}:
         assert float(penalty.detach()) == 0
         assert not x.grad.any()
 

@@ -7,10 +7,10 @@ from isotropy.postprocess.removal import CLUSTERED_ROWS, fit_cluster_based
 def blobs(n=40, d=4, dtype=torch.float64):
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(3, n, d, dtype=torch.float64, generator=generator)
-    centres = 100 * torch.eye(3, d, dtype=torch.float64)
+    centers = 100 * torch.eye(3, d, dtype=torch.float64)
     for blob in range(3):
         noise[blob, :, blob + 1] *= 10
-    return (centres[:, None] + noise).flatten(0, 1).to(dtype)
+    return (centers[:, None] + noise).flatten(0, 1).to(dtype)
 
 
 def test_seed_fixes_clusters():

@@ -5,7 +5,7 @@ import torch
 
 from isotropy.postprocess.held_out import held_out
 from isotropy.postprocess.methods import fit
-from isotropy.postprocess.whitening import fit_centring, fit_zca_whitening
+from isotropy.postprocess.whitening import fit_centering, fit_zca_whitening
 
 
 def cloud(n=20, d=3):
@@ -14,7 +14,7 @@ def cloud(n=20, d=3):
 
 def test_held_out_rows_use_map_fitted_on_other_rows():
     points = cloud()
-    split = held_out(points, fit_centring, fit_rows=torch.tensor([0, 4, 2]))
+    split = held_out(points, fit_centering, fit_rows=torch.tensor([0, 4, 2]))
     assert split.fit_rows.tolist() == [0, 2, 4]
     assert split.held_out_rows.tolist() == [1, 3, *range(5, 20)]
     mean = points[[0, 2, 4]].mean(0)
@@ -27,13 +27,13 @@ def test_held_out_rows_use_map_fitted_on_other_rows():
 
 def test_fit_rows_follow_mask_seed_and_groups():
     mask = torch.arange(20) < 7
-    assert held_out(cloud(), fit_centring, fit_rows=mask).fit_rows.tolist() == list(range(7))
-    drawn = [held_out(cloud(), fit_centring, seed=seed).fit_rows.tolist() for seed in (0, 0, 1)]
+    assert held_out(cloud(), fit_centering, fit_rows=mask).fit_rows.tolist() == list(range(7))
+    drawn = [held_out(cloud(), fit_centering, seed=seed).fit_rows.tolist() for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
     split = held_out(cloud(), lambda points: fit("soft_zca", points, eps=0.0))
     torch.testing.assert_close(split.fitted.matrix, held_out(cloud(), fit_zca_whitening).fitted.matrix)
     groups = torch.arange(20) // 4 * 11 - 3
-    split = held_out(cloud(), fit_centring, 0.4, groups=groups)
+    split = held_out(cloud(), fit_centering, 0.4, groups=groups)
     fit_groups, held_out_groups = set(groups[split.fit_rows].tolist()), set(groups[split.held_out_rows].tolist())
     assert len(fit_groups) == 2
     assert len(held_out_groups) == 3
@@ -42,7 +42,7 @@ def test_fit_rows_follow_mask_seed_and_groups():
 
 @pytest.mark.parametrize(("fraction", "fitted_on"), [(0.5, 10), (0.25, 5), (0.001, 1), (0.999, 19)])
 def test_fraction_leaves_rows_in_both_parts(fraction, fitted_on):
-    split = held_out(cloud(), fit_centring, fraction)
+    split = held_out(cloud(), fit_centering, fraction)
     assert len(split.fit_rows) == fitted_on
     assert sorted([*split.fit_rows.tolist(), *split.held_out_rows.tolist()]) == list(range(20))
 
@@ -67,9 +67,9 @@ def test_fraction_leaves_rows_in_both_parts(fraction, fitted_on):
 )  # fmt: skip
 def test_invalid_row_choices_are_refused(n, options, sentence):
     with pytest.raises(ValueError, match=sentence):
-        held_out(cloud(n), fit_centring, **options)
+        held_out(cloud(n), fit_centering, **options)
     with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[5\]"):
-        held_out(torch.zeros(5), fit_centring)
+        held_out(torch.zeros(5), fit_centering)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_invalid_row_choices_are_refused(n, options, sentence):
 )
 def test_fit_rows_that_leave_a_part_empty_are_refused(rows, lacks):
     with pytest.raises(ValueError, match=f"Expected rows to {lacks}, got none of 20: both parts need at least one"):
-        held_out(cloud(), fit_centring, fit_rows=rows)
+        held_out(cloud(), fit_centering, fit_rows=rows)
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_fit_rows_that_leave_a_part_empty_are_refused(rows, lacks):
 )
 def test_unknown_or_repeated_fit_rows_are_refused(rows, got):
     with pytest.raises(ValueError, match=re.escape(f"Expected different rows from 0 to 19 to fit on, {got}")):
-        held_out(cloud(), fit_centring, fit_rows=torch.tensor(rows))
+        held_out(cloud(), fit_centering, fit_rows=torch.tensor(rows))

@@ -7,7 +7,7 @@ from isotropy.isoscore import isoscore
 from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.removal import fit_all_but_the_top, fit_weighted_removal
 from isotropy.postprocess.whitening import (
-    fit_centring,
+    fit_centering,
     fit_pca_whitening,
     fit_soft_zca,
     fit_standardisation,
@@ -58,7 +58,7 @@ def test_all_but_the_top_removes_strongest_components():
     images = fitted.apply(5 + torch.tensor([[7.0, 8.0, 9.0]], dtype=torch.float64))
     torch.testing.assert_close(images, torch.tensor([[7.0, 0.0, 0.0]], dtype=torch.float64))
     points = gaussian(30, 4)
-    torch.testing.assert_close(fit_all_but_the_top(points, 0).apply(points), fit_centring(points).apply(points))
+    torch.testing.assert_close(fit_all_but_the_top(points, 0).apply(points), fit_centering(points).apply(points))
     assert fit_all_but_the_top(points, 4).apply(points).abs().max() < 1e-14
 
 
@@ -67,9 +67,9 @@ def test_directions_beyond_rank_are_not_removed():
     fitted = fit_all_but_the_top(points, 5)
     assert fitted.directions.shape == (2, 6)
     new = gaussian(1, 6, seed=1)
-    centred = new - fitted.mean
-    squares = fitted.apply(new).norm() ** 2 + (fitted.directions @ centred.T).norm() ** 2
-    torch.testing.assert_close(squares, centred.norm() ** 2)
+    centered = new - fitted.mean
+    squares = fitted.apply(new).norm() ** 2 + (fitted.directions @ centered.T).norm() ** 2
+    torch.testing.assert_close(squares, centered.norm() ** 2)
 
 
 @pytest.mark.parametrize("D", [-1, 5])

@@ -12,9 +12,9 @@ def bars(*lengths):
     return torch.tensor(lengths, dtype=torch.float64)
 
 
-def blobs(centres, d, spread, seed=0):
-    noise = torch.randn(len(centres), 30, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return (torch.tensor(centres, dtype=torch.float64)[:, None] + spread * noise).flatten(0, 1)
+def blobs(centers, d, spread, seed=0):
+    noise = torch.randn(len(centers), 30, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return (torch.tensor(centers, dtype=torch.float64)[:, None] + spread * noise).flatten(0, 1)
 
 
 def test_prominent_bars_have_a_gradient_and_their_mask_none():
@@ -30,8 +30,8 @@ def test_prominent_bars_have_a_gradient_and_their_mask_none():
 
 @pytest.mark.parametrize("d", [2, 10, 768])
 def test_three_groups_have_two_prominent_bars(d):
-    centres = [[20.0 * d**0.5 if i == group else 0.0 for i in range(d)] for group in range(3)]
-    lengths = barcode(blobs(centres, d, 1.0))
+    centers = [[20.0 * d**0.5 if i == group else 0.0 for i in range(d)] for group in range(3)]
+    lengths = barcode(blobs(centers, d, 1.0))
     assert prominent_mask(lengths).tolist() == [False] * 87 + [True] * 2
 
 

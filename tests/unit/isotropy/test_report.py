@@ -83,8 +83,8 @@ def test_zero_rows_have_no_direction_and_contributions_add_up(x):
 def test_cosines_are_also_counted_after_centering(x):
     detail = result_of("cosine_histogram", x).detail
     # without the zero rows
-    centred = x[5:].astype(float) - x.astype(float).mean(0)
-    units = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    centered = x[5:].astype(float) - x.astype(float).mean(0)
+    units = centered / np.linalg.norm(centered, axis=1, keepdims=True)
     cosines = (units @ units.T)[np.triu_indices(295, 1)]
     counts, _ = np.histogram(cosines, detail["edges"])
     assert detail["centred"] == {

@@ -100,9 +100,9 @@ def test_merge_covariance_and_shrink_refuse_mismatched_input():
 
 
 def test_center_and_covariance_keep_precision_of_points():
-    mean, centred = spectrum.centre(SQUARE)
+    mean, centered = spectrum.center(SQUARE)
     assert mean.tolist() == [1, 2]
-    assert centred.tolist() == [[-1, -2], [1, -2], [-1, 2], [1, 2]]
+    assert centered.tolist() == [[-1, -2], [1, -2], [-1, 2], [1, 2]]
     torch.testing.assert_close(spectrum.covariance(SQUARE), SQUARE_COVARIANCE.float())
     torch.testing.assert_close(spectrum.covariance(SQUARE.double()), SQUARE_COVARIANCE)
     torch.testing.assert_close(spectrum.covariance(SQUARE.half()), SQUARE_COVARIANCE.float())

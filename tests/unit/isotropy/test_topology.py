@@ -16,7 +16,7 @@ def test_bars_of_simplex_pair_and_equal_points_are_known():
     lengths = barcode(3 * torch.eye(20, dtype=torch.float64))
     assert lengths.tolist() == pytest.approx([3 * math.sqrt(2)] * 19)
     assert persistent_entropy(lengths).value == pytest.approx(math.log(19))
-    assert persistent_entropy(lengths, normalised=True).value == pytest.approx(1)
+    assert persistent_entropy(lengths, normalized=True).value == pytest.approx(1)
     x = torch.tensor([[0.0, 0.0], [3.0, 4.0]])
     assert barcode(x).tolist() == [5]
     assert longest_bar(barcode(x)) == Score(5)
@@ -106,10 +106,10 @@ def test_nonfinite_bars_have_no_measure(function, bad):
 def test_persistent_entropy_matches_hand_computation():
     expected = math.log(2) / 2 + 2 * math.log(4) / 4
     assert persistent_entropy(bars(1, 1, 2)).value == pytest.approx(expected)
-    assert persistent_entropy(bars(1, 1, 2), normalised=True).value == pytest.approx(expected / math.log(3))
+    assert persistent_entropy(bars(1, 1, 2), normalized=True).value == pytest.approx(expected / math.log(3))
     expected = persistent_entropy(bars(1, 1, 2)).value
     assert persistent_entropy(bars(0, 1, 1, 0, 2)).value == pytest.approx(expected)
-    assert persistent_entropy(bars(0, 1, 1, 0, 2), normalised=True).value == pytest.approx(expected / math.log(5))
+    assert persistent_entropy(bars(0, 1, 1, 0, 2), normalized=True).value == pytest.approx(expected / math.log(5))
     assert persistent_entropy(bars(0, 0, 7)) == Score(0)
 
 

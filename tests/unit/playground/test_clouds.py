@@ -23,12 +23,12 @@ def test_shapes_without_spread_are_flat():
     assert variances(generate_cloud("line", 0, 0, MAX_POINTS))[1:] == pytest.approx([0, 0], abs=1e-15)
     circle = generate_cloud("circle", 0, 0, MAX_POINTS)
     assert circle[:, 2] == pytest.approx(0, abs=1e-15)
-    centre = np.linalg.lstsq(np.c_[2 * circle[:, :2], np.ones(MAX_POINTS)], np.square(circle).sum(1))[0][:2]
-    radii = np.linalg.norm(circle[:, :2] - centre, axis=1)
+    center = np.linalg.lstsq(np.c_[2 * circle[:, :2], np.ones(MAX_POINTS)], np.square(circle).sum(1))[0][:2]
+    radii = np.linalg.norm(circle[:, :2] - center, axis=1)
     assert radii == pytest.approx(radii[0])
     sphere = generate_cloud("sphere", 1, 0, MAX_POINTS)
-    centre = np.linalg.lstsq(np.c_[2 * sphere, np.ones(MAX_POINTS)], np.square(sphere).sum(1))[0][:3]
-    radii = np.linalg.norm(sphere - centre, axis=1)
+    center = np.linalg.lstsq(np.c_[2 * sphere, np.ones(MAX_POINTS)], np.square(sphere).sum(1))[0][:3]
+    radii = np.linalg.norm(sphere - center, axis=1)
     assert radii == pytest.approx(radii[0])
     assert generate_cloud("sphere", 0, 0, MAX_POINTS)[:, 2] == pytest.approx(0, abs=1e-15)
 

@@ -75,9 +75,9 @@ def test_position_off_grid_is_refused_with_nearest_values(position, field, sente
 
 
 def test_mean_cosine_follows_shift_and_isoscore_follows_n():
-    centred, shifted = (get_measures(Position("gaussian", 1.0, shift, 512)) for shift in (0.0, 7.0))
-    assert (round(centred["mean_cosine"], 2), round(shifted["mean_cosine"], 2)) == (0, 0.99)
-    assert centred["isoscore"] == shifted["isoscore"] > 0.98
+    centered, shifted = (get_measures(Position("gaussian", 1.0, shift, 512)) for shift in (0.0, 7.0))
+    assert (round(centered["mean_cosine"], 2), round(shifted["mean_cosine"], 2)) == (0, 0.99)
+    assert centered["isoscore"] == shifted["isoscore"] > 0.98
     small, large = (get_measures(Position("gaussian", 1.0, 0.0, n)) for n in (8, 2000))
     assert small["isoscore"] < 0.6
     assert large["isoscore"] > 0.99

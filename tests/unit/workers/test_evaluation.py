@@ -12,7 +12,7 @@ from isotropy.clusters import silhouette
 from isotropy.cosine import CosineMoments
 from isotropy.intrinsic import twonn
 from isotropy.isoscore import isoscore, isoscore_from_covariance
-from isotropy.neighbours import nearest_neighbours
+from isotropy.neighbors import nearest_neighbors
 from isotropy.score import Score
 from isotropy.spectrum import eigenvalues, shrink
 from isotropy.topology import barcode, persistent_entropy
@@ -82,19 +82,19 @@ def by_hand(x):
     cosines = CosineMoments(x.shape[1])
     cosines.update(x)
     raw = anisotropy(eigenvalues(x.T.double() @ x.double()), 3)
-    centred = anisotropy(eigenvalues(x.T.double().cov()), 3)
+    centered = anisotropy(eigenvalues(x.T.double().cov()), 3)
     return {
         "isoscore_star": isoscore(x).value,
         "mean_cosine": cosines.mean_cosine().value,
         **{f"anisotropy_raw_{k}": raw[k - 1].value for k in (1, 2, 3)},
-        **{f"anisotropy_centred_{k}": centred[k - 1].value for k in (1, 2, 3)},
+        **{f"anisotropy_centred_{k}": centered[k - 1].value for k in (1, 2, 3)},
     }
 
 
 def pairs_by_hand(x, labels):
     """Compute the measures of pairs from the points."""
     return {
-        "twonn": twonn(nearest_neighbours(x, 2)).dimension.value,
+        "twonn": twonn(nearest_neighbors(x, 2)).dimension.value,
         "persistent_entropy": persistent_entropy(barcode(x)).value,
         "silhouette": silhouette(x, labels).value,
     }

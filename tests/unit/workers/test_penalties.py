@@ -92,7 +92,7 @@ def test_unbiased_istar_and_cosreg_average_over_layers(compute_penalty, batch, r
 
 
 @pytest.mark.parametrize(
-    ("changes", "pool", "labelled"),
+    ("changes", "pool", "labeled"),
     [
         ({}, first, True),
         ({"entropy_by_label": False, "entropy_bars": "all"}, first, False),
@@ -103,14 +103,14 @@ def test_unbiased_istar_and_cosreg_average_over_layers(compute_penalty, batch, r
         ({"points": "tokens"}, tokens, True),
     ],
 )
-def test_entropy_uses_last_layer_by_class(compute_penalty, batch, changes, pool, labelled):
+def test_entropy_uses_last_layer_by_class(compute_penalty, batch, changes, pool, labeled):
     penalty, states = compute_penalty(regularizer="entropy", **changes)
     bars, weight = changes.get("entropy_bars", "prominent"), changes.get("entropy_cluster_weight", 0)
     entropy = PersistentEntropy(LAM, bars=bars, cluster_weight=weight)
     labels = batch["labels"]
     if pool is tokens:
         labels = labels[:, None].expand_as(batch["attention_mask"])[batch["attention_mask"].bool()]
-    expected = entropy(pool(states[-1], batch["attention_mask"]), labels if labelled else None)
+    expected = entropy(pool(states[-1], batch["attention_mask"]), labels if labeled else None)
     torch.testing.assert_close(penalty, expected)
     assert penalty != 0
 

@@ -52,7 +52,7 @@ def test_probe_matches_isotropy_for_every_layer():
         tokens, means = torch.cat(states), torch.stack([text.mean(0) for text in states])
         cosines = CosineMoments(8)
         cosines.update(tokens)
-        raw, centred = (
+        raw, centered = (
             anisotropy(eigenvalues(S), 3) for S in (tokens.T.double() @ tokens.double(), tokens.T.double().cov())
         )
         expected = {
@@ -60,7 +60,7 @@ def test_probe_matches_isotropy_for_every_layer():
             "isoscore_unbiased": isoscore_unbiased(means).value,
             "mean_cosine": cosines.mean_cosine().value,
             **{f"anisotropy_raw_{k}": raw[k - 1].value for k in (1, 2, 3)},
-            **{f"anisotropy_centred_{k}": centred[k - 1].value for k in (1, 2, 3)},
+            **{f"anisotropy_centred_{k}": centered[k - 1].value for k in (1, 2, 3)},
         }
         assert {measure: values[layer] for measure, values in measured.items()} == pytest.approx(expected, rel=1e-3)
 

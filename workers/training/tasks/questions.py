@@ -26,21 +26,21 @@ WITHOUT_PUNCTUATION = str.maketrans("", "", punctuation)
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
-def normalised_words(text: str) -> list[str]:
+def normalized_words(text: str) -> list[str]:
     """Return the lowercase words of a text, without ASCII punctuation and English articles."""
     return ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split()
 
 
 def exact_match(answer: str, references: Iterable[str]) -> float:
     """Return 1 if the answer has a reference's words in their order, else 0."""
-    answer_words = normalised_words(answer)
-    return float(any(answer_words == normalised_words(reference) for reference in references))
+    answer_words = normalized_words(answer)
+    return float(any(answer_words == normalized_words(reference) for reference in references))
 
 
 def word_f1(answer: str, references: Iterable[str]) -> float:
     """Return the best F1 over references, in [0, 1]; two answers without words after normalization score 1."""
-    answer_words = Counter(normalised_words(answer))
-    return max(_f1(answer_words, Counter(normalised_words(reference))) for reference in references)
+    answer_words = Counter(normalized_words(answer))
+    return max(_f1(answer_words, Counter(normalized_words(reference))) for reference in references)
 
 
 def _f1(answer_words: Counter[str], reference_words: Counter[str]) -> float:

@@ -5,7 +5,7 @@ from functools import partial
 from isotropy.catalog import sources
 from isotropy.catalog.measure import Measure
 
-_measure = partial(Measure, group="neighbours")
+_measure = partial(Measure, group="neighbors")
 MEASURES = (
     _measure(
         slug="twonn",

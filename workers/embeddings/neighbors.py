@@ -27,7 +27,7 @@ BLOCK_ROWS = 64
 EXACT = "donot_use_mm_for_euclid_dist"  # Products would lose the digits of small distances
 
 
-def find_named_neighbours(
+def find_named_neighbors(
     names: Sequence[str],
     before: Tensor,
     after: Tensor,

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from isotropy.catalog import Similarity
-from workers.embeddings.neighbours import find_named_neighbours, first_named_rows
+from workers.embeddings.neighbors import find_named_neighbors, first_named_rows
 
 
 @pytest.fixture
@@ -28,14 +28,14 @@ def pairs(side):
 
 def test_named_neighbors_have_largest_cosines(x):
     after = x - x.mean(0)
-    neighbours = find_named_neighbours(names(60), *map(torch.from_numpy, (x, after)), torch.tensor([3, 41]), 4)
-    assert [neighbour["name"] for neighbour in neighbours] == ["word3", "word41"]
-    for neighbour, row in zip(neighbours, (3, 41), strict=True):
-        assert nearest(x, row, 4) == pairs(neighbour["before"])
-        assert nearest(after, row, 4) == pairs(neighbour["after"])
+    neighbors = find_named_neighbors(names(60), *map(torch.from_numpy, (x, after)), torch.tensor([3, 41]), 4)
+    assert [neighbor["name"] for neighbor in neighbors] == ["word3", "word41"]
+    for neighbor, row in zip(neighbors, (3, 41), strict=True):
+        assert nearest(x, row, 4) == pairs(neighbor["before"])
+        assert nearest(after, row, 4) == pairs(neighbor["after"])
     points = torch.from_numpy(x[:3])
-    (neighbours,) = find_named_neighbours(names(3), points, points, torch.tensor([0]), 8)
-    assert len(neighbours["before"]) == 2
+    (neighbors,) = find_named_neighbors(names(3), points, points, torch.tensor([0]), 8)
+    assert len(neighbors["before"]) == 2
 
 
 @pytest.mark.parametrize("similarity", ["dot", "euclidean"])
@@ -44,18 +44,18 @@ def test_named_neighbors_by_dot_product_or_distance(x, similarity):
     order = np.argsort(scores if similarity == "euclidean" else -scores)
     expected = [(f"word{row}", pytest.approx(scores[row], rel=1e-5)) for row in order if row != 3][:4]
     points = torch.from_numpy(x)
-    (entry,) = find_named_neighbours(names(60), points, points, torch.tensor([3]), 4, similarity=Similarity(similarity))
+    (entry,) = find_named_neighbors(names(60), points, points, torch.tensor([3]), 4, similarity=Similarity(similarity))
     assert [(neighbor["name"], neighbor[similarity]) for neighbor in entry["after"]] == expected
 
 
 def test_duplicate_is_a_neighbor_and_zero_row_is_not(x):
     x[7] = 2 * x[3]
-    (entry,) = find_named_neighbours(names(60), torch.from_numpy(x), torch.from_numpy(x), torch.tensor([3]), 2)
+    (entry,) = find_named_neighbors(names(60), torch.from_numpy(x), torch.from_numpy(x), torch.tensor([3]), 2)
     assert entry["before"][0] == {"name": "word7", "cosine": pytest.approx(1, abs=1e-6)}
     assert entry["before"][0]["cosine"] <= 1
     x[5] = 0
     points = torch.from_numpy(x)
-    zeros, second = find_named_neighbours(names(60), points, points, torch.tensor([5, 6]), 59)
+    zeros, second = find_named_neighbors(names(60), points, points, torch.tensor([5, 6]), 59)
     assert zeros["before"] == []
     assert len(second["before"]) == 58
     assert "word5" not in {neighbor["name"] for neighbor in second["before"]}
@@ -63,7 +63,7 @@ def test_duplicate_is_a_neighbor_and_zero_row_is_not(x):
 
 def test_extreme_points_keep_cosines_and_names_are_unique():
     points = torch.tensor([[1e200, 0.0], [1e-200, 1e-200], [0.0, 3.0]], dtype=torch.float64)
-    (entry,) = find_named_neighbours(names(3), points, points, torch.tensor([0]), 1)
+    (entry,) = find_named_neighbors(names(3), points, points, torch.tensor([0]), 1)
     assert entry["before"] == [{"name": "word1", "cosine": pytest.approx(0.5**0.5)}]
     x = torch.tensor([[1.0], [0.0], [2.0], [3.0], [4.0]])
     order = torch.tensor([4, 3, 2, 1, 0])

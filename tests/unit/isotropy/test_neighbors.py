@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from isotropy import neighbours as module
+from isotropy import neighbors as module
 from isotropy import products, tiles
-from isotropy.neighbours import distinct_rows, nearest_neighbours
+from isotropy.neighbors import distinct_rows, nearest_neighbors
 from tests.points import randn
 from tests.rounding import tolerance
 
@@ -25,7 +25,7 @@ def measured(x):
 
 
 def assert_exact(x, k):
-    ours, (distances, indices) = nearest_neighbours(x, k), brute_force(x, k)
+    ours, (distances, indices) = nearest_neighbors(x, k), brute_force(x, k)
     torch.testing.assert_close(ours.distances, distances, rtol=measured(x), atol=0)
     assert torch.equal(ours.indices, indices)
 
@@ -52,8 +52,8 @@ def test_neighbors_do_not_depend_on_scale(scale):
 @pytest.mark.usefixtures("first_precision")
 def test_difficult_clouds_have_exact_neighbors():
     assert_exact(randn(200, 20) + 1e8, 5)
-    centres = 1e6 * randn(4, 10, seed=1)
-    assert_exact(centres.repeat_interleave(60, dim=0) + 1e-3 * randn(240, 10), 3)
+    centers = 1e6 * randn(4, 10, seed=1)
+    assert_exact(centers.repeat_interleave(60, dim=0) + 1e-3 * randn(240, 10), 3)
     x = randn(200, 10)
     x[7] = 1e30
     assert_exact(x, 3)
@@ -64,7 +64,7 @@ def test_difficult_clouds_have_exact_neighbors():
 @pytest.mark.parametrize("power", [-1, 1])
 def test_overflowing_squares_keep_neighbors(dtype, power):
     scale = torch.finfo(dtype).max ** (0.9 * power)
-    ours, unscaled = (nearest_neighbours(randn(100, 8).to(dtype) * factor, 3) for factor in (scale, 1))
+    ours, unscaled = (nearest_neighbors(randn(100, 8).to(dtype) * factor, 3) for factor in (scale, 1))
     torch.testing.assert_close(ours.distances / scale, unscaled.distances, rtol=1e-6, atol=0)
     assert torch.equal(ours.indices, unscaled.indices)
 
@@ -119,32 +119,32 @@ def test_ties_are_ordered_by_row(cloud, dtype):
 def test_ties_hidden_by_rounding_have_exact_distances(dtype):
     # In float64 the order of adding three coordinates decides which of equal distances comes first.
     x = (0.1 * sparse_ones(400, 30, 3) + 0.7 * sparse_ones(400, 30, 3).roll(1, 0)).to(dtype)
-    torch.testing.assert_close(nearest_neighbours(x, 10).distances, brute_force(x, 10)[0], rtol=measured(x), atol=0)
+    torch.testing.assert_close(nearest_neighbors(x, 10).distances, brute_force(x, 10)[0], rtol=measured(x), atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_neighbors_keep_roundoff_and_sizes_of_points(dtype):
     x = (1e4 * randn(50, 8)).to(dtype)
-    neighbours = nearest_neighbours(x, 5).take_nearest(3)
-    assert neighbours.roundoff == torch.finfo(dtype).eps / 2
-    torch.testing.assert_close(neighbours.sizes, x.double().square().mean(1).sqrt(), rtol=1e-12, atol=0)
+    neighbors = nearest_neighbors(x, 5).take_nearest(3)
+    assert neighbors.roundoff == torch.finfo(dtype).eps / 2
+    torch.testing.assert_close(neighbors.sizes, x.double().square().mean(1).sqrt(), rtol=1e-12, atol=0)
 
 
 def test_distance_error_is_four_roundings():
-    neighbours = nearest_neighbours(torch.tensor([[3.0, 5.0], [3.0, 6.0], [3.0, 8.0]]), 2)
-    expected = 4 * (2**-11 * torch.tensor([17.0, 22.5, 36.5]).sqrt()[:, None] + 2**-53 * neighbours.distances)
-    torch.testing.assert_close(neighbours.distance_error(2**-11), expected.double())
+    neighbors = nearest_neighbors(torch.tensor([[3.0, 5.0], [3.0, 6.0], [3.0, 8.0]]), 2)
+    expected = 4 * (2**-11 * torch.tensor([17.0, 22.5, 36.5]).sqrt()[:, None] + 2**-53 * neighbors.distances)
+    torch.testing.assert_close(neighbors.distance_error(2**-11), expected.double())
 
 
 def test_duplicates_are_at_zero_and_take_nearest_matches_search():
     x = randn(50, 6).repeat(3, 1)
-    ours = nearest_neighbours(x, 2)
+    ours = nearest_neighbors(x, 2)
     assert not ours.distances.any()
     rows = torch.arange(50)
     assert torch.equal(ours.indices[:50], torch.stack([rows + 50, rows + 100], dim=1))
-    assert nearest_neighbours(torch.empty(40, 0), 1).distances.tolist() == [[0.0]] * 40
+    assert nearest_neighbors(torch.empty(40, 0), 1).distances.tolist() == [[0.0]] * 40
     x = randn(100, 5)
-    first, searched = nearest_neighbours(x, 3), nearest_neighbours(x, 9).take_nearest(3)
+    first, searched = nearest_neighbors(x, 3), nearest_neighbors(x, 9).take_nearest(3)
     assert torch.equal(first.indices, searched.indices)
     torch.testing.assert_close(first.distances, searched.distances, rtol=measured(x), atol=0)
 
@@ -152,19 +152,19 @@ def test_duplicates_are_at_zero_and_take_nearest_matches_search():
 @pytest.mark.usefixtures("first_precision")
 def test_neighbors_do_not_depend_on_blocks(monkeypatch):
     x = randn(333, 17).float()
-    neighbours = nearest_neighbours(x, 5)
+    neighbors = nearest_neighbors(x, 5)
     monkeypatch.setattr(products, "BLOCK", 7 * 333)
     monkeypatch.setattr(products, "PAIR_NUMBERS", 50)
     monkeypatch.setattr(tiles, "TILE_ROWS", 48)
     monkeypatch.setattr(tiles, "MAX_PENDING", 100)
-    blocked = nearest_neighbours(x, 5)
-    torch.testing.assert_close(blocked.distances, neighbours.distances, rtol=measured(x), atol=0)
-    assert torch.equal(blocked.indices, neighbours.indices)
+    blocked = nearest_neighbors(x, 5)
+    torch.testing.assert_close(blocked.distances, neighbors.distances, rtol=measured(x), atol=0)
+    assert torch.equal(blocked.indices, neighbors.indices)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 def test_few_points_have_all_others_as_neighbors(n):
-    ours = nearest_neighbours(randn(n, 3), 10)
+    ours = nearest_neighbors(randn(n, 3), 10)
     assert ours.indices.shape == ours.distances.shape == (n, max(n - 1, 0))
     expected_rows = [[j for j in range(n) if j != i] for i in range(n)]
     assert ours.indices.sort(dim=1).values.tolist() == expected_rows
@@ -175,18 +175,18 @@ def test_invalid_number_of_neighbors_is_refused(k):
     with pytest.raises(
         ValueError, match=f"Expected k from 1 to 3, as many neighbors as were searched, got {k}: search"
     ):
-        nearest_neighbours(randn(20, 2), 3).take_nearest(k)
+        nearest_neighbors(randn(20, 2), 3).take_nearest(k)
     with pytest.raises(ValueError, match="Expected at least 1 neighbor, got k = 0: search for one or more"):
-        nearest_neighbours(randn(20, 2), 0)
+        nearest_neighbors(randn(20, 2), 0)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_nonfinite_points_are_refused(bad):
     with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity: leave those rows out"):
-        nearest_neighbours(torch.tensor([[1.0, bad], [1.0, 0.0], [0.0, 2.0]]), 1)
+        nearest_neighbors(torch.tensor([[1.0, bad], [1.0, 0.0], [0.0, 2.0]]), 1)
 
 
-@pytest.mark.parametrize("measure", [lambda x: nearest_neighbours(x, 1), distinct_rows])
+@pytest.mark.parametrize("measure", [lambda x: nearest_neighbors(x, 1), distinct_rows])
 @pytest.mark.parametrize("x", [torch.ones(3), torch.ones(3, 2, dtype=torch.int64)])
 def test_invalid_points_are_refused(measure, x):
     with pytest.raises(ValueError, match="Expected points as a floating tensor"):

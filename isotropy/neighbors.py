@@ -39,7 +39,7 @@ DIMENSIONS_PER_SPARE = 256
 
 
 @dataclass(frozen=True)
-class NearestNeighbours:
+class NearestNeighbors:
     """The k nearest neighbors of n points by Euclidean distance; ties go to the first row."""
 
     distances: Tensor  # [n, k] float64, nearest first
@@ -47,7 +47,7 @@ class NearestNeighbours:
     sizes: Tensor  # [n] float64, the root mean square of each point's coordinates, the scale of their rounding
     roundoff: float  # Unit roundoff of the dtype the points came in
 
-    def take_nearest(self, k: int) -> "NearestNeighbours":
+    def take_nearest(self, k: int) -> "NearestNeighbors":
         """Return the k nearest of these; raise ValueError if fewer were searched."""
         if not 1 <= k <= self.indices.shape[1]:
             raise ValueError(
@@ -65,7 +65,7 @@ class NearestNeighbours:
         return ROUNDINGS * (roundoff * self.sizes[:, None] + unit_roundoff(torch.float64) * self.distances)
 
 
-def nearest_neighbours(x: Tensor, k: int) -> NearestNeighbours:
+def nearest_neighbors(x: Tensor, k: int) -> NearestNeighbors:
     """Return the k nearest neighbors of each of points [n, d], or all n - 1 others; duplicates are neighbors.
 
     The result is that of brute force. Products in the fastest precision yield candidates and a bound that all others
@@ -73,7 +73,7 @@ def nearest_neighbours(x: Tensor, k: int) -> NearestNeighbours:
     few copies of the points and some blocks of ``isotropy.products.BLOCK`` numbers. Raises ValueError for k < 1 or
     points that are not finite.
     """
-    search = NeighbourSearch(x, k)
+    search = NeighborSearch(x, k)
     precisions = fast_precisions(x.device)
     if precisions[0] == torch.bfloat16 and len(x) < ROUGH_ROWS and x.shape[1] > ROUGH_DIMENSIONS:
         precisions = precisions[1:]
@@ -85,8 +85,8 @@ def nearest_neighbours(x: Tensor, k: int) -> NearestNeighbours:
     return search.search_unsettled(precisions)
 
 
-class NeighbourSearch:
-    """The nearest neighbors so far of points [n, d], and unsettled rows; errors as ``nearest_neighbours``."""
+class NeighborSearch:
+    """The nearest neighbors so far of points [n, d], and unsettled rows; errors as ``nearest_neighbors``."""
 
     def __init__(self, x: Tensor, k: int) -> None:
         require_points(x)
@@ -123,7 +123,7 @@ class NeighbourSearch:
             unsettled.append(rows[~nearest.settled])
         self._unsettled = torch.cat(unsettled)
 
-    def search_unsettled(self, precisions: Sequence[torch.dtype]) -> NearestNeighbours:
+    def search_unsettled(self, precisions: Sequence[torch.dtype]) -> NearestNeighbors:
         """Search unsettled rows in one precision after the other; the last must be float64."""
         n, d = self.points.shape
         for precision in precisions:
@@ -136,7 +136,7 @@ class NeighbourSearch:
                 unsettled.append(rows[~settled])
             self._unsettled = torch.cat(unsettled)
         sizes = self.lengths * (self._scale / max(d, 1) ** 0.5)
-        return NearestNeighbours(self._distances * self._scale, self._indices, sizes, self._roundoff)
+        return NearestNeighbors(self._distances * self._scale, self._indices, sizes, self._roundoff)
 
 
 def distinct_rows(x: Tensor) -> Tensor:
@@ -177,10 +177,10 @@ SIZES = (1000, 2000, 5000)
 MIN_ROWS = 1000  # Distinct rows below which there is no error, because estimates from smaller blocks are too rough
 
 
-class BlockNeighbours:
+class BlockNeighbors:
     """The k nearest neighbors among distinct points [n, d], among the first of them, and within blocks [n].
 
-    The points are in random order. ``all_neighbours`` are those among all points, if already searched.
+    The points are in random order. ``all_neighbors`` are those among all points, if already searched.
     """
 
     def __init__(
@@ -188,39 +188,39 @@ class BlockNeighbours:
         points: Tensor,
         blocks: NDArray[np.int64],
         k: int,
-        all_neighbours: NearestNeighbours | None = None,
+        all_neighbors: NearestNeighbors | None = None,
     ) -> None:
         self._points = points
         self._blocks = torch.from_numpy(blocks)
         self._k = k
-        self._all_neighbours = all_neighbours
-        self._by_size: dict[int, list[NearestNeighbours]] = {}
+        self._all_neighbors = all_neighbors
+        self._by_size: dict[int, list[NearestNeighbors]] = {}
 
     @cached_property
-    def all_neighbours(self) -> NearestNeighbours:
-        return self._all_neighbours or nearest_neighbours(self._points, self._k)
+    def all_neighbors(self) -> NearestNeighbors:
+        return self._all_neighbors or nearest_neighbors(self._points, self._k)
 
-    def score(self, measure: Callable[[NearestNeighbours], Score]) -> Score:
-        return self._with_error(measure, len(self._points), measure(self.all_neighbours))
+    def score(self, measure: Callable[[NearestNeighbors], Score]) -> Score:
+        return self._with_error(measure, len(self._points), measure(self.all_neighbors))
 
-    def scores_by_size(self, measure: Callable[[NearestNeighbours], Score]) -> dict[int, Score]:
+    def scores_by_size(self, measure: Callable[[NearestNeighbors], Score]) -> dict[int, Score]:
         """Return a measure of the first 1,000, 2,000, ... points with standard errors."""
         sizes = [size for size in SIZES if size <= len(self._points)]
-        return {size: self._with_error(measure, size, measure(self._neighbours_within(size)[0])) for size in sizes}
+        return {size: self._with_error(measure, size, measure(self._neighbors_within(size)[0])) for size in sizes}
 
-    def _with_error(self, measure: Callable[[NearestNeighbours], Score], size: int, score: Score) -> Score:
-        values = [] if size < MIN_ROWS else [measure(block).value for block in self._neighbours_within(size)[1:]]
+    def _with_error(self, measure: Callable[[NearestNeighbors], Score], size: int, score: Score) -> Score:
+        values = [] if size < MIN_ROWS else [measure(block).value for block in self._neighbors_within(size)[1:]]
         logarithms = [log(value) for value in values if value]
         if score.value is None or len(logarithms) < max(len(values), 2):
             return score.with_error(())
-        centre, B = fmean(logarithms), len(logarithms)
-        return score.with_error([score.value * (logarithm - centre) / (B * (B - 1)) ** 0.5 for logarithm in logarithms])
+        center, B = fmean(logarithms), len(logarithms)
+        return score.with_error([score.value * (logarithm - center) / (B * (B - 1)) ** 0.5 for logarithm in logarithms])
 
-    def _neighbours_within(self, size: int) -> list[NearestNeighbours]:
+    def _neighbors_within(self, size: int) -> list[NearestNeighbors]:
         """Return the neighbors within the first ``size`` points, then within each block of them."""
         if size not in self._by_size:
             points, blocks = self._points[:size], self._blocks[:size]
-            all_neighbours = self.all_neighbours if size == len(self._points) else nearest_neighbours(points, self._k)
-            by_block = [nearest_neighbours(points[blocks == block], self._k) for block in range(int(blocks.max()) + 1)]
-            self._by_size[size] = [all_neighbours, *by_block]
+            all_neighbors = self.all_neighbors if size == len(self._points) else nearest_neighbors(points, self._k)
+            by_block = [nearest_neighbors(points[blocks == block], self._k) for block in range(int(blocks.max()) + 1)]
+            self._by_size[size] = [all_neighbors, *by_block]
         return self._by_size[size]
