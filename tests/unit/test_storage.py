@@ -108,43 +108,38 @@ def cache(tmp_path):
     return Cache(tmp_path, 10)
 
 
-@pytest.fixture
-def put(cache):
+def put(cache, name, content, age_seconds=0):
     """Return a function that adds a file last used ``age_seconds`` ago."""
-
-    def put(name, content, age_seconds=0):
-        temporary = cache.folder / "arriving-x"
-        temporary.write_bytes(content)
-        path = cache.add(temporary, name)
-        os.utime(path, (time.time() - age_seconds,) * 2)
-        return path
-
-    return put
+    temporary = cache.folder / "arriving-x"
+    temporary.write_bytes(content)
+    path = cache.add(temporary, name)
+    os.utime(path, (time.time() - age_seconds,) * 2)
+    return path
 
 
-def test_full_cache_evicts_least_recently_used_file(cache, put):
-    used, unused = put("a", b"1234", 3 * IN_USE_SECONDS), put("b", b"1234", 2 * IN_USE_SECONDS)
+def test_full_cache_evicts_least_recently_used_file(cache):
+    used, unused = put(cache, "a", b"1234", 3 * IN_USE_SECONDS), put(cache, "b", b"1234", 2 * IN_USE_SECONDS)
     assert cache.find("a") == used
-    added = put("c", b"1234")
+    added = put(cache, "c", b"1234")
     assert [path.exists() for path in (used, unused, added)] == [True, False, True]
     assert cache.find("b") is None
 
 
-def test_cache_keeps_files_in_use_and_drops_stale_downloads(cache, put):
-    paths = [put(name, b"1234567", IN_USE_SECONDS - 60) for name in "abc"]
+def test_cache_keeps_files_in_use_and_drops_stale_downloads(cache):
+    paths = [put(cache, name, b"1234567", IN_USE_SECONDS - 60) for name in "abc"]
     assert all(path.exists() for path in paths)
     leftover = cache.folder / "arriving-killed"
     leftover.write_bytes(b"123456789")
     os.utime(leftover, (time.time() - 2 * IN_USE_SECONDS,) * 2)
-    put("a", b"12")
+    put(cache, "a", b"12")
     assert not leftover.exists()
 
 
-def test_cache_tolerates_vanished_files_and_open_readers(cache, put):
+def test_cache_tolerates_vanished_files_and_open_readers(cache):
     (cache.folder / "vanished").symlink_to(cache.folder / "nothing")
-    assert put("a", b"123456789012").exists()
-    with put("a", b"123456789", 2 * IN_USE_SECONDS).open("rb") as reading:
-        put("b", b"12")
+    assert put(cache, "a", b"123456789012").exists()
+    with put(cache, "a", b"123456789", 2 * IN_USE_SECONDS).open("rb") as reading:
+        put(cache, "b", b"12")
         assert cache.find("a") is None
         assert reading.read() == b"123456789"
 

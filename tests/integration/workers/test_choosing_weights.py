@@ -4,7 +4,7 @@ import torch
 from isoscope.core.errors import InvalidError
 from tests.integration.workers.conftest import outcome
 from tests.long_cases import mark_long
-from tests.unit.workers.test_memory import config
+from tests.unit.workers.test_placement import config
 from workers.training import checkpoints as module
 from workers.training.checkpoints import History, split_selection_rows
 

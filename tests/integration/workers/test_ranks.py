@@ -18,7 +18,7 @@ from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
 from tests.factories import PLAIN
 from tests.rounding import tolerance
-from tests.unit.workers.test_memory import config
+from tests.unit.workers.test_placement import config
 from tests.waiting import wait_for
 from workers.failure import Failure
 from workers.training import ddp_launch

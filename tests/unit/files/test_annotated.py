@@ -39,17 +39,13 @@ def vectors(tmp_path):
     return NamedFile(path, "x.npy")
 
 
-@pytest.fixture
-def second(tmp_path):
-    def write(filename, content):
-        path = tmp_path / filename
-        if isinstance(content, bytes):
-            path.write_bytes(content)
-        else:
-            np.save(path, content)
-        return NamedFile(path, filename)
-
-    return write
+def second(tmp_path, filename, content):
+    path = tmp_path / filename
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        np.save(path, content)
+    return NamedFile(path, filename)
 
 
 @pytest.mark.parametrize("filename", ["t.csv", "t.tsv", "t.jsonl", "t.parquet"])
@@ -65,22 +61,24 @@ def test_second_table_names_and_labels_rows(tmp_path, vectors, filename):
     assert matrix.labels() == [*map(str, LABELS[:5]), "" if filename.endswith("parquet") else "0"]
 
 
-def test_array_or_lines_are_one_column(vectors, second):
-    array = inspect(Upload((vectors,), second("labels.npy", np.array(LABELS))))
+def test_array_or_lines_are_one_column(vectors, tmp_path):
+    array = inspect(Upload((vectors,), second(tmp_path, "labels.npy", np.array(LABELS))))
     assert [(annotation.name, annotation.n_distinct) for annotation in array.annotations] == [("array", 2)]
-    lines = Upload((vectors,), second("words.txt", "\n".join([*WORDS[:5], ""]).encode() + b"\r\n"))
+    lines = Upload((vectors,), second(tmp_path, "words.txt", "\n".join([*WORDS[:5], ""]).encode() + b"\r\n"))
     assert open_matrix(lines, Selection(vectors="array", names="line")).names() == [*WORDS[:5], ""]
-    upload = Upload((vectors,), second("w.txt", b"a\nb\nc\nd\n"))
+    upload = Upload((vectors,), second(tmp_path, "w.txt", b"a\nb\nc\nd\n"))
     matrix = open_matrix(upload, Selection(vectors="array", names="line", transpose=True))
     assert (matrix.n, matrix.names()) == (4, ["a", "b", "c", "d"])
     with pytest.raises(InvalidError, match="'line' has 4 values, but the matrix has 6 rows"):
         open_matrix(upload, Selection(vectors="array", names="line"))
 
 
-def test_equal_column_names_get_filename(tmp_path, second):
+def test_equal_column_names_get_filename(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("word,x,y\n" + "".join(f"own{i},{i}.5,{i}.25\n" for i in range(6)))
-    upload = Upload((NamedFile(path, "own.csv"),), second("more.csv", b"word,x,group\n" + b"a,b,0\nc,d,1\n" * 3))
+    upload = Upload(
+        (NamedFile(path, "own.csv"),), second(tmp_path, "more.csv", b"word,x,group\n" + b"a,b,0\nc,d,1\n" * 3)
+    )
     inspection = inspect(upload)
     columns = ["word (more.csv)", "x (more.csv)", "group", "word"]
     assert [annotation.name for annotation in inspection.annotations] == columns
@@ -103,14 +101,14 @@ def test_equal_column_names_get_filename(tmp_path, second):
         ("l.txt", b"", InvalidError, r"l\.txt: The file is empty"),
     ],
 )
-def test_unfit_second_file_is_refused_by_name(vectors, second, filename, content, error, sentence):
+def test_unfit_second_file_is_refused_by_name(vectors, tmp_path, filename, content, error, sentence):
     with pytest.raises(error, match=sentence) as raised:
-        inspect(Upload((vectors,), second(filename, content)))
+        inspect(Upload((vectors,), second(tmp_path, filename, content)))
     assert raised.value.field == "annotations"
 
 
-def test_second_file_altered_after_opening_is_refused(vectors, second):
-    labels = second("l.csv", b"word\n" + b"king\n" * 6)
+def test_second_file_altered_after_opening_is_refused(vectors, tmp_path):
+    labels = second(tmp_path, "l.csv", b"word\n" + b"king\n" * 6)
     _, contents = open_upload(Upload((vectors,), labels))
     labels.path.write_bytes(b"word\nking,queen\n")
     with pytest.raises(InvalidError, match=r"l\.csv: Line 2 has another number of columns") as raised:
@@ -118,8 +116,8 @@ def test_second_file_altered_after_opening_is_refused(vectors, second):
     assert raised.value.field == "annotations"
 
 
-def test_second_file_needs_one_row_per_vector(tmp_path, second):
+def test_second_file_needs_one_row_per_vector(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("x,y\n1.5,2.5\n3.5,4.5\n")
     with pytest.raises(InvalidError, match=r"expected a row for each vector, 2, got 3\."):
-        inspect(Upload((NamedFile(path, "own.csv"),), second("l.txt", b"a\nb\nc\n")))
+        inspect(Upload((NamedFile(path, "own.csv"),), second(tmp_path, "l.txt", b"a\nb\nc\n")))

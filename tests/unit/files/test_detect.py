@@ -16,15 +16,10 @@ from isoscope.core.errors import InvalidError, UnsupportedFormatError
 from isoscope.files.upload_formats import CONVERSION, Role, detect
 
 
-@pytest.fixture
-def detected(tmp_path):
-
-    def detect_content(filename, content, **kwargs):
-        path = tmp_path / "content"  # as in the storage, where files have no suffix
-        path.write_bytes(content)
-        return detect(path, filename, **kwargs).name
-
-    return detect_content
+def detected(tmp_path, filename, content, **kwargs):
+    path = tmp_path / "content"  # as in the storage, where files have no suffix
+    path.write_bytes(content)
+    return detect(path, filename, **kwargs).name
 
 
 def saved(save, *args, **kwargs):
@@ -42,7 +37,7 @@ def zipped(**members):
     return buffer.getvalue()
 
 
-def test_binary_formats_are_detected_by_first_bytes(tmp_path, detected):
+def test_binary_formats_are_detected_by_first_bytes(tmp_path):
     save_file({"x": np.ones((2, 3))}, tmp_path / "x.safetensors")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
     for content, expected in [
@@ -54,7 +49,7 @@ def test_binary_formats_are_detected_by_first_bytes(tmp_path, detected):
         (b"\x89HDF\r\n\x1a\n123", "hdf5"),
         (b"3 2\nking " + np.array([0.5, -2.25], "<f4").tobytes(), "word2vec binary"),
     ]:
-        assert detected("anything.csv", content) == expected
+        assert detected(tmp_path, "anything.csv", content) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,42 +57,42 @@ def test_binary_formats_are_detected_by_first_bytes(tmp_path, detected):
     [("a.csv", "csv"), ("B.TSV", "tsv"), ("x.y.csv", "csv"), ("x.jsonl", "jsonl"), ("glove.6B.50d.txt", "word2vec"),
      ("wiki.vec", "word2vec")],
 )  # fmt: skip
-def test_text_formats_are_detected_by_name(detected, filename, expected):
-    assert detected(filename, b"1,2\n3,4\n") == expected
-    assert detected("labels.txt", b"1 2\n3 4\n", role=Role.ANNOTATIONS) == "txt"
+def test_text_formats_are_detected_by_name(tmp_path, filename, expected):
+    assert detected(tmp_path, filename, b"1,2\n3,4\n") == expected
+    assert detected(tmp_path, "labels.txt", b"1 2\n3 4\n", role=Role.ANNOTATIONS) == "txt"
 
 
-def test_word2vec_text_is_distinguished_from_binary(detected):
-    assert detected("x.vec", "1 2\nschön 0.5 1.5\n".encode()) == "word2vec"
+def test_word2vec_text_is_distinguished_from_binary(tmp_path):
+    assert detected(tmp_path, "x.vec", "1 2\nschön 0.5 1.5\n".encode()) == "word2vec"
     cut = "1 2\n" + "a" * 507 + "ö 0.5 1.5\n"  # the sniffed bytes end within the ö
-    assert detected("x.vec", cut.encode()) == "word2vec"
+    assert detected(tmp_path, "x.vec", cut.encode()) == "word2vec"
 
 
-def test_unsupported_format_is_refused_with_expected_ones(detected):
+def test_unsupported_format_is_refused_with_expected_ones(tmp_path):
     with pytest.raises(UnsupportedFormatError, match=r"Expected \.npy, .* or \.txt, got a npz file: convert it"):
-        detected("labels.npz", saved(np.savez, np.ones(3)), role=Role.ANNOTATIONS)
+        detected(tmp_path, "labels.npz", saved(np.savez, np.ones(3)), role=Role.ANNOTATIONS)
     with pytest.raises(UnsupportedFormatError, match=r"Expected \.parquet, \.jsonl, \.csv or \.tsv, got a npy file"):
-        detected("x.npy", saved(np.save, np.ones((2, 3))), role=Role.ROWS)
+        detected(tmp_path, "x.npy", saved(np.save, np.ones((2, 3))), role=Role.ROWS)
     sentence = r"neither a word2vec binary file \(a line of two counts, then words\) nor safetensors\. If PyTorch wrote"
     with pytest.raises(UnsupportedFormatError, match=sentence):
-        detected("vectors.bin", b"\x00\x01\x02")
+        detected(tmp_path, "vectors.bin", b"\x00\x01\x02")
     with pytest.raises(UnsupportedFormatError, match="pickled PyTorch file"):
-        detected("embeddings", zipped(**{"archive__data.pkl": b"x"}))
+        detected(tmp_path, "embeddings", zipped(**{"archive__data.pkl": b"x"}))
     with pytest.raises(InvalidError, match="The file is empty: 0 bytes"):
-        detected("x.npy", b"")
+        detected(tmp_path, "x.npy", b"")
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".parquet"])
-def test_file_that_contradicts_its_suffix_is_refused(detected, suffix):
+def test_file_that_contradicts_its_suffix_is_refused(tmp_path, suffix):
     with pytest.raises(InvalidError, match=rf"The file is named \{suffix}, but its first bytes are not those of a"):
-        detected("x" + suffix, b"hello, I am text\n")
+        detected(tmp_path, "x" + suffix, b"hello, I am text\n")
 
 
 @pytest.mark.parametrize("filename", ["model.pt", "model.pth", "pytorch_model.bin", "last.ckpt"])
 @pytest.mark.parametrize("content", [zipped(archive__data_pkl=b"x"), pickle.dumps([1.0], protocol=2), b"(lp0\n."])
-def test_pickled_torch_file_is_refused_with_conversion(detected, filename, content):
+def test_pickled_torch_file_is_refused_with_conversion(tmp_path, filename, content):
     with pytest.raises(UnsupportedFormatError) as raised:
-        detected(filename, content)
+        detected(tmp_path, filename, content)
     assert "\n".join(str(raised.value).splitlines()[1:]) == CONVERSION
 
 
@@ -125,9 +120,9 @@ def test_conversion_handles_tensor_and_dict(tmp_path):
 @pytest.mark.parametrize(
     ("filename", "content"), [("x.pkl", pickle.dumps([1])), ("x.npy", pickle.dumps([1])), ("x.joblib", b"cx\n.")]
 )
-def test_pickle_is_refused(detected, filename, content):
+def test_pickle_is_refused(tmp_path, filename, content):
     with pytest.raises(UnsupportedFormatError, match=r"Python pickle\..*numpy\.save"):
-        detected(filename, content)
+        detected(tmp_path, filename, content)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +137,9 @@ def test_pickle_is_refused(detected, filename, content):
         (zipped(**{"table.csv": b"1,2"}), "is a zip archive, which is not read here: unpack it"),
     ],
 )
-def test_other_file_kinds_are_refused_by_name(detected, content, sentence):
+def test_other_file_kinds_are_refused_by_name(tmp_path, content, sentence):
     with pytest.raises(UnsupportedFormatError, match=sentence):
-        detected("table.csv", content)
+        detected(tmp_path, "table.csv", content)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +152,6 @@ def test_other_file_kinds_are_refused_by_name(detected, content, sentence):
         ("x.exotic", r"whose name ends in '\.exotic'"),
     ],
 )
-def test_unknown_suffix_is_refused_with_expected_ones(detected, filename, sentence):
+def test_unknown_suffix_is_refused_with_expected_ones(tmp_path, filename, sentence):
     with pytest.raises(UnsupportedFormatError, match=sentence):
-        detected(filename, b"text\n", role=Role.ROWS)
+        detected(tmp_path, filename, b"text\n", role=Role.ROWS)

@@ -14,63 +14,58 @@ X = np.random.default_rng(0).standard_normal((40, 10)).astype(np.float32)
 WIDE = np.random.default_rng(1).standard_normal((50, 529))
 
 
-@pytest.fixture
-def inspected(tmp_path):
-
-    def inspect_arrays(x=None, selection=None, **arrays):
-        path = tmp_path / "content"
-        with path.open("wb") as stream:
-            if x is None:
-                np.savez(stream, **arrays)
-            else:
-                np.save(stream, x)
-        return inspect(Upload((NamedFile(path, "x"),)), selection)
-
-    return inspect_arrays
+def inspected(tmp_path, x=None, selection=None, **arrays):
+    path = tmp_path / "content"
+    with path.open("wb") as stream:
+        if x is None:
+            np.savez(stream, **arrays)
+        else:
+            np.save(stream, x)
+    return inspect(Upload((NamedFile(path, "x"),)), selection)
 
 
-def test_inspection_describes_array(inspected):
-    inspection = inspected(X)
+def test_inspection_describes_array(tmp_path):
+    inspection = inspected(tmp_path, X)
     assert (inspection.format, inspection.n, inspection.d, inspection.dtype) == ("npy", 40, 10, "float32")
     assert inspection.selection == Selection(vectors="array")
     assert [row.values for row in inspection.preview] == X[:5, :8].tolist()
     assert (inspection.n_nonfinite, inspection.n_zero, inspection.n_duplicate, inspection.warnings) == (0, 0, 0, [])
-    inspection = inspected(np.tile(X, (500, 1)))
+    inspection = inspected(tmp_path, np.tile(X, (500, 1)))
     assert (inspection.n, inspection.n_duplicate, len(inspection.preview)) == (20_000, 20_000 - 40, 5)
-    inspection = inspected(X, Selection(vectors="array", transpose=True))
+    inspection = inspected(tmp_path, X, Selection(vectors="array", transpose=True))
     assert (inspection.n, inspection.d) == (10, 40)
-    (warning,) = inspected(np.stack([X, X, X])).warnings
+    (warning,) = inspected(tmp_path, np.stack([X, X, X])).warnings
     assert "read as layers x rows x columns. Layer 2 of 0 to 2 is measured." in warning
 
 
-def test_inspection_survives_json(inspected):
+def test_inspection_survives_json(tmp_path):
     x = X.copy()
     x[0, :3] = [np.nan, np.inf, -np.inf]
-    inspection = inspected(x)
+    inspection = inspected(tmp_path, x)
     assert inspection.preview[0].values[:3] == [None, None, None]
     text = inspection.model_dump_json()
     json.loads(text, parse_constant=pytest.fail)
     assert Inspection.model_validate_json(text) == inspection
 
 
-def test_names_and_labels_are_selected_and_previewed(inspected):
-    inspection = inspected(vectors=X, word=np.array([f"w{i}" for i in range(40)]), label=np.arange(40) % 3)
+def test_names_and_labels_are_selected_and_previewed(tmp_path):
+    inspection = inspected(tmp_path, vectors=X, word=np.array([f"w{i}" for i in range(40)]), label=np.arange(40) % 3)
     assert inspection.selection == Selection(vectors="vectors", names="word", labels="label")
     rows = [("w0", "0"), ("w1", "1"), ("w2", "2"), ("w3", "0")]
     assert [(row.name, row.label) for row in inspection.preview[:4]] == rows
     words = np.array([f"w{i}" for i in range(5000)])
-    inspection = inspected(x=None, vectors=np.ones((5000, 2)), words=words)
+    inspection = inspected(tmp_path, x=None, vectors=np.ones((5000, 2)), words=words)
     assert inspection.selection.labels is None
     with pytest.raises(InvalidError, match=r"'words' has more than 1,000 different values, which looks like names"):
         inspection.check(Selection(vectors="vectors", labels="words"))
 
 
-def test_selection_is_inspected_and_checked(inspected):
-    inspection = inspected(a=X, b=X[:, :3], selection=Selection(vectors="b", transpose=True))
+def test_selection_is_inspected_and_checked(tmp_path):
+    inspection = inspected(tmp_path, a=X, b=X[:, :3], selection=Selection(vectors="b", transpose=True))
     assert (inspection.n, inspection.d) == (3, 40)
     assert [part.name for part in inspection.parts] == ["a", "b"]
     np.testing.assert_array_equal([row.values for row in inspection.preview], X[:8, :3].T)
-    stored = Inspection.model_validate(inspected(a=X).model_dump(mode="json"))
+    stored = Inspection.model_validate(inspected(tmp_path, a=X).model_dump(mode="json"))
     stored.check(Selection(vectors="a", transpose=True))
     with pytest.raises(InvalidError, match="The file has no array 'b'") as raised:
         stored.check(Selection(vectors="b"))
@@ -90,8 +85,8 @@ def test_selection_is_inspected_and_checked(inspected):
         (X * np.nan, "Every row has NaN, infinity or an empty cell, so nothing can be measured. Find where they"),
     ],
 )
-def test_doubtful_numbers_give_a_warning(inspected, x, sentence):
-    assert any(warning.startswith(sentence) for warning in inspected(x).warnings)
+def test_doubtful_numbers_give_a_warning(tmp_path, x, sentence):
+    assert any(warning.startswith(sentence) for warning in inspected(tmp_path, x).warnings)
 
 
 def test_table_is_inspected_by_column(tmp_path):

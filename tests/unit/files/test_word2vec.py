@@ -6,14 +6,10 @@ from isoscope.files.contents import Part
 from isoscope.files.word2vec import Word2VecText
 
 
-@pytest.fixture
-def opened(tmp_path):
-    def open_content(content):
-        path = tmp_path / "x.vec"
-        path.write_text(content, newline="", encoding="utf-8")
-        return Word2VecText(path)
-
-    return open_content
+def opened(tmp_path, content):
+    path = tmp_path / "x.vec"
+    path.write_text(content, newline="", encoding="utf-8")
+    return Word2VecText(path)
 
 
 def matrix(contents):
@@ -35,23 +31,23 @@ def matrix(contents):
     ],
     ids=["plain", "header with n and d", "spaces and numbers in words", "tabs", "number in the first word"],
 )
-def test_each_line_holds_word_and_numbers(opened, content, words, x):
-    contents = opened(content)
+def test_each_line_holds_word_and_numbers(tmp_path, content, words, x):
+    contents = opened(tmp_path, content)
     assert contents.parts == [Part(name="vectors", n=len(x), d=2, dtype="float64")]
     assert (list(contents.values("words")), matrix(contents)) == (words, x)
     assert contents.annotations[0].n_distinct == len(words)
 
 
-def test_lines_starting_with_decimals_have_no_words(opened, tmp_path):
+def test_lines_starting_with_decimals_have_no_words(tmp_path):
     np.savetxt(tmp_path / "saved.txt", [[1, -2.5], [0.25, 4]])
     for content in ((tmp_path / "saved.txt").read_text(), "   1.0  -2.5\n  .25   4\n", "1e0\t-2.5\n0.25\t4\n"):
-        contents = opened(content)
+        contents = opened(tmp_path, content)
         assert contents.parts == [Part(name="vectors", n=2, d=2, dtype="float64")]
         assert (matrix(contents), contents.annotations) == ([[1, -2.5], [0.25, 4]], [])
     for content in ("2 1\n0.5 1\n1.5 2\n", "0.5 1\nking 2\n"):
-        assert len(list(opened(content).values("words"))) == 2
+        assert len(list(opened(tmp_path, content).values("words"))) == 2
     with pytest.raises(InvalidError, match="Line 2 has 3 numbers, expected 2 as in the first line"):
-        opened("0.5 1\n0.5 1 2\n")
+        opened(tmp_path, "0.5 1\n0.5 1 2\n")
 
 
 @pytest.mark.parametrize(
@@ -69,21 +65,21 @@ def test_lines_starting_with_decimals_have_no_words(opened, tmp_path):
         ("9 999999\nking 1 2\n", "its first line has 999,999 numbers, not 1 to 65,536"),
     ],
 )
-def test_inconsistent_counts_are_refused(opened, content, sentence):
+def test_inconsistent_counts_are_refused(tmp_path, content, sentence):
     with pytest.raises(InvalidError, match=sentence):
-        opened(content)
+        opened(tmp_path, content)
 
 
-def test_plain_text_is_referred_to_encodings(opened):
-    contents = opened("hello world\n")
+def test_plain_text_is_referred_to_encodings(tmp_path):
+    contents = opened(tmp_path, "hello world\n")
     sentence = r"a word and 1 number with .* If these are texts, encode them under Encodings\."
     with pytest.raises(InvalidError, match=sentence):
         list(contents.rows("vectors", 10))
     with pytest.raises(InvalidError, match=r"If these are texts, encode them under Encodings\."):
-        opened("hello\n")
+        opened(tmp_path, "hello\n")
 
 
 @pytest.mark.parametrize("line", ["pawn 1 x", "pawn 1  2", "hello great world"])
-def test_word_in_place_of_number_is_refused_by_line(opened, line):
+def test_word_in_place_of_number_is_refused_by_line(tmp_path, line):
     with pytest.raises(InvalidError, match=r"Line 2 has '.*' where a number belongs. A line of word vectors is a word"):
-        matrix(opened(f"king 1 2\n{line}\n"))
+        matrix(opened(tmp_path, f"king 1 2\n{line}\n"))

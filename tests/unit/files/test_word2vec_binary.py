@@ -17,21 +17,17 @@ def content(words, newline=b"\n", n=None, d=6):
 WORDS = [f"wört_{i}" for i in range(50)]
 
 
-@pytest.fixture
-def opened(tmp_path):
-    def open_content(content):
-        path = tmp_path / "x.bin"
-        path.write_bytes(content)
-        return Word2VecBinary(path)
-
-    return open_content
+def opened(tmp_path, content):
+    path = tmp_path / "x.bin"
+    path.write_bytes(content)
+    return Word2VecBinary(path)
 
 
 @pytest.mark.parametrize("newline", [b"\n", b""])
 @pytest.mark.parametrize("read_bytes", [1, 2**20])
-def test_words_and_vectors_are_read_with_and_without_newlines(opened, monkeypatch, newline, read_bytes):
+def test_words_and_vectors_are_read_with_and_without_newlines(tmp_path, monkeypatch, newline, read_bytes):
     monkeypatch.setattr(word2vec, "READ_BYTES", read_bytes)
-    contents = opened(content(WORDS, newline))
+    contents = opened(tmp_path, content(WORDS, newline))
     assert contents.parts == [Part(name="vectors", n=50, d=6, dtype="float32")]
     np.testing.assert_array_equal(np.concatenate(list(contents.rows("vectors", 7))), X)
     assert list(contents.values("words")) == WORDS
@@ -49,6 +45,6 @@ def test_words_and_vectors_are_read_with_and_without_newlines(opened, monkeypatc
         (content([*WORDS[:1], "x" * 20_000, *WORDS[2:]]), "Word 2 of 50 is cut off or longer than 10,000 bytes"),
     ],
 )
-def test_inconsistent_counts_are_refused(opened, changed, sentence):
+def test_inconsistent_counts_are_refused(tmp_path, changed, sentence):
     with pytest.raises(InvalidError, match=sentence):
-        list(opened(changed).rows("vectors", 100))
+        list(opened(tmp_path, changed).rows("vectors", 100))

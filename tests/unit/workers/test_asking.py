@@ -1,4 +1,7 @@
+import io
+import json
 import statistics
+from pathlib import Path
 
 import numpy as np
 import optuna
@@ -7,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import app.playground
 from app.db.models import RunStatus
 from app.db.run_results import RunResults, WeightSelection
 from app.db.study import Objective, Search, group_trials, pareto_front
 from tests.factories import run_row
+from workers.files import make_jsonl, make_npy
+from workers.playground import gaussian_example
 from workers.training.search import MIN_RUNS, make_study, should_prune
 
 VALUES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5])
@@ -100,3 +106,74 @@ def test_run_is_pruned_below_median_of_other_runs(other_values, own_values):
         assert statistics.median(at_step) == pytest.approx(float(np.percentile(at_step, 50)))
         expected = max(own_values) < statistics.median(at_step)
     assert should_prune(histories, list(zip(steps, own_values, strict=False))) == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1, 7, 4096])
+def test_npy_stream_reads_back_at_any_read_size(dtype, size):
+    x = np.random.default_rng(0).normal(size=(10, 3)).astype(dtype)
+    stream = make_npy(10, 3, x.dtype, iter([x[:4], x[4:9], x[9:]]))
+    content = b"".join(iter(lambda: stream.read(size), b""))
+    read = np.load(io.BytesIO(content), allow_pickle=False)
+    assert (read.dtype, read.flags.c_contiguous) == (x.dtype, True)
+    assert np.array_equal(read, x)
+
+
+def test_npy_blocks_are_row_major_and_lazy():
+    x = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    assert np.load(io.BytesIO(make_npy(2, 3, x.dtype, [x]).read())).tolist() == x.tolist()
+    received = []
+
+    def blocks():
+        for i in range(1000):
+            received.append(i)
+            yield np.zeros((1000, 10), np.float32)
+
+    make_npy(10**6, 10, np.dtype(np.float32), blocks()).read(100_000)
+    assert len(received) < 10
+
+
+def test_jsonl_holds_every_row_and_refuses_unequal_columns():
+    rows = [("a", "1"), ('"b"', ""), ("ü\n", "3")] * 3000
+    stream = make_jsonl({"name": (row[0] for row in rows), "label": (row[1] for row in rows)})
+    assert [tuple(json.loads(line).values()) for line in stream.read().splitlines()] == rows
+    with pytest.raises(ValueError, match="shorter"):
+        make_jsonl({"name": ["a", "b"], "label": ["c"]}).read()
+
+
+STORED = Path(app.playground.__file__).parent / "gaussian_example.json"
+
+
+@pytest.fixture(scope="module")
+def example():
+    return json.loads(STORED.read_text())
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_stored_example_matches_code(example):
+    document = gaussian_example()
+    assert document.keys() == example.keys()
+    for key in ("n", "draws", "drawn", "rows", "zetas", "reason"):
+        assert document[key] == example[key], key
+    assert document["full"] == pytest.approx(example["full"], abs=1e-4)
+    for name in ("isoscore", "isoscore_unbiased"):
+        assert document[name]["mean"] == pytest.approx(example[name]["mean"], abs=1e-4)
+    for again, curve in zip(document["isoscore_star"], example["isoscore_star"], strict=True):
+        assert again["mean"] == pytest.approx(curve["mean"], abs=1e-4)
+
+
+def test_only_bias_corrected_score_finds_truth_in_few_rows(example):
+    # The variances average 2 and their squares 14 / 3, so PR = 768 * 4 / (14 / 3).
+    truth = (768 * 12 / 14 - 1) / 767
+    assert example["truth"] == pytest.approx(truth, abs=1e-5)
+    assert example["rows"][:-1] == [8 * 2**power for power in range(12)]
+    at = example["rows"].index(64)
+    assert example["isoscore"]["mean"][at] < 0.1
+    assert example["isoscore_unbiased"]["mean"][at] == pytest.approx(truth, abs=0.05)
+    assert example["full"]["isoscore_unbiased"] == pytest.approx(truth, abs=1e-3)
+    # By the convention of the poster, 700 rows score 0.53 to 0.81 at zeta 0.2 to 0.8.
+    below, above = (example["rows"].index(m) for m in (512, 1024))
+    for curve, expected in zip(example["isoscore_star"], (0.53, 0.64, 0.74, 0.81), strict=True):
+        assert curve["mean"][below] < expected + 0.02
+        assert curve["mean"][above] > expected - 0.02

@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -7,12 +9,17 @@ import torch
 
 from app.core import devices
 from app.core.devices import TorchDevice, ask_torch, list_devices
+from app.core.process import machine_memory
 from app.core.settings import Settings
+from app.db.config import RunConfig
 from app.operations import serve
 from isoscope.core.errors import UnavailableError
+from isoscope.threads import limit_thread_spinning
 from workers import placement
-from workers.models import hide_other_gpus
+from workers.models import device_name, hide_other_gpus
 from workers.placement import Demand, Device, choose_device
+from workers.process import read_group_memory
+from workers.training.run_spec import describe_smaller_batch, with_smaller_batch
 
 GIB = 2**30
 GPUS = [TorchDevice("cuda:0", 80 * GIB, "GPU-a"), TorchDevice("cuda:1", 40 * GIB, "GPU-b"), TorchDevice("cpu")]
@@ -150,3 +157,83 @@ def test_driver_tells_what_a_gpu_does(monkeypatch):
     }  # fmt: skip
     assert Device("here/cuda:1", uuid="GPU-unknown").read_load() is None
     assert Device("here/cpu").read_load() is None
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "expected"),
+    [("cuda:0", None, "0"), ("cuda:1", None, "1"), ("cuda", "5", "5"), ("cuda:1", "4,7", "7"), ("cpu", "4,7", "4,7")],
+)
+def test_process_sees_only_its_gpu(monkeypatch, device, visible, expected):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    hide_other_gpus(device)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
+
+
+def test_device_has_a_name():
+    assert device_name(torch.device("cpu"))
+
+
+def test_threads_spin_briefly_unless_configured(monkeypatch):
+    monkeypatch.setenv("GOMP_SPINCOUNT", "1")  # registers the variable for cleanup
+    monkeypatch.delenv("GOMP_SPINCOUNT")
+    limit_thread_spinning()
+    assert os.environ["GOMP_SPINCOUNT"] == "10000"
+    monkeypatch.setenv("GOMP_SPINCOUNT", "5")
+    limit_thread_spinning()
+    assert os.environ["GOMP_SPINCOUNT"] == "5"
+
+
+def config(**changes):
+    values = {
+        "model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"],
+        "regularizer": "istar", "lam": 1, "seed": 0,
+    }  # fmt: skip
+    return RunConfig.model_validate(values | changes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "accumulation", "expected"), [(16, 1, (8, 2)), (2, 4, (1, 8)), (15, 2, (5, 6)), (7, 1, (1, 7))]
+)
+def test_smaller_batches_keep_rows_per_step(rows, accumulation, expected):
+    smaller = with_smaller_batch(config(batch_size=rows, accumulation=accumulation))
+    assert (smaller.batch_size, smaller.accumulation) == expected
+    assert smaller.batch_size * smaller.accumulation == rows * accumulation
+
+
+def test_note_states_penalty_rows_and_single_row_cannot_shrink():
+    assert with_smaller_batch(config(batch_size=1)) is None
+    before = config(batch_size=16, processes=2)
+    assert describe_smaller_batch(before, with_smaller_batch(before), 40) == (
+        "Memory ran out with 32 rows per batch. From step 41 on, each batch has 16 rows, and each step averages 2 "
+        "batches instead of 1, so that it still uses the same number of rows. From then on, each penalty is computed "
+        "on 16 rows instead of 32, which changes its value."
+    )
+
+
+@pytest.mark.parametrize("changes", [{"regularizer": "none", "lam": 0}, {"regularizer": "spectrum"}])
+def test_note_without_row_penalty_omits_it(changes):
+    before = config(**changes)
+    assert describe_smaller_batch(before, with_smaller_batch(before), 0).endswith(
+        "so that it still uses the same number of rows."
+    )
+
+
+def test_machine_memory_matches_kernel_and_missing_group_has_none():
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 50_000_000 < machine_memory() <= pages * 1.01
+    assert read_group_memory(2**22 + 1) == (None, None)
+
+
+@pytest.mark.slow
+def test_group_memory_gives_current_and_peak():
+    hold = "import sys; x = bytearray(80_000_000); del x; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        process.stdout.readline()
+        now, peak = read_group_memory(process.pid)
+        process.stdin.close()
+    assert peak > 80_000_000
+    assert 1_000_000 < now < 80_000_000

@@ -38,37 +38,27 @@ def model():
     return BertForSequenceClassification(BertConfig(vocab_size=50, pad_token_id=0, **sizes)).train()
 
 
-@pytest.fixture
-def make_callback(model):
+def make_callback(model, **changes):
     """Return a function that makes a callback, its regularizer and progress; keywords configure the run."""
-
-    def make_callback(**changes):
-        values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
-        config = RunConfig.model_validate({**values, "regularizer": "istar", "lam": 1, "batch_size": 2, **changes})
-        rows = TokenizedRows(
-            datasets.Dataset.from_dict({"input_ids": TEXTS}), np.array([len(text) for text in TEXTS]), collate
-        )
-        penalties, progress = make_penalties(config, model), Progress()
-        selector = penalties.selectors[Regularizer.ISTAR]
-        return (
-            ShrinkageCallback(penalties.shrinking_istar, selector, model, rows, config, progress),
-            penalties.shrinking_istar,
-            progress,
-        )
-
-    return make_callback
+    values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
+    config = RunConfig.model_validate({**values, "regularizer": "istar", "lam": 1, "batch_size": 2, **changes})
+    rows = TokenizedRows(
+        datasets.Dataset.from_dict({"input_ids": TEXTS}), np.array([len(text) for text in TEXTS]), collate
+    )
+    penalties, progress = make_penalties(config, model), Progress()
+    selector = penalties.selectors[Regularizer.ISTAR]
+    return (
+        ShrinkageCallback(penalties.shrinking_istar, selector, model, rows, config, progress),
+        penalties.shrinking_istar,
+        progress,
+    )
 
 
-@pytest.fixture
-def estimate(make_callback):
+def estimate(model, epoch=0.0, step=0, **changes):
     """Return a function that begins a step and gives the covariance and progress; keywords configure the run."""
-
-    def estimate(epoch=0.0, step=0, **changes):
-        callback, istar, progress = make_callback(**changes)
-        callback.on_step_begin(None, SimpleNamespace(epoch=epoch, global_step=step, max_steps=9), None)
-        return istar.shrinkage_covariance, progress
-
-    return estimate
+    callback, istar, progress = make_callback(model, **changes)
+    callback.on_step_begin(None, SimpleNamespace(epoch=epoch, global_step=step, max_steps=9), None)
+    return istar.shrinkage_covariance, progress
 
 
 def collate(rows):
@@ -92,57 +82,57 @@ def covariance_by_hand(model, texts, layers=None, pooled=None):
 
 
 @pytest.mark.parametrize("layers", [None, [2], [1, 3]])
-def test_shrinkage_is_covariance_of_tokens_of_selected_layers(model, estimate, layers):
-    S, progress = estimate(layers=layers)
+def test_shrinkage_is_covariance_of_tokens_of_selected_layers(model, layers):
+    S, progress = estimate(model, layers=layers)
     torch.testing.assert_close(S, covariance_by_hand(model, TEXTS, layers), rtol=1e-4, atol=1e-6)
     assert progress.total == progress.done[-1] == 34 * len(layers or [1, 2, 3])
 
 
-def test_shrinkage_uses_limited_points_and_refreshes_on_schedule(estimate):
-    _, progress = estimate(shrinkage_points=60)
+def test_shrinkage_uses_limited_points_and_refreshes_on_schedule(model):
+    _, progress = estimate(model, shrinkage_points=60)
     assert 0 < progress.done[-1] <= 60
-    first, again, second = (estimate(epoch, shrinkage_points=40)[0] for epoch in (0.0, 0.0, 1.0))
+    first, again, second = (estimate(model, epoch, shrinkage_points=40)[0] for epoch in (0.0, 0.0, 1.0))
     assert torch.equal(first, again)
     assert not torch.allclose(first, second)
     options = {"shrinkage_refresh": "steps", "shrinkage_every": 3, "shrinkage_points": 40}
-    due = {step: estimate(step / 4, step, **options)[0] for step in range(7)}
+    due = {step: estimate(model, step / 4, step, **options)[0] for step in range(7)}
     assert [step for step, S in due.items() if S.numel()] == [0, 3, 6]
     assert not torch.allclose(due[0], due[3])
 
 
-def test_included_padding_counts_and_resumed_epoch_keeps_covariance(estimate):
-    without, _ = estimate()
-    included, _ = estimate(include_padding=True)
+def test_included_padding_counts_and_resumed_epoch_keeps_covariance(model):
+    without, _ = estimate(model)
+    included, _ = estimate(model, include_padding=True)
     assert not torch.allclose(without, included)
-    S, progress = estimate(epoch=1.5)
+    S, progress = estimate(model, epoch=1.5)
     assert S.numel() == 0
     assert progress.phases == []
-    _, progress = estimate(epoch=1.0, step=4)
+    _, progress = estimate(model, epoch=1.0, step=4)
     assert progress.phases == [(Phase.SHRINKAGE, 0), (Phase.TRAINING, 4)]
 
 
 @pytest.mark.parametrize(("points", "pooled"), [("sentence", lambda x: x[0]), ("mean", lambda x: x.mean(0))])
-def test_shrinkage_of_pooled_points_is_covariance_of_texts(model, estimate, points, pooled):
-    S, _ = estimate(points=points)
+def test_shrinkage_of_pooled_points_is_covariance_of_texts(model, points, pooled):
+    S, _ = estimate(model, points=points)
     torch.testing.assert_close(S, covariance_by_hand(model, TEXTS, pooled=pooled), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("n_points", "texts"), [(9, 3), (2, 1), (250_000, 6)])
-def test_pooled_points_stay_within_limit_but_keep_one_text(estimate, n_points, texts):
-    _, progress = estimate(points="mean", shrinkage_points=n_points)
+def test_pooled_points_stay_within_limit_but_keep_one_text(model, n_points, texts):
+    _, progress = estimate(model, points="mean", shrinkage_points=n_points)
     drawn = np.random.default_rng((0, 0)).permutation(6)[:texts]
     assert progress.total == 3 * sum(len(TEXTS[row]) for row in drawn)
 
 
 @pytest.mark.parametrize(("points", "n_points", "rows"), [("tokens", 60, 3), ("mean", 60, 20), ("mean", 1000, 100)])
-def test_draw_rows_counts_one_point_per_pooled_text_or_token(make_callback, points, n_points, rows):
-    callback, _, _ = make_callback(points=points, shrinkage_points=n_points)
+def test_draw_rows_counts_one_point_per_pooled_text_or_token(model, points, n_points, rows):
+    callback, _, _ = make_callback(model, points=points, shrinkage_points=n_points)
     lengths = np.full(100, 6)
     assert len(draw_rows(lengths, callback.selector, callback.config, 0)) == rows
 
 
-def test_moving_average_mixes_points_of_each_step(model, make_callback):
-    callback, istar, progress = make_callback(shrinkage_refresh="average", shrinkage_momentum=0.75)
+def test_moving_average_mixes_points_of_each_step(model):
+    callback, istar, progress = make_callback(model, shrinkage_refresh="average", shrinkage_momentum=0.75)
     state = SimpleNamespace(epoch=0.0, global_step=0, max_steps=9)
     callback.on_step_begin(None, state, None)
     start = covariance_by_hand(model, TEXTS)
@@ -164,8 +154,8 @@ def test_moving_average_mixes_points_of_each_step(model, make_callback):
     assert [phase for phase, _ in progress.phases] == [Phase.SHRINKAGE, Phase.TRAINING]
 
 
-def test_steps_without_moving_average_keep_covariance(make_callback):
-    callback, istar, _ = make_callback()
+def test_steps_without_moving_average_keep_covariance(model):
+    callback, istar, _ = make_callback(model)
     istar.set_shrinkage(torch.eye(8))
     istar(torch.randn(20, 8))
     callback.on_substep_end(None, None, None)
@@ -173,9 +163,9 @@ def test_steps_without_moving_average_keep_covariance(make_callback):
     assert torch.equal(istar.shrinkage_covariance, torch.eye(8))
 
 
-def test_estimation_leaves_training_state_unchanged(model, estimate):
+def test_estimation_leaves_training_state_unchanged(model):
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()
-    estimate()
+    estimate(model)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_state()[1].tolist() == before[1]
     assert model.training

@@ -23,20 +23,15 @@ def _seed():
     torch.manual_seed(0)
 
 
-@pytest.fixture
-def make_trainer(tmp_path):
+def make_trainer(tmp_path, model=None, kind=IsotropyTrainer, **changes):
     """Return a function that makes a trainer on 24 random rows; keywords configure the run."""
-
-    def make_trainer(model=None, kind=IsotropyTrainer, **changes):
-        model = model or make_model()
-        config = make_config(**changes)
-        arguments = make_training_arguments(config, tmp_path, "cpu")
-        penalties = make_penalties(config, model)
-        arguments_of_kind = {"tally": Tally(), "penalties": penalties} if kind is IsotropyTrainer else {}
-        arguments_of_kind |= {"optimizer_cls_and_kwargs": choose_optimizer(config, arguments)}
-        return kind(model=model, args=arguments, train_dataset=make_rows(24), data_collator=stack, **arguments_of_kind)
-
-    return make_trainer
+    model = model or make_model()
+    config = make_config(**changes)
+    arguments = make_training_arguments(config, tmp_path, "cpu")
+    penalties = make_penalties(config, model)
+    arguments_of_kind = {"tally": Tally(), "penalties": penalties} if kind is IsotropyTrainer else {}
+    arguments_of_kind |= {"optimizer_cls_and_kwargs": choose_optimizer(config, arguments)}
+    return kind(model=model, args=arguments, train_dataset=make_rows(24), data_collator=stack, **arguments_of_kind)
 
 
 def make_model(name="bert", **changes):
@@ -60,8 +55,8 @@ def without_dropout(trainer):
     return trainer
 
 
-def test_loss_is_task_loss_plus_penalty(make_trainer):
-    trainer = make_trainer(**ISTAR | {"lam": -2.0}, fixed_regularizers={"cosreg": 1})
+def test_loss_is_task_loss_plus_penalty(tmp_path):
+    trainer = make_trainer(tmp_path, **ISTAR | {"lam": -2.0}, fixed_regularizers={"cosreg": 1})
     model = trainer.model.eval()
     batch = stack(make_rows(8))
     outputs = model(**batch, output_hidden_states=True)
@@ -73,19 +68,19 @@ def test_loss_is_task_loss_plus_penalty(make_trainer):
     assert torch.equal(returned.logits, outputs.logits)
 
 
-def test_penalty_reaches_lower_weights_or_names_failing_step(make_trainer):
-    trainer = make_trainer(**ISTAR)
+def test_penalty_reaches_lower_weights_or_names_failing_step(tmp_path):
+    trainer = make_trainer(tmp_path, **ISTAR)
     model = trainer.model
     trainer.compute_loss(model, stack(make_rows(8))).backward()
     assert all(weights.grad is not None for weights in model.bert.encoder.layer[0].parameters())
-    trainer = make_trainer(**ISTAR | {"zeta": 0.2})
+    trainer = make_trainer(tmp_path, **ISTAR | {"zeta": 0.2})
     trainer.state.global_step = 6
     with pytest.raises(InvalidError, match=r"The penalty has no value at step 7\. Expected a shrinkage covariance"):
         trainer.compute_loss(trainer.model, stack(make_rows(8)))
 
 
-def test_each_step_draws_its_own_tokens(make_trainer):
-    trainer = make_trainer(**ISTAR, token_fraction=0.5)
+def test_each_step_draws_its_own_tokens(tmp_path):
+    trainer = make_trainer(tmp_path, **ISTAR, token_fraction=0.5)
     trainer.model.eval()
 
     def penalty(step):
@@ -99,8 +94,8 @@ def test_each_step_draws_its_own_tokens(make_trainer):
 
 
 @pytest.mark.parametrize("changes", [{}, {"regularizer": "spectrum", "lam": 1.0}])
-def test_hidden_states_are_not_requested_without_need(make_trainer, changes):
-    trainer = make_trainer(**changes)
+def test_hidden_states_are_not_requested_without_need(tmp_path, changes):
+    trainer = make_trainer(tmp_path, **changes)
     requested = []
     trainer.model.register_forward_pre_hook(lambda *call: requested.append(call[2]), with_kwargs=True)
     trainer.train()
@@ -108,10 +103,10 @@ def test_hidden_states_are_not_requested_without_need(make_trainer, changes):
     assert not any("output_hidden_states" in keywords for keywords in requested)
 
 
-def test_trainer_without_regularizer_matches_plain_trainer(make_trainer):
-    plain = make_trainer(kind=Trainer)
+def test_trainer_without_regularizer_matches_plain_trainer(tmp_path):
+    plain = make_trainer(tmp_path, kind=Trainer)
     plain.train()
-    ours = make_trainer()
+    ours = make_trainer(tmp_path)
     ours.train()
     for name, weights in plain.model.state_dict().items():
         assert torch.equal(ours.model.state_dict()[name], weights), name
@@ -121,11 +116,11 @@ def test_trainer_without_regularizer_matches_plain_trainer(make_trainer):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize("regularizer", ["istar", "istar_unbiased", "cosreg", "entropy", "spectrum"])
-def test_each_architecture_trains_with_each_regularizer(make_trainer, name, regularizer):
+def test_each_architecture_trains_with_each_regularizer(tmp_path, name, regularizer):
     model = make_model(name)
     before = copy.deepcopy(model.state_dict())
     trainer = make_trainer(
-        model, regularizer=regularizer, lam=1.0, zeta=0, epochs=None, max_steps=2, entropy_bars="all"
+        tmp_path, model, regularizer=regularizer, lam=1.0, zeta=0, epochs=None, max_steps=2, entropy_bars="all"
     )
     trainer.train()
     task_loss, penalty = trainer.tally.means()
@@ -141,24 +136,24 @@ def embeddings_of(model):
     return next(name for name, weights in model.named_parameters() if weights is matrix)
 
 
-def test_accumulated_batches_have_task_gradient_of_large_batch(make_trainer):
-    accumulated_gradients = gradients(make_trainer(accumulation=2), halves())
-    joint = gradients(make_trainer(), [stack(make_rows(16))])
+def test_accumulated_batches_have_task_gradient_of_large_batch(tmp_path):
+    accumulated_gradients = gradients(make_trainer(tmp_path, accumulation=2), halves())
+    joint = gradients(make_trainer(tmp_path), [stack(make_rows(16))])
     for ours, reference in zip(accumulated_gradients, joint, strict=True):
         torch.testing.assert_close(ours, reference, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize("regularizer", ["istar", "istar_unbiased", "cosreg", "entropy"])
-def test_accumulated_batches_have_mean_of_penalties(make_trainer, regularizer):
+def test_accumulated_batches_have_mean_of_penalties(tmp_path, regularizer):
     """Two accumulated halves give the mean of their gradients, not the gradient of one cloud of both."""
     options = {"regularizer": regularizer, "lam": 1.0, "zeta": 0, "entropy_bars": "all"}
-    trainer = make_trainer(**options, accumulation=2)
+    trainer = make_trainer(tmp_path, **options, accumulation=2)
     accumulated_gradients = gradients(trainer, halves())
-    trainers = [make_trainer(**options) for _ in range(2)]
+    trainers = [make_trainer(tmp_path, **options) for _ in range(2)]
     separate = [gradients(trainer, [half]) for trainer, half in zip(trainers, halves(), strict=True)]
     for ours, first, second in zip(accumulated_gradients, *separate, strict=True):
         torch.testing.assert_close(ours, (first + second) / 2, rtol=1e-4, atol=1e-7)
-    joint = make_trainer(**options)
+    joint = make_trainer(tmp_path, **options)
     gradients(joint, [stack(make_rows(16))])
     penalty, penalties = trainer.tally.means()[1], [half_trainer.tally.means()[1] for half_trainer in trainers]
     assert penalty == pytest.approx(sum(penalties) / 2)
@@ -181,8 +176,8 @@ def gradients(trainer, batches):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)])
-def test_optimizer_matches_torch_with_weight_decay(make_trainer, name, kind):
-    trainer = without_dropout(make_trainer(optimizer=name, weight_decay=0.1, batch_size=24))
+def test_optimizer_matches_torch_with_weight_decay(tmp_path, name, kind):
+    trainer = without_dropout(make_trainer(tmp_path, optimizer=name, weight_decay=0.1, batch_size=24))
     model = copy.deepcopy(trainer.model)
     decayed = [weights for weights in model.parameters() if weights.ndim > 1]
     biases = [weights for weights in model.parameters() if weights.ndim == 1]
@@ -203,9 +198,9 @@ def test_optimizer_matches_torch_with_weight_decay(make_trainer, name, kind):
         (None, [1, 1, 1]),
     ],
 )
-def test_learning_rate_warms_up_and_follows_schedule(make_trainer, schedule, factors):
+def test_learning_rate_warms_up_and_follows_schedule(tmp_path, schedule, factors):
     changes = {"schedule": schedule, "warmup": 0.25, "epochs": None, "max_steps": 8} if schedule else {}
-    assert rates(make_trainer(**changes)) == pytest.approx([1e-3 * factor for factor in factors])
+    assert rates(make_trainer(tmp_path, **changes)) == pytest.approx([1e-3 * factor for factor in factors])
 
 
 def rates(trainer):
@@ -221,9 +216,9 @@ def rates(trainer):
     return learning_rates
 
 
-def test_bf16_keeps_weights_and_penalty_in_float32(make_trainer):
+def test_bf16_keeps_weights_and_penalty_in_float32(tmp_path):
     trainer = make_trainer(
-        precision="bf16", **ISTAR, fixed_regularizers={"istar_unbiased": 1, "cosreg": 1, "entropy": 1}
+        tmp_path, precision="bf16", **ISTAR, fixed_regularizers={"istar_unbiased": 1, "cosreg": 1, "entropy": 1}
     )
     computed, penalties = set(), set()
     trainer.model.bert.encoder.layer[0].intermediate.dense.register_forward_hook(
@@ -241,18 +236,18 @@ def test_bf16_keeps_weights_and_penalty_in_float32(make_trainer):
     assert math.isfinite(sum(trainer.tally.means()))
 
 
-def test_fp16_without_gpu_and_model_without_layers_are_refused(make_trainer):
+def test_fp16_without_gpu_and_model_without_layers_are_refused(tmp_path):
     with pytest.raises(InvalidError, match=r"^fp16 needs a GPU, .* Choose bf16") as error:
-        make_trainer(precision="fp16")
+        make_trainer(tmp_path, precision="fp16")
     assert error.value.field == "precision"
     with pytest.raises(InvalidError, match="Expected a model that shows its layers as one sequence"):
         hidden_states_of(SequenceClassifierOutput(logits=torch.zeros(1, 2)))
 
 
-def test_gradient_checkpointing_trains_same_weights(make_trainer):
+def test_gradient_checkpointing_trains_same_weights(tmp_path):
     models = []
     for checkpointing in (False, True):
-        trainer = make_trainer(**ISTAR, gradient_checkpointing=checkpointing)
+        trainer = make_trainer(tmp_path, **ISTAR, gradient_checkpointing=checkpointing)
         trainer.train()
         assert trainer.model.is_activation_checkpointing == checkpointing
         models.append(trainer.model)
