@@ -67,10 +67,6 @@ class RunListing:
         return count_pages(self.page.total)
 
     @property
-    def first_row(self) -> int:
-        return offset_of(self.query.page) + 1
-
-    @property
     def heads(self) -> list[str]:
         varying = self.columns.varying
         return varying if LINK_COLUMN in varying else [LINK_COLUMN, *varying]
@@ -197,10 +193,6 @@ class ExperimentListing(NamedTuple):
     @property
     def pages(self) -> int:
         return count_pages(self.summaries.total)
-
-    @property
-    def first_row(self) -> int:
-        return offset_of(self.page) + 1
 
     def aria_sort(self, column: str) -> str:
         return aria_sort(self.criteria.order, column)

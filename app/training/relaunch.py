@@ -209,11 +209,6 @@ def text_snippets(server: Server, model: str) -> list[Snippet]:
     return server.snippets(f"{upload}\n{launch}", "encode", arguments, encode)
 
 
-def upload_snippets(server: Server) -> list[Snippet]:
-    curl = server.curl("/embeddings?commit=auto", "-F file=@embeddings.npy")
-    return server.snippets(curl, "upload", "embeddings.npy", "embedding = isoscope.upload('embeddings.npy')")
-
-
 def _json_options(settings: Mapping[str, Any]) -> tuple[str, str]:
     return JSON_HEADER, f"--data-raw {shlex.quote(json.dumps(settings, indent=1, ensure_ascii=False))}"
 

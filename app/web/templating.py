@@ -20,6 +20,7 @@ from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.templating import Jinja2Templates
 from starlette.types import Scope
 
+from app.context import offset_of
 from app.core.names import describe_method, to_file_name
 from app.core.process import FILES
 from app.db.learning import divergence_note, no_learning_note
@@ -193,6 +194,7 @@ def create_environment() -> Environment:
     }
     environment.globals |= {
         "static": static_url,
+        "offset_of": offset_of,
         "describe_regularizer": describe_regularizer,
         "describe_method": describe_method,
         "lambda_color": lambda_color,

@@ -21,7 +21,7 @@ from app.embeddings.trash import (
     restore_embedding,
     trash_embedding,
 )
-from app.training.relaunch import Server, upload_snippets
+from app.training.relaunch import Server
 from app.web.dependencies import ContextDep
 from app.web.responses import redirect_to, render
 from app.web.templating import confirm_deletion
@@ -49,10 +49,6 @@ class LibraryPage(NamedTuple):
     embeddings: library.EmbeddingList
     page: int
     pages: int
-
-    @property
-    def first_row(self) -> int:
-        return offset_of(self.page) + 1
 
     @property
     def is_filtered(self) -> bool:
@@ -139,6 +135,8 @@ def _render_list(
     name: str = "",
     moved: Embedding | None = None,
 ) -> Response:
+    server = Server.from_request(request, context.settings)
+    curl = server.curl("/embeddings?commit=auto", "-F file=@embeddings.npy")
     page = {
         "listing": listing,
         "origins": ORIGINS,
@@ -150,7 +148,7 @@ def _render_list(
         "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},
         "titles": {"file": titles(Role.VECTORS), "tables": titles(Role.ROWS)},
         "name": name,
-        "snippets": upload_snippets(Server.from_request(request, context.settings)),
+        "snippets": server.snippets(curl, "upload", "embeddings.npy", "embedding = isoscope.upload('embeddings.npy')"),
     }
     return render(request, "embeddings/embeddings.html", page, problem)
 

@@ -1,6 +1,5 @@
 // Draws every [data-figure] from its JSON in the colors of the page, again when its data or the theme changes.
 
-import { ask } from "./ask.js";
 import { brushed } from "./brushing.js";
 import { exportPlot, printPlot } from "./export.js";
 import { plotlyFor } from "./plotly.js";
@@ -22,8 +21,13 @@ function decoded(key, value) {
   return new TYPES[value.dtype](Uint8Array.from(atob(value.bdata), (letter) => letter.charCodeAt(0)).buffer);
 }
 
+// What goes wrong is said in a sentence, whatever the browser calls it.
 async function fetchFigure(box) {
-  return JSON.parse(await (await ask(box.dataset.figure, { Accept: "application/json" })).text(), decoded);
+  const response = await fetch(box.dataset.figure, { headers: { Accept: "application/json" } }).catch((cause) => {
+    throw new Error("The server did not answer.", { cause });
+  });
+  if (!response.ok) throw new Error(`The server answered ${response.status}.`);
+  return JSON.parse(await response.text(), decoded);
 }
 
 // Draws into the box what it can show, and tells beside the caption what it cannot.
