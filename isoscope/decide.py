@@ -19,7 +19,7 @@ from isoscope.core.formatting import plural, quote
 from isoscope.leader import RankedEmbedding, describe_leader
 from isoscope.rank_relation import ScoredEmbedding, describe_relation, relation_of
 from isoscope.remedies import sample_labels
-from isoscope.task_files import LoadedTask, TaskFiles, load_task
+from isoscope.task_files import LoadedTask, TaskFiles, read_files, task_of_vectors
 from isotropy.catalog import METRICS, Similarity, format_signed
 from isotropy.tasks.bridges import Bridge
 from isotropy.tasks.decision import BASELINE, Decision, format_difference
@@ -83,7 +83,7 @@ def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[Lo
         arguments.corpus, arguments.queries, arguments.qrels, arguments.pairs, arguments.labels, arguments.annotations,
         vectors, arguments.ids, arguments.groups, arguments.split,
     )  # fmt: skip
-    loaded = load_task(files, similarity, arguments.seed)
+    loaded = task_of_vectors(files, *read_files(files), similarity, arguments.seed)
     if arguments.labels is not None and not arguments.full:
         if len(arguments.vectors or ()) < 2:  # several vectors are judged on the same rows, whatever their dimensions
             loaded = sample_labels(loaded, arguments.seed)

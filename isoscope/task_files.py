@@ -86,11 +86,6 @@ class LoadedTask:
     notes: list[str] = field(default_factory=list)
 
 
-def load_task(files: TaskFiles, similarity: Similarity, seed: int = 0) -> LoadedTask:
-    """Read the vectors and the ground truth of a task; raise InvalidError if they do not fit."""
-    return task_of_vectors(files, *read_files(files), similarity, seed)
-
-
 def read_files(files: TaskFiles) -> tuple[NamedVectors, NamedVectors | None]:
     """Return the vectors of the corpus, and those of the queries if there are any."""
     files.check()

@@ -273,10 +273,6 @@ class Dealing:
         return digest.hexdigest()[:16]
 
 
-def deal_rows(n: int) -> Dealing:
-    return Dealing("rows", n)
-
-
 def deal_groups(groups: Iterable[str], n: int) -> Dealing:
     """Assign n rows to groups by name; a row with an empty name is its own group.
 
@@ -319,7 +315,7 @@ class Duplicates:
         """Group equal rows; treat rows as independent if no two are equal."""
         _, first_rows, inverse = np.unique(self._hashes[self._finite], return_index=True, return_inverse=True)
         if len(first_rows) == len(inverse):
-            return deal_rows(len(self._finite))
+            return Dealing("rows", len(self._finite))
         numbers = np.full(len(self._finite), -1)
         # Number groups by first appearance, not by hash.
         numbers[self._finite] = np.argsort(np.argsort(first_rows))[inverse]

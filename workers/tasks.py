@@ -11,7 +11,7 @@ from safetensors.torch import save
 from app.core.settings import Settings
 from app.db.job_kinds import Job
 from app.db.models import UNFINISHED_TASK, Embedding, TaskRun, TaskStatus
-from app.db.task import QueryHubness, ScoreSoFar, TaskConfig, TaskMaps, TaskResults
+from app.db.task import QueryHubness, ScoreSoFar, TaskMaps, TaskResults
 from app.db.types import utcnow
 from app.storage import open_storage
 from app.storage.ledger import Ledger
@@ -25,7 +25,7 @@ from isoscope.rows import require_measurable
 from isotropy.catalog import TruthKind
 from isotropy.tasks.calibrate import calibrate
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
-from isotropy.tasks.variants import Variant, VariantSetting, all_variants, default_variants, remedies
+from isotropy.tasks.variants import all_variants, default_variants, remedies
 from workers.failure import record_error
 from workers.files import fetch, fetch_upload, storing_files
 from workers.job_rows import JobProgress, StoppedError, job_sessions
@@ -84,7 +84,8 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
 
     with value_errors_as_invalid():
         task = JudgingTask(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
-        variants = _list_variants(config, task.setting)
+        list_variants = remedies if config.remedies else all_variants if config.full else default_variants
+        variants = list_variants(task.setting)
         progress.set_columns(total=len(variants), notes=loaded.notes)
         decision = decide(task, variants, config.tolerance, advance)
         chosen, smallest = (map_of(task, variants[index]) for index in (decision.chosen, decision.smallest))
@@ -120,12 +121,6 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
                 cutoff_sha256=stored_maps[2].sha256 if calibrated else None,
                 finished_at=utcnow(),
             )
-
-
-def _list_variants(config: TaskConfig, setting: VariantSetting) -> list[Variant]:
-    if config.remedies:
-        return remedies(setting)
-    return all_variants(setting) if config.full else default_variants(setting)
 
 
 def _load(job: _TaskJob) -> task_files.LoadedTask:

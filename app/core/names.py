@@ -1,7 +1,7 @@
 """Names of uploads, rows and methods for display."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -19,12 +19,6 @@ def natural_sort_key(filename: str) -> list[str | int]:
     """Return a key that sorts shard-2 before shard-10."""
     parts = re.split(r"(\d+)", filename.casefold())
     return [int(part) if i % 2 else part for i, part in enumerate(parts)]
-
-
-def describe_files(filenames: Sequence[str]) -> str:
-    """Return a name for several files: shard-1.npy and 3 more."""
-    first, *later_names = filenames
-    return f"{first[-200:]} and {len(later_names)} more" if later_names else first
 
 
 def base_name(filename: str) -> str:

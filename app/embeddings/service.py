@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, selectinload
 
 from app.context import Context, not_found
-from app.core.names import base_name, clean_name, describe_files, file_stem, natural_sort_key
+from app.core.names import base_name, clean_name, file_stem, natural_sort_key
 from app.db import job_kinds
 from app.db.encoding import FLOAT_BYTES
 from app.db.job_kinds import Job
@@ -179,7 +179,9 @@ def create_embedding(
         file_format = common_format(named_files[: len(shards)])
         for annotation_file in named_files[len(shards) :]:
             check_annotations(annotation_file)
-        filename = describe_files([shard.filename for shard in shards])
+        filename = shards[0].filename
+        if len(shards) > 1:
+            filename = f"{filename[-200:]} and {len(shards) - 1} more"
         with context.ledger.recording(*uploads) as session:
             embedding = Embedding(
                 name=clean_name(name, filename),

@@ -65,10 +65,6 @@ class LabelBox(NamedTuple):
         overlaps_x = self.x0 < box.right and box.x0 < self.right
         return overlaps_x and self.bottom < box.top and box.bottom < self.top
 
-    def is_within(self, box: "LabelBox") -> bool:
-        is_within_x = box.x0 <= self.x0 and self.right <= box.right
-        return is_within_x and box.bottom <= self.bottom and self.top <= box.top
-
 
 class LabeledPoint(NamedTuple):
     """A point with its name and the half-widths of its error bars."""
@@ -100,7 +96,11 @@ def place_labels(
     corners_used: list[str | None] = []
     for point in scaled_points:
         corners = {f"{high} {side}": _place_box(point, high, side) for high, side in CORNERS}
-        inside = {position: box for position, box in corners.items() if box.is_within(frame)}
+        inside = {
+            position: box
+            for position, box in corners.items()
+            if frame.x0 <= box.x0 and box.right <= frame.right and frame.bottom <= box.bottom and box.top <= frame.top
+        }
         free = {position: box for position, box in inside.items() if not any(map(box.overlaps, [*marks, *names]))}
         crossed = {position: sum(map(box.overlaps, bars)) for position, box in free.items()}
         position = min(crossed, key=lambda corner: crossed[corner], default=None)

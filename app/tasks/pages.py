@@ -69,7 +69,7 @@ def check_task(
     values = {name: str(form.get(name, "")) for name in TaskConfig.model_fields}
     truth = chosen_file(file)
     try:
-        config = _parse_config(values)
+        config = validate_form(TaskConfig, {name: text.strip() for name, text in values.items() if text.strip()})
         if split and truth is None:
             task = create_task_of_split(context, embedding_id, config, split, queries_id or None, launch=False)
         else:
@@ -199,11 +199,6 @@ def _parse_score(text: str) -> float | None:
     if score is not None and not isfinite(score):
         raise InvalidError(f"The minimum score of a match is {quote(text)}. Give a number.", "match")
     return score
-
-
-def _parse_config(values: Mapping[str, str]) -> TaskConfig:
-    """Parse the texts of the form. Raises InvalidError with every invalid field."""
-    return validate_form(TaskConfig, {name: text.strip() for name, text in values.items() if text.strip()})
 
 
 def _render_list(

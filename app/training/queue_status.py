@@ -26,7 +26,7 @@ from app.db.models import (
     RunStatus,
     Worker,
 )
-from app.db.models.runs import QUEUE_ORDER, DeviceLoad, RunningJob
+from app.db.models.runs import QUEUE_ORDER, DeviceLoad
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.web.dependencies import Row
@@ -99,18 +99,17 @@ def list_workers(context: Context) -> list[WorkerState]:
             row.heartbeat_at,
             row.started_at,
             row.memory_bytes,
-            [_to_worker_job(job) for job in row.jobs or ()],
+            [
+                WorkerJob(job.kind, job.row_id, running.since, running.memory_bytes, running.peak_bytes)
+                for running in row.jobs or ()
+                for job in [Job.parse(running.id)]
+            ],
             row.speed,
             row.load,
         )
         for row in rows
     ]
     return sorted(states, key=lambda state: not state.alive)
-
-
-def _to_worker_job(running: RunningJob) -> WorkerJob:
-    job = Job.parse(running.id)
-    return WorkerJob(job.kind, job.row_id, running.since, running.memory_bytes, running.peak_bytes)
 
 
 def has_gpu(workers: Iterable[WorkerState]) -> bool:

@@ -1,14 +1,14 @@
 """CosReg, the cosine regularizer of Gao et al. 2019, "Representation Degeneration Problem in Training NLG Models"."""
 
-import torch
 from torch import Tensor
 
 from isotropy.cosine import unit_rows
 from isotropy.distributed import summed
 from isotropy.points import require_finite, require_points
+from isotropy.regularizers.penalty import Penalty
 
 
-class CosReg(torch.nn.Module):
+class CosReg(Penalty):
     """Penalty lam times the mean cosine of all pairs of points, to be added to the task's loss.
 
     With unit rows u it is lam (||sum u||^2 - n) / n^2, linear in n. lam > 0 moves points apart in direction, so that
@@ -42,6 +42,3 @@ class CosReg(torch.nn.Module):
         penalty = self.lam * (total.square().sum() - n) / n.clamp(min=1) ** 2
         require_finite(penalty)
         return penalty
-
-    def extra_repr(self) -> str:
-        return f"lam={self.lam}, across_processes={self.across_processes}"

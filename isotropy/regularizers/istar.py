@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from isotropy.evenness import evenness
+from isotropy.regularizers.penalty import Penalty
 from isotropy.spectrum import require_zeta
 
 
-class IStar(torch.nn.Module):
+class IStar(Penalty):
     """Penalty lam (1 - IsoScore*(points, zeta, shrinkage covariance)), to be added to the task's loss.
 
     lam > 0 makes points more isotropic, lam < 0 less, in n d^2 operations. The gradient shrinks with 1 - zeta, so
@@ -71,9 +72,6 @@ class IStar(torch.nn.Module):
             product_dtype=self.product_dtype,
         )
         return self.lam * (1 - score)
-
-    def extra_repr(self) -> str:
-        return f"lam={self.lam}, zeta={self.zeta}, across_processes={self.across_processes}"
 
 
 def _resize_shrinkage_buffer(module: IStar, state_dict: dict[str, Any], prefix: str, *_: object) -> None:

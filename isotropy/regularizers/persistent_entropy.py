@@ -6,12 +6,13 @@ from torch import Tensor
 from isotropy.distributed import gathered
 from isotropy.points import at_least_float32, require_points
 from isotropy.prominence import prominent_mask
+from isotropy.regularizers.penalty import Penalty
 from isotropy.topology import bar_entropy, barcode
 
 BARS = ("prominent", "all")  # Bars whose entropy is raised: those of separate groups, or all
 
 
-class PersistentEntropy(torch.nn.Module):
+class PersistentEntropy(Penalty):
     """Penalty -lam H, the persistent entropy of some bars of the points, to be added to the task's loss.
 
     Bars l are the edges of the minimum spanning tree, and H = -sum p log p with p = l / sum l, in nats. lam > 0 makes
@@ -70,9 +71,3 @@ class PersistentEntropy(torch.nn.Module):
                 class_penalty = class_penalty + self.cluster_weight * remaining.sum() / max(len(remaining), 1)
             penalty = penalty + class_penalty
         return penalty
-
-    def extra_repr(self) -> str:
-        return (
-            f"lam={self.lam}, bars={self.bars!r}, cluster_weight={self.cluster_weight}, "
-            f"across_processes={self.across_processes}"
-        )

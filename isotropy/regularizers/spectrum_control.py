@@ -1,12 +1,12 @@
 """A penalty on the spectrum of an embedding matrix, after Wang et al. 2020, "... with Spectrum Control"."""
 
-import torch
 from torch import Tensor
 
 from isotropy.evenness import evenness
+from isotropy.regularizers.penalty import Penalty
 
 
-class SpectrumControl(torch.nn.Module):
+class SpectrumControl(Penalty):
     """Penalty lam (1 - E) on the singular values s of a matrix W [V, d], to be added to the task's loss.
 
     E = ((sum s^2)^2 / sum s^4 - 1) / (d - 1) is 1 where all d singular values are equal and 0 where only one is left.
@@ -36,6 +36,3 @@ class SpectrumControl(torch.nn.Module):
         """
         score, _ = evenness(matrix, is_centered=False)
         return self.lam * (1 - score)
-
-    def extra_repr(self) -> str:
-        return f"lam={self.lam}"

@@ -8,10 +8,11 @@ from torch import Tensor
 
 from isotropy.distributed import gathered
 from isotropy.points import at_least_float32, in_float64, require_finite, require_points
+from isotropy.regularizers.penalty import Penalty
 from isotropy.unbiased import ROUNDING, trace_estimates_from_squares
 
 
-class UnbiasedIStar(torch.nn.Module):
+class UnbiasedIStar(Penalty):
     """Penalty lam (1 - mean over layers of the bias-corrected IsoScore), to be added to the task's loss.
 
     lam > 0 makes points more isotropic, lam < 0 less. I-STAR (Rudman & Eickhoff 2024) corrects the low IsoScore of
@@ -62,9 +63,6 @@ class UnbiasedIStar(torch.nn.Module):
         rows = in_float64(gathered(x) if self.across_processes else x)
         scores: Tensor = _BoundedScores.apply(rows.transpose(0, 1))  # type: ignore[no-untyped-call]
         return scores.to(x)
-
-    def extra_repr(self) -> str:
-        return f"lam={self.lam}, across_processes={self.across_processes}"
 
 
 class _BoundedScores(torch.autograd.Function):

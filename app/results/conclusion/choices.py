@@ -141,10 +141,11 @@ class _Reader:
         baseline = None if setting.is_baseline else self.sweep.find_baseline(setting, self.sweep.settings)
         baseline_values = self._by_seed(self.sweep.by_setting(self.sweep.runs)[baseline]) if baseline else {}
         differences = [values[seed] - baseline_values[seed] for seed in values if seed in baseline_values]
+        reasons = (self.scores[run.id].reasons.get(self.metric) for run in runs if run.id in self.scores)
         return OpenedResult(
             label=label,
             test=estimate([*values.values()]) if values else None,
-            reason=None if values else self._find_reason(runs),
+            reason=None if values else next(filter(None, reasons), "No run of it has a test score."),
             validation=estimate_over_seeds((run.seed, run.performance) for run in runs),
             difference=estimate(differences) if differences else None,
             baseline=self.sweep.label(baseline) if baseline else None,
@@ -156,10 +157,6 @@ class _Reader:
             (run.seed, self.scores[run.id].metrics.get(self.metric)) for run in runs if run.id in self.scores
         )
         return average_by_seed((seed, value) for seed, value in seed_scores if value is not None and isfinite(value))
-
-    def _find_reason(self, runs: Sequence[AnyRun]) -> str:
-        reasons = (self.scores[run.id].reasons.get(self.metric) for run in runs if run.id in self.scores)
-        return next((reason for reason in reasons if reason), "No run of it has a test score.")
 
 
 def read_opened(

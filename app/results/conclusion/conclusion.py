@@ -193,17 +193,13 @@ def _facts_from_predictions(run: AnyRun, predictions: Predictions | None) -> Run
     share = predictions.largest_share if len(predictions) > 1 else 0.0
     is_collapsed = share >= COLLAPSE_SHARE
     collapse_reason = f"{share:.0%} of the validation rows get the same prediction." if is_collapsed else None
-    row_values = compute_row_values(run, predictions, _digest_rows(predictions))
-    if isinstance(row_values, str):
-        return RunFacts(no_rows_reason=row_values, collapse_reason=collapse_reason)
-    return RunFacts(row_values, no_rows_reason="", collapse_reason=collapse_reason)
-
-
-def _digest_rows(predictions: Predictions) -> bytes:
     digest = blake2b(predictions.rows.tobytes(), digest_size=16)
     if predictions.reference is not None:
         digest.update(predictions.reference.tobytes())
-    return digest.digest()
+    row_values = compute_row_values(run, predictions, digest.digest())
+    if isinstance(row_values, str):
+        return RunFacts(no_rows_reason=row_values, collapse_reason=collapse_reason)
+    return RunFacts(row_values, no_rows_reason="", collapse_reason=collapse_reason)
 
 
 def run_version(run: AnyRun) -> Hashable:

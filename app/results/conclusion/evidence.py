@@ -138,7 +138,8 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
         repeated=[
             _label_run(sweep, setting, seed)
             for setting, setting_runs in sweep.by_setting(runs).items()
-            for seed in _list_repeated_seeds(setting_runs)
+            for seed, n_runs in sorted(Counter(run.seed for run in setting_runs).items())
+            if n_runs > 1
         ],
         learned_nothing=_flag_runs(sweep, facts, lambda run_facts: run_facts.learned_nothing),
         diverged=_flag_runs(sweep, facts, lambda run_facts: run_facts.diverged),
@@ -241,10 +242,6 @@ def _flag_runs(
         for run in runs
         if (reason := find_reason(facts.get(run.id, NO_FACTS)))
     ]
-
-
-def _list_repeated_seeds(runs: Sequence[AnyRun]) -> list[int]:
-    return [seed for seed, n_runs in sorted(Counter(run.seed for run in runs).items()) if n_runs > 1]
 
 
 def _label_run(sweep: RunTable, setting: Setting, seed: int) -> str:

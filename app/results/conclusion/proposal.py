@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from app.core.evidence import MAX_LOOKS, MIN_SEEDS, look_level
-from app.results.conclusion.comparisons import Comparison, Verdict
+from app.results.conclusion.comparisons import Verdict
 from app.results.conclusion.evidence import Evidence
 from app.results.run_table import RunTable, Setting
 from isoscope.core.formatting import about, number, plural
@@ -40,7 +40,12 @@ class SeedProposal:
 
 def propose_seeds(evidence: Evidence, sweep: RunTable) -> SeedProposal | None:
     """Return a round that doubles the seeds or brings them to ``MIN_SEEDS``; None if it could decide nothing."""
-    undecided = [comparison for comparison in evidence.comparisons if _is_undecided(comparison)]
+    # More seeds decide nothing if runs predict every row like their baselines.
+    undecided = [
+        comparison
+        for comparison in evidence.comparisons
+        if comparison.verdict is Verdict.TOO_FEW or (comparison.verdict is Verdict.NONE_SEEN and comparison.tested)
+    ]
     if evidence.unfinished or not undecided or evidence.looks >= MAX_LOOKS:
         return None
     chosen = [comparison.setting for comparison in undecided]
@@ -63,8 +68,3 @@ def propose_seeds(evidence: Evidence, sweep: RunTable) -> SeedProposal | None:
         (min(differences), max(differences)) if differences and fewest >= MIN_SEEDS else None,
         n_seeds * len(settings) * fmean(seconds) if seconds else None,
     )
-
-
-def _is_undecided(comparison: Comparison) -> bool:
-    """Return whether more seeds may decide a comparison. They cannot if runs predict every row like their baselines."""
-    return comparison.verdict is Verdict.TOO_FEW or (comparison.verdict is Verdict.NONE_SEEN and comparison.tested)

@@ -83,7 +83,9 @@ def measure_relation(runs: tuple[MeasuredRun, ...]) -> Relation:
         float(block.scores[single[0], single[0]]) for block in blocks for single in block.classes if len(single) == 1
     )
     parts = _sum_by_class(blocks, exact=exact)
-    null_values = fixed_sum + (_sum_all_choices(parts) if exact else sum(parts, np.zeros(N_DRAWN)))
+    # If exact, of all choices of one value from every part.
+    add_parts = (lambda sums, part: np.add.outer(sums, part).ravel()) if exact else np.add
+    null_values = fixed_sum + reduce(add_parts, parts, np.zeros(1 if exact else N_DRAWN))
     tolerance = ROUNDING * norm
     n_above = int((null_values >= observed - tolerance).sum())
     n_below = int((null_values <= observed + tolerance).sum())
@@ -181,8 +183,3 @@ def _sum_by_class(blocks: Sequence[_Block], *, exact: bool) -> Iterator[Values]:
 @lru_cache(maxsize=MAX_EXACT_LAMBDAS)
 def _list_orders(n: int) -> npt.NDArray[np.intp]:
     return np.array(list(permutations(range(n))))
-
-
-def _sum_all_choices(parts: Iterator[Values]) -> Values:
-    """Return the sums of all choices of one value from every part."""
-    return reduce(lambda sums, part: np.add.outer(sums, part).ravel(), parts, np.zeros(1))

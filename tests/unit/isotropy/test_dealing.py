@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from isotropy.cloud import read_cloud
-from isotropy.rows import Duplicates, Rows, Slices, deal_groups, deal_rows
+from isotropy.rows import Dealing, Duplicates, Rows, Slices, deal_groups
 
 ROWS = np.random.default_rng(0).standard_normal((30, 10))
 
@@ -16,7 +16,7 @@ def test_blocks_are_balanced_and_equal_dealings_share_a_key():
     counts = np.bincount(Slices(1000, 10).blocks_of(np.arange(1000)), minlength=10)
     assert counts.min() >= 90
     assert counts.max() <= 110
-    assert deal_rows(100).key() == deal_rows(100).key() != deal_rows(101).key()
+    assert Dealing("rows", 100).key() == Dealing("rows", 100).key() != Dealing("rows", 101).key()
     assert deal_groups("aab", 3).key() == deal_groups("xxy", 3).key() != deal_groups("abb", 3).key()
 
 
