@@ -6,6 +6,7 @@ only the job that comes next, and moving a waiting run means changing its row.
 
 import asyncio
 import logging
+import os
 import signal
 import time
 from collections import Counter
@@ -37,7 +38,7 @@ from app.queue import JobQueue
 from isoscope.core.errors import ConflictError
 from workers.locks import BackgroundThread, Locks
 from workers.placement import Device, may_start
-from workers.process import DATABASE_AWAY, DISK_FULL, LIBRARY_MISSING, JobProcesses
+from workers.process import DATABASE_AWAY, DEVICE_LOST, DISK_FULL, LIBRARY_MISSING, JobProcesses
 from workers.training.log import Log
 
 logger = logging.getLogger(__name__)
@@ -115,10 +116,10 @@ EXPLANATIONS = {
 }  # fmt: skip
 TEMPORARY_OUTCOMES = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
 # The pause before a retry after such an outcome; it doubles each time. While the database is away, writing is retried
-# every ``FIRST_PAUSE_SECONDS`` for ``PATIENCE_SECONDS``.
+# every ``FIRST_PAUSE_SECONDS`` for ``DATABASE_RETRY_SECONDS``.
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 60.0
-PATIENCE_SECONDS = 300.0
+DATABASE_RETRY_SECONDS = 300.0
 # For this long after a job's row could not be written, other jobs go first.
 DEFER_SECONDS = 10.0
 # The exit code reported for a process that could not be started.
@@ -193,8 +194,11 @@ class Executor:
         while attempt := await self._begin_patiently(job, last_end, attempt):
             self._started_jobs.add(job)
             try:
-                exit_code = -signal.SIGTERM if self._stopping else await self._run_process(job)
-                if self._stopping:
+                exit_code = NOT_STARTED if self._stopping else await self._run_process(job)
+                if exit_code == DEVICE_LOST:
+                    logger.error("The device no longer answers. This worker ends, so that others take its runs.")
+                    os.kill(os.getpid(), signal.SIGTERM)
+                if self._stopping or exit_code == DEVICE_LOST:
                     await asyncio.Event().wait()  # forever: returning would tell the engine that the job is done
             finally:
                 self._started_jobs.discard(job)
@@ -220,7 +224,7 @@ class Executor:
 
     async def _begin_patiently(self, job: Job, last_end: ProcessEnd | None, last_attempt: int) -> int:
         """Call ``_begin``; while the database cannot be written, try again for several minutes."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + DATABASE_RETRY_SECONDS
         while True:
             try:
                 return await asyncio.to_thread(self._begin, job, last_end, last_attempt)

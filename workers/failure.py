@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Update
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
+from app.core.devices import ask_torch
 from app.db.models import FailureCause
 from app.db.session import Sessions
-from isoscope.core.errors import InvalidError, IsoscopeError
+from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
 from isoscope.core.formatting import storable
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,10 @@ class NotFiniteError(InvalidError):
     """A loss or a penalty is NaN or infinite."""
 
 
+class DeviceLostError(Exception):
+    """The worker's GPU no longer answers."""
+
+
 class OtherProcessError(InvalidError):
     """Another process of the job failed."""
 
@@ -43,7 +48,7 @@ class OtherProcessError(InvalidError):
 def record_error(error: Exception, sessions: Sessions, update: Update, **values: Any) -> None:
     """Write the error's sentence and further values into a row by ``update``, if it still waits for the job.
 
-    Raise the error again if the database was unreachable or the disk full: the job did not fail, and is retried.
+    Raise the error again if the job did not fail, as in ``raise_if_temporary``.
     """
     raise_if_temporary(error)
     with sessions.begin() as session:
@@ -51,9 +56,11 @@ def record_error(error: Exception, sessions: Sessions, update: Update, **values:
 
 
 def raise_if_temporary(error: Exception) -> None:
-    """Raise the error again if the database was unreachable or the disk full, so that the job is retried."""
+    """Raise an error again if the job did not fail and is retried: no database, a full disk or a lost device."""
     if isinstance(error, DATABASE_ERRORS) or is_disk_full(error):
         raise error
+    if is_device_lost(error):
+        raise DeviceLostError from error
 
 
 def is_disk_full(error: BaseException) -> bool:
@@ -106,6 +113,20 @@ def log_and_describe(error: Exception) -> str:
         logger.error("A job failed unexpectedly.", exc_info=error)
         sentence = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return storable(sentence)
+
+
+def is_device_lost(error: Exception) -> bool:
+    """Return whether a GPU failed and does not answer a new process either."""
+    if isinstance(error, DeviceLostError):
+        return True
+    if not isinstance(error, RuntimeError):
+        return False
+    from torch import AcceleratorError  # noqa: PLC0415 - the process that starts jobs must not load torch
+
+    try:
+        return isinstance(error, AcceleratorError) and all(device.name == "cpu" for device in ask_torch())
+    except UnavailableError:
+        return True
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -24,7 +24,7 @@ from app.db.models.runs import RunningJob
 from app.db.session import error_line
 from app.db.types import utcnow
 from app.queue import JobQueue
-from workers.failure import DATABASE_ERRORS, is_disk_full
+from workers.failure import DATABASE_ERRORS, DeviceLostError, is_disk_full
 
 
 def read_group_memory(group: int) -> tuple[int | None, int | None]:
@@ -47,11 +47,12 @@ logger = logging.getLogger(__name__)
 
 SECONDS_TO_END = 10
 BACKGROUND_NICENESS = 10
-# Exit codes of a job's process that could not reach the database, found the disk full, or could not import its code:
-# EX_TEMPFAIL, EX_IOERR and EX_UNAVAILABLE of sysexits.h.
+# Exit codes of a job's process that could not reach the database, found the disk full, could not import its code, or
+# lost its GPU: EX_TEMPFAIL, EX_IOERR, EX_UNAVAILABLE and EX_NOHOST of sysexits.h.
 DATABASE_AWAY = 75
 DISK_FULL = 74
 LIBRARY_MISSING = 69
+DEVICE_LOST = 68
 
 
 class JobProcesses:
@@ -180,6 +181,9 @@ def _run_job(
         if isinstance(error, ImportError):
             logger.exception("%s needs a library that is missing or too old", workflow_id)
             sys.exit(LIBRARY_MISSING)
+        if isinstance(error, DeviceLostError):
+            logger.exception("%s lost its device", workflow_id)
+            sys.exit(DEVICE_LOST)
         raise
     if immediate_jobs := [job for job in next_jobs if not job.kind.waits_in_row]:
         queue = JobQueue(settings.queue)

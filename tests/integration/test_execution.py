@@ -15,7 +15,7 @@ from tests.factories import add_embedding, add_encoding, add_experiment, run_row
 from tests.fake_processes import Processes
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
-from workers.process import DATABASE_AWAY, LIBRARY_MISSING
+from workers.process import DATABASE_AWAY, DEVICE_LOST, LIBRARY_MISSING
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 KILLED = -signal.SIGKILL
@@ -156,6 +156,20 @@ def test_shutdown_refunds_attempt_except_of_reassigned_run(context, job, run_job
     assert (read(context, job).status, read(context, job).attempts) == (models.EmbeddingStatus.INSPECTING, 0)
     run = read(context, run_job)
     assert (run.worker, run.attempts) == ("there/cpu", 2)
+
+
+@pytest.mark.both_databases
+def test_worker_on_lost_device_ends_and_leaves_its_run_to_others(context, run_job, monkeypatch):
+    leaving = executor(context, processes := Processes(DEVICE_LOST))
+    monkeypatch.setattr("workers.executor.os.kill", lambda *_: leaving.stop())
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(leaving.execute(run_job), 1))
+    assert processes.started == [run_job]
+    run = read(context, run_job)
+    assert (run.status, run.attempts, run.error) == (models.RunStatus.QUEUED, 0, None)
+    taking = Executor(context.sessions, processes := Processes(0), "there/cuda:0", context.settings.runs)
+    asyncio.run(taking.execute(run_job))
+    assert (processes.started, read(context, run_job).worker) == ([run_job], "there/cuda:0")
 
 
 def test_shutdown_keeps_attempts_of_cancelled_job(context, job):

@@ -11,7 +11,7 @@ from app.db.config import RunConfig
 from app.db.options.training import Optimizer, Precision, Schedule
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import depth
-from workers.failure import NotFiniteError
+from workers.failure import DeviceLostError, NotFiniteError
 from workers.models import ModelSource, load_pretrained, load_tokenizer, match_tokenizer_to_model, require_weights
 from workers.training.metrics import Tally
 from workers.training.penalties import Penalties
@@ -96,13 +96,16 @@ class IsotropyTrainer(Trainer):
 
 
 def make_training_arguments(config: RunConfig, folder: Path, device: str) -> TrainingArguments:
-    """Return the Trainer's settings: silent, saving only on request; raise InvalidError for fp16 on a CPU."""
+    """Return the Trainer's settings: silent, saving only on request.
+
+    Raises InvalidError for fp16 on a CPU, and DeviceLostError instead of falling back to the CPU.
+    """
     if config.precision is Precision.FP16 and device == "cpu":
         raise InvalidError(
             "fp16 needs a GPU, and this worker trains on the CPU. Choose bf16 or fp32.",
             "precision",
         )
-    return TrainingArguments(
+    arguments = TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=config.epochs or 1,
         max_steps=config.max_steps or -1,
@@ -131,6 +134,9 @@ def make_training_arguments(config: RunConfig, folder: Path, device: str) -> Tra
         # In all tested architectures each weight gets a gradient, so no search for unused ones is needed.
         ddp_find_unused_parameters=False,
     )
+    if arguments.device.type != device.partition(":")[0]:
+        raise DeviceLostError
+    return arguments
 
 
 def choose_optimizer(
