@@ -134,6 +134,6 @@ def _shift(x: Tensor, mask: Tensor | None, *, across_processes: bool) -> Tensor:
 
 
 def _rounded(factor: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a factor in a dtype, or rounded to it but at least float32 unless a GPU sums products in float32."""
+    """Round a factor to ``dtype``; off a GPU, store it in at least float32, so that sums of products are too."""
     rounded = factor.to(dtype)
     return rounded if rounded.is_cuda else rounded.to(torch.promote_types(dtype, torch.float32))

@@ -31,7 +31,7 @@ def unit_roundoff(dtype: torch.dtype) -> float:
 
 
 def block_rows(n: int) -> int:
-    """Return the number of rows whose bounds to n points fit in ``BLOCK``."""
+    """Return the number of rows whose distance bounds to n points fit in memory at once."""
     return max(min(BLOCK // max(n, 1), n), 1)
 
 

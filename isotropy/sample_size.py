@@ -123,6 +123,7 @@ class _Draws:
 
     def _isoscore_stars(self, trace: Tensor, squares: Tensor, product: Tensor) -> DrawScores:
         """Return IsoScore* of a draw from inner products of its covariance, in units of the target's trace."""
-        curve = ShrinkageCurve(len(self._target), float(trace), 1, float(squares), float(product), self._target_squares)
+        xx, xs, ss = float(squares), float(product), self._target_squares
+        curve = ShrinkageCurve(len(self._target), trace_x=float(trace), trace_s=1.0, xx=xx, xs=xs, ss=ss)
         values = curve.isoscore_star(torch.tensor(ZETAS, dtype=torch.float64))
         return tuple(value if isfinite(value) else None for value in values.tolist())

@@ -121,7 +121,10 @@ class SpectraWithoutBlocks:
 def scores_without_blocks(
     covariance: Decomposition, second_moment: Decomposition, blocks: Sequence[Moments], moments: Moments
 ) -> Iterator[dict[str, Score]]:
-    """Yield the measures by slug without each block, from the decomposed covariance and second moment of all rows."""
+    """Leave out each block in turn and yield the measures of the other rows by slug.
+
+    They come from the decomposed covariance and second moment of all rows.
+    """
     n, d = moments.n, moments.d
 
     def rankme(positive: Tensor) -> Tensor:

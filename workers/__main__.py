@@ -19,7 +19,7 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.formatting import plural
 from isoscope.threads import limit_thread_spinning
 from workers.executor import Executor, JobFeeder
-from workers.job_rows import PATIENCE_SECONDS
+from workers.job_rows import JOB_DATABASE_SECONDS
 from workers.locks import Heartbeat, open_locks
 from workers.placement import Device, choose_device, may_start
 from workers.process import JobProcesses
@@ -55,7 +55,7 @@ def work(settings: Settings, device: Device, *, lifeline: bool) -> None:
     settings.create_folders()
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
-    sessions = create_sessions(settings.database, patience=PATIENCE_SECONDS)
+    sessions = create_sessions(settings.database, patience=JOB_DATABASE_SECONDS)
     queue = JobQueue(settings.queue)
     processes = JobProcesses(settings, device.name, device.threads_per_run)
 

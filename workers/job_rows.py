@@ -20,12 +20,12 @@ from isoscope.core.errors import ConflictError
 from workers.failure import log_and_describe, raise_if_temporary, record_error
 
 # Longer than a worker survives without its locks (workers.locks), so a job survives any outage that its worker does.
-PATIENCE_SECONDS = 30
+JOB_DATABASE_SECONDS = 30
 
 
 def job_sessions(settings: Settings) -> Sessions:
     """Return sessions that keep no connection open, because a job takes hours and writes only briefly."""
-    return create_sessions(settings.database, patience=PATIENCE_SECONDS, poolclass=NullPool)
+    return create_sessions(settings.database, patience=JOB_DATABASE_SECONDS, poolclass=NullPool)
 
 
 def lock_waiting_row(session: Session, job_embedding: models.Embedding) -> models.Embedding | None:

@@ -123,7 +123,7 @@ def choose_device(settings: Settings, requested: str) -> Device:
 
 
 def may_start(sessions: Sessions, device: Device, job: Job, snapshot: QueueSnapshot) -> bool:
-    """Return whether a job may start on a device beside the jobs that run according to the engine."""
+    """Return whether the device has room for a job beside the jobs that the engine lists as running."""
     slots = {workflow_id: slot for workflow_id, slot in snapshot.worker_slots.items() if slot is not None}
     slots.pop(job.workflow_id, None)
     if list(slots.values()).count(device.slot) >= device.max_runs:

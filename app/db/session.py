@@ -161,6 +161,13 @@ def error_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
+TURNS_LOCK, OPENINGS_LOCK = "turns", "openings"
+
+
+def study_lock(experiment_id: str) -> str:
+    return f"study {experiment_id}"
+
+
 def acquire_locks(connection: Connection, *names: str) -> None:
     """Hold these locks until the transaction ends (SQLite has a single one). Call this first in a transaction."""
     if connection.dialect.name == "sqlite":

@@ -268,7 +268,7 @@ class EmbeddingComparison:
     def labels(self) -> list[str]:
         """Return the labels on an axis: layer numbers, else numbers from 1."""
         numbered = enumerate(self.embeddings, 1)
-        return [str(embedding.layer if self.are_layers else step) for step, embedding in numbered]
+        return [str(embedding.layer if self.are_layers else number) for number, embedding in numbered]
 
     @property
     def axis(self) -> str:

@@ -32,7 +32,7 @@ class LayersQuery(NamedTuple):
     by: str
     """Slug of the measure drawn as a line over layers; empty for the first of the heat map."""
 
-    def encoded(self, pooling: Pooling | None = None) -> str:
+    def to_query_string(self, pooling: Pooling | None = None) -> str:
         """Return the query string, optionally with another pooling."""
         pooling = pooling or self.pooling
         pairs = [("pooling", pooling.value)] if pooling else []

@@ -137,6 +137,7 @@ def _select_freed_files() -> Select[int, int, Any]:
         .join(references, references.c.sha256 == StoredFile.sha256)
         .outerjoin(Embedding, and_(Embedding.id == references.c.embedding_id, TRASHED))
         .group_by(StoredFile.sha256, StoredFile.size_bytes)
+        # The outer join has no embedding for references from outside the trash.
         .having(func.count() == func.count(Embedding.id))
     )
 

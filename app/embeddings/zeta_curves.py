@@ -83,7 +83,7 @@ class ShrinkageQuery(NamedTuple):
     source: str = "identity"
     """``identity``, ``sample`` or the id of an embedding."""
 
-    def encoded(self) -> str:
+    def to_query_string(self) -> str:
         parameters = {"zeta": f"{self.zeta:g}", "rows": self.rows, "source": self.source}
         return urlencode({name: value for name, value in parameters.items() if value is not None})
 

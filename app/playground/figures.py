@@ -247,13 +247,13 @@ class PlaygroundQuery(NamedTuple):
     position: Position
     view: PlaygroundView
 
-    def encoded(self) -> str:
+    def to_query_string(self) -> str:
         shape, spread, shift, n = self.position
         parameters = {"shape": shape, "spread": f"{spread:g}", "shift": f"{shift:g}", "n": n}
         return urlencode(parameters if self.view == "space" else parameters | {"view": self.view})
 
     def changed_query(self, **values: Any) -> str:
-        return self._replace(**values).encoded()
+        return self._replace(**values).to_query_string()
 
 
 def playground_figures(query: PlaygroundQuery) -> list[Figure]:

@@ -188,7 +188,7 @@ class AcrossQuery(NamedTuple):
     group: tuple[str, ...] = ()
     on: str = ""
 
-    def encoded(self, **changed: str) -> str:
+    def to_query_string(self, **changed: str) -> str:
         parameters = {"q": self.q, "on": self.on} | changed
         pairs = [*parameters.items(), *(("group", field) for field in self.group)]
         return urlencode([(name, value) for name, value in pairs if value])
@@ -200,7 +200,7 @@ class TableQuery(NamedTuple):
     columns: TableColumns
     style: PrintStyle
 
-    def encoded(self) -> str:
+    def to_query_string(self) -> str:
         parameters = {
             "columns": "" if self.columns is TableColumns.PERFORMANCE else self.columns.value,
             "decimals": "" if self.style.decimals is None else str(self.style.decimals),

@@ -73,12 +73,12 @@ def describe_texts(runs: Sequence[AnyRun], n: int | None = None) -> str:
     return nouns if n is None else plural(n, noun, nouns)
 
 
-def describe_source(runs: Sequence[AnyRun], launched: str) -> str:
-    """Name the source of values: ``launched`` for runs that a worker trained, else the script that logged them."""
+def describe_source(runs: Sequence[AnyRun], trained_source: str) -> str:
+    """Name the source of values: ``trained_source`` for runs of a worker, else the script that logged them."""
     n_logged = sum(run.config.logged for run in runs)
     if not n_logged:
-        return launched
-    return "as a script logged it" if n_logged == len(runs) else f"{launched}, or as a script logged it"
+        return trained_source
+    return "as a script logged it" if n_logged == len(runs) else f"{trained_source}, or as a script logged it"
 
 
 def estimate_cells(estimate: Estimate | None) -> list[float | None]:

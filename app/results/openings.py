@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import Experiment, Opening, Run, SealedScore, Split
-from app.db.session import acquire_locks
+from app.db.session import OPENINGS_LOCK, acquire_locks
 from app.db.types import utcnow
 from app.results.conclusion import choices
 from app.results.run_table import RunTable
@@ -18,8 +18,6 @@ from app.web.activity import current_user_name
 from isoscope.core.errors import ConflictError
 from isoscope.core.formatting import one_line, plural
 from isoscope.files.strict import Strict
-
-LOCK = "openings"
 
 
 class OpeningRequest(Strict):
@@ -91,7 +89,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
     """
     experiment = get_experiment(context, experiment_id)
     with context.sessions.begin() as session:
-        acquire_locks(session.connection(), LOCK)
+        acquire_locks(session.connection(), OPENINGS_LOCK)
         if unfinished_reason := describe_unfinished(experiment):
             raise ConflictError(f"{unfinished_reason} Wait, or cancel the rest, before you freeze a choice.")
         n_scored, _, _ = session.execute(_select_score_summary(experiment.id)).one()

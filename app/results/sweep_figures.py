@@ -98,7 +98,7 @@ class SweepQuery(NamedTuple):
             return next((index for index, setting in enumerate(settings) if setting.is_baseline), 0)
         return min(self.setting, len(settings) - 1)
 
-    def encoded(self, **changed: str) -> str:
+    def to_query_string(self, **changed: str) -> str:
         """Return the query string with changed parameters. Empty ones are omitted."""
         return urlencode({name: value for name, value in (self.parameters | changed).items() if value})
 

@@ -18,7 +18,7 @@ from app.db.options.measuring import Checkpoint
 from app.db.options.option import Option, collect_options
 from app.db.removal import remove_experiment
 from app.db.reported_config import AnyRunConfig
-from app.db.session import acquire_locks
+from app.db.session import OPENINGS_LOCK, acquire_locks, study_lock
 from app.db.study import BUDGET, SEARCH_SPACE, Search
 from app.db.types import RowId, utcnow
 from app.db.work import end_attempts
@@ -115,7 +115,7 @@ def add_runs(context: Context, experiment_id: str, configs: Sequence[RunConfig])
     """
     context.require_room()
     with context.sessions.begin() as session:
-        acquire_locks(session.connection(), f"study {experiment_id}", "openings")
+        acquire_locks(session.connection(), study_lock(experiment_id), OPENINGS_LOCK)
         experiment = _find_experiment(session, experiment_id)
         if not experiment.ended:
             raise ConflictError("The experiment has not ended. Add seeds when all its runs have.")
@@ -173,7 +173,7 @@ def describe_experiment(context: Context, experiment_id: str, change: Descriptio
 def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     with context.sessions.begin() as session:
         # Locked, because a worker might add runs that are not cancelled.
-        acquire_locks(session.connection(), f"study {experiment_id}")
+        acquire_locks(session.connection(), study_lock(experiment_id))
         experiment = _find_experiment(session, experiment_id)
         cancelled_ids = mark_cancelled(session, [run.id for run in experiment.runs])
         if experiment.study is not None and not experiment.study.over:
@@ -187,7 +187,7 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
 def delete_experiment(context: Context, experiment_id: str) -> None:
     """Hide an ended experiment, then delete its rows in short transactions, so that workers can write in between."""
     with context.sessions.begin() as session:
-        acquire_locks(session.connection(), f"study {experiment_id}")
+        acquire_locks(session.connection(), study_lock(experiment_id))
         # Lock the row, so that adding a run waits and then finds the experiment deleted.
         session.get(Experiment, experiment_id, with_for_update=True)
         experiment = _find_experiment(session, experiment_id)

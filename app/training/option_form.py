@@ -124,8 +124,8 @@ def field_pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def label_fields(error: IsoscopeError, labels: Mapping[str, str]) -> IsoscopeError:
-    further = tuple(FieldError(field, with_labels(detail, labels)) for field, detail in error.further)
-    return replace(error, message=with_labels(error.message, labels), further=further)
+    other_errors = tuple(FieldError(field, with_labels(detail, labels)) for field, detail in error.other_errors)
+    return replace(error, message=with_labels(error.message, labels), other_errors=other_errors)
 
 
 def form_address(path: str, pairs: Sequence[tuple[str, str]]) -> str | None:

@@ -26,7 +26,7 @@ from app.db.models import (
     RunStatus,
 )
 from app.db.models.runs import DEFAULT_PRIORITY, QUEUE_ORDER
-from app.db.session import acquire_locks
+from app.db.session import TURNS_LOCK, acquire_locks, study_lock
 from app.db.types import utcnow
 from app.db.work import end_attempts
 from app.training.experiments import get_experiment, get_run, require_changed
@@ -55,7 +55,7 @@ class RunPriority(NamedTuple):
 
 def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
     with context.sessions.begin() as session:
-        acquire_locks(session.connection(), "turns")
+        acquire_locks(session.connection(), TURNS_LOCK)
         waiting = _list_priorities(session)
         old_index = next((i for i, run in enumerate(waiting) if run.run_id == run_id), None)
         if old_index is not None:
@@ -76,7 +76,7 @@ def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Expe
     experiment = get_experiment(context, experiment_id)
     own_run_ids = {run.id for run in experiment.runs}
     with context.sessions.begin() as session:
-        acquire_locks(session.connection(), "turns")
+        acquire_locks(session.connection(), TURNS_LOCK)
         waiting = _list_priorities(session)
         other_runs = [run for run in waiting if run.run_id not in own_run_ids]
         moved_ids = [run.run_id for run in waiting if run.run_id in own_run_ids]
@@ -122,7 +122,7 @@ def _write_priorities(session: Session, priorities: Sequence[RunPriority]) -> No
 def _set_priorities(context: Context, priority: int, condition: ColumnElement[bool]) -> Sequence[str]:
     statement = update(Run).where(condition, Run.status.not_in(FINAL)).values(priority=priority).returning(Run.id)
     with context.sessions.begin() as session:
-        acquire_locks(session.connection(), "turns")
+        acquire_locks(session.connection(), TURNS_LOCK)
         return session.scalars(statement).all()
 
 
@@ -195,7 +195,7 @@ def _pause(context: Context, *conditions: ColumnElement[bool], search_ids: Seque
 
 def _set_searches_paused(session: Session, search_ids: Sequence[str], *, paused: bool) -> None:
     """Pause or resume the searches of experiments. Workers find resumed searches at their next poll."""
-    acquire_locks(session.connection(), *(f"study {experiment_id}" for experiment_id in search_ids))
+    acquire_locks(session.connection(), *(study_lock(experiment_id) for experiment_id in search_ids))
     for experiment in session.scalars(select(Experiment).where(Experiment.id.in_(search_ids))):
         if experiment.study is not None and not experiment.study.over:
             experiment.study = experiment.study.model_copy(update={"paused": paused})

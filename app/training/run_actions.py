@@ -11,7 +11,7 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Experiment, Opening, Run
 from app.db.options.regularization import describe_regularizer
-from app.db.session import acquire_locks
+from app.db.session import OPENINGS_LOCK, acquire_locks, study_lock
 from app.descriptions.row_list import RowAction, RowList
 from app.descriptions.service import set_tags
 from app.training import experiments
@@ -33,7 +33,7 @@ def delete_run(context: Context, run_id: str) -> None:
     """Delete an ended run, unless its search is running, its test scores are open, or it is the only run."""
     experiment_id = experiments.get_run(context, run_id).experiment_id
     with context.sessions.begin() as session:
-        acquire_locks(session.connection(), f"study {experiment_id}", "openings")
+        acquire_locks(session.connection(), study_lock(experiment_id), OPENINGS_LOCK)
         # Lock the experiment, so that of two concurrent deletions the second sees the first.
         experiment = session.get(Experiment, experiment_id, with_for_update=True)
         run = session.get(Run, run_id)
@@ -59,10 +59,11 @@ def get_run_name(context: Context, run_id: str) -> str:
 
 
 def get_runs_address(query: str) -> str:
-    """Return the address of the list of runs that a query string shows: of one experiment, or all."""
+    """Return the address of the list of runs of the experiment in a query string; of all runs if it names none."""
     parameters = dict(parse_qsl(query))
     experiment_id = parameters.pop("experiment", "")
     encoded = urlencode(({"tab": "runs"} if experiment_id else {}) | parameters)
+    # An id in the path must not hold a slash.
     path = f"/experiments/{experiment_id}" if experiment_id.isalnum() else "/compare/runs/list"
     return f"{path}?{encoded}" if encoded else path
 

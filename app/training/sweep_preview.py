@@ -15,7 +15,7 @@ from app.core.evidence import MIN_SEEDS, look_level, t_quantile
 from app.core.training_cost import ModelSize, expected_longest, step_seconds
 from app.db.config import RunConfig
 from app.db.models import DatasetOrigin, Experiment, Run, RunStatus
-from app.db.options.measuring import HELD_OUT_PART, MEASUREMENTS_PER_RUN, SelectionRows
+from app.db.options.measuring import HELD_OUT_PART, SelectionRows, default_probe_every
 from app.db.options.regularization import Refresh
 from app.db.reported_config import AnyRunConfig
 from app.sandbox import read_in_sandbox
@@ -122,8 +122,8 @@ class RunCost:
         self.padded_length = inputs.padded_lengths[run.batch_size]
         self.step_tokens = rows_per_step * self.padded_length
         probe_tokens = PROBE_TOKENS_PER_DIMENSION * model.width + max(inputs.tokens)
-        probe_interval = run.probe_every or max(
-            1.0, self.steps / MEASUREMENTS_PER_RUN, 2 * probe_tokens / (rows_per_step * inputs.mean)
+        probe_every = run.probe_every or default_probe_every(
+            self.steps, probe_tokens, tokens_per_step=rows_per_step * inputs.mean
         )
         tokens = rows * inputs_per_row * inputs.mean
         shrinkage = min(run.shrinkage_points / model.layers, tokens)
@@ -134,7 +134,7 @@ class RunCost:
         }[run.shrinkage_refresh]
         n_evaluated = min(run.validation_rows or n_validation, n_validation) + (dataset.n_test or 0)
         self.forward_tokens = (
-            (1 + math.ceil(self.steps / probe_interval)) * probe_tokens
+            (1 + math.ceil(self.steps / probe_every)) * probe_tokens
             + (n_refreshes * shrinkage if run.uses_option("shrinkage_points") else 0)
             + (shrinkage if run.evaluation_zeta > 0 else 0)
             + n_evaluated * inputs_per_row * inputs.mean

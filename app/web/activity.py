@@ -133,14 +133,14 @@ def select_name(subject: str) -> Select[str] | None:
 
 
 def record_visit(context: Context, visit: Visit) -> None:
-    """Store the changes of a visit, and the time of its token's use."""
+    """Store the changes of a visit, and the time of its token's use at most once a minute."""
     for change in visit.changes:
         if not change.name and (query := select_name(change.subject)) is not None:
             change.name = context.scalar(query) or ""
         change.by, change.subject, change.name = visit.visitor.name, change.subject[:200], change.name[:200]
     with context.sessions.begin() as session:
         session.add_all(visit.changes)
-        if visit.visitor.use_is_due:
+        if visit.visitor.must_record_use:
             token = update(AccessToken).where(AccessToken.id == visit.visitor.token_id)
             session.execute(token.values(last_used_at=utcnow()))
 

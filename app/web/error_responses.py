@@ -54,11 +54,14 @@ TITLES = {
     404: "Not found", 405: "Not possible here", 409: "Not now", 413: "Too large", 415: "Not read here", 429: "Busy",
     503: "Not now", 507: "No room on the disk",
 }  # fmt: skip
-# Default messages of FastAPI and Starlette, which are replaced.
-DEFAULT_MESSAGES = {
-    HTTPStatus.BAD_REQUEST: "There was an error parsing the body",
-    HTTPStatus.NOT_FOUND: HTTPStatus.NOT_FOUND.phrase,
-    HTTPStatus.METHOD_NOT_ALLOWED: HTTPStatus.METHOD_NOT_ALLOWED.phrase,
+# Default messages of FastAPI and Starlette, with their replacements.
+REPLACED_MESSAGES = {
+    HTTPStatus.BAD_REQUEST: (
+        "There was an error parsing the body",
+        "The body cannot be read: expected JSON in UTF-8, or a form with its files.",
+    ),
+    HTTPStatus.NOT_FOUND: (HTTPStatus.NOT_FOUND.phrase, "There is no page {path}."),
+    HTTPStatus.METHOD_NOT_ALLOWED: (HTTPStatus.METHOD_NOT_ALLOWED.phrase, "{path} does not take {method}."),
 }
 # Parts of a request, which precede field names in the location of a pydantic error.
 REQUEST_PARTS = ("body", "query", "path")
@@ -135,12 +138,9 @@ def install_error_handlers(app: FastAPI, settings: Settings) -> None:
         if is_full(error.__cause__):
             return _error_response(request, full_disk_error(Path(tempfile.gettempdir())))
         detail, path = error.detail, request.scope["path"]
-        if detail == DEFAULT_MESSAGES.get(HTTPStatus(error.status_code)):
-            detail = {
-                HTTPStatus.BAD_REQUEST: "The body cannot be read: expected JSON in UTF-8, or a form with its files.",
-                HTTPStatus.NOT_FOUND: f"There is no page {path}.",
-                HTTPStatus.METHOD_NOT_ALLOWED: f"{path} does not take {request.method}.",
-            }[HTTPStatus(error.status_code)]
+        replaced, message = REPLACED_MESSAGES.get(HTTPStatus(error.status_code), (None, ""))
+        if detail == replaced:
+            detail = message.format(path=path, method=request.method)
         response = problem_response(request, error.status_code, detail)
         response.headers.update(error.headers or {})
         return response

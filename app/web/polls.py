@@ -21,11 +21,12 @@ class SharedPolls(HttpMiddleware):
     def __init__(self, app: ASGIApp) -> None:
         super().__init__(app)
         self._gzip_app = GZipMiddleware(app)
-        self._answers: dict[tuple[object, ...], asyncio.Task[list[Message]]] = {}
+        # By path, query, rights and the headers that a response varies with.
+        self._responses: dict[tuple[object, ...], asyncio.Task[list[Message]]] = {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_after_change(message: Message) -> None:
-            self._answers.clear()  # they may have been read before the change
+            self._responses.clear()  # they may have been read before the change
             await send(message)
 
         if is_poll(scope):
@@ -33,10 +34,10 @@ class SharedPolls(HttpMiddleware):
             vary = [headers.get(name) for name in ("accept", "accept-encoding", "host", "hx-current-url")]
             rights = (visitor.scope, visitor.cookie_hash is not None)  # base.html depends on them
             key = (scope["path"], scope["query_string"], *rights, *vary)
-            if key not in self._answers:
-                self._answers[key] = asyncio.create_task(self._collect(scope, receive))
-                asyncio.get_running_loop().call_later(SHARED_SECONDS, self._answers.pop, key, None)
-            for message in await asyncio.shield(self._answers[key]):  # another request may be waiting for the task
+            if key not in self._responses:
+                self._responses[key] = asyncio.create_task(self._collect(scope, receive))
+                asyncio.get_running_loop().call_later(SHARED_SECONDS, self._responses.pop, key, None)
+            for message in await asyncio.shield(self._responses[key]):  # another request may be waiting for the task
                 await send({**message, "headers": [*message["headers"]]} if "headers" in message else message)
         # Changes over the API discard nothing: scripts make many per second, and no page must show them immediately.
         elif scope["method"] in SAFE_METHODS or scope["path"].startswith("/api/"):

@@ -85,7 +85,7 @@ class Gate(HttpMiddleware):
             return
         activity.current_visit.set(visit)
         await (self._app if scope["method"] in SAFE_METHODS else self._run_noting_change)(scope, receive, send)
-        if visit.changes or (visit.visitor.use_is_due and self.writer.available_tokens):
+        if visit.changes or (visit.visitor.must_record_use and self.writer.available_tokens):
             try:
                 await to_thread.run_sync(activity.record_visit, request.app.state.context, visit, limiter=self.writer)
             except SQLAlchemyError as error:

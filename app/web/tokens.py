@@ -35,7 +35,7 @@ class Visitor(NamedTuple):
     token_id: str | None = None
     cookie_hash: str | None = None
     """Of the browser session, if any."""
-    use_is_due: bool = False
+    must_record_use: bool = False
     """Whether to store the time of this use, at most once a minute."""
 
     @property
@@ -142,8 +142,8 @@ def _find_valid(session: Session, name: str) -> AccessToken | None:
 
 
 def _to_visitor(token: AccessToken, cookie_hash: str | None = None) -> Visitor | None:
-    use_is_due = token.last_used_at is None or token.last_used_at < utcnow() - MIN_TIME_BETWEEN_USES
-    return Visitor(token.name, token.scope, token.id, cookie_hash, use_is_due) if token.state == "valid" else None
+    must_record_use = token.last_used_at is None or token.last_used_at < utcnow() - MIN_TIME_BETWEEN_USES
+    return Visitor(token.name, token.scope, token.id, cookie_hash, must_record_use) if token.state == "valid" else None
 
 
 def _hash(secret: str) -> str:

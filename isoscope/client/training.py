@@ -19,7 +19,7 @@ POLL_SECONDS = 5.0
 IMPORTING_STATUSES = ("queued", "running", "removing")
 IMPORT_SECONDS = 1.0
 # How long ``wait`` tolerates a server that is away, such as while it restarts.
-PATIENCE_SECONDS = 600.0
+SERVER_AWAY_SECONDS = 600.0
 
 # A sweep: its settings, or the path of a YAML file of them.
 Request = Mapping[str, Any] | str | Path
@@ -117,7 +117,7 @@ class Experiments(Datasets):
 
     def _retry_while_away(self, get: Callable[[Reference], Row], reference: Reference) -> Row:
         """Get a record; retry while the server is away."""
-        deadline, has_warned = time.monotonic() + PATIENCE_SECONDS, False
+        deadline, has_warned = time.monotonic() + SERVER_AWAY_SECONDS, False
         while True:
             try:
                 return get(reference)
@@ -126,7 +126,7 @@ class Experiments(Datasets):
                 if not is_away or time.monotonic() > deadline:
                     raise
                 if not has_warned:
-                    sys.stderr.write(f"isoscope: {error} It is waited for.\n")
+                    sys.stderr.write(f"isoscope: {error} Waiting for it.\n")
                 has_warned = True
             time.sleep(POLL_SECONDS)
 

@@ -18,13 +18,13 @@ class IsoscopeError(Exception):
     """Base of all errors whose message is shown to the user.
 
     ``field`` is the form field or JSON key at fault, ``page`` the path of the record that the message names,
-    ``further`` the errors of other fields.
+    ``other_errors`` those of other fields.
     """
 
     message: str
     field: str | None = None
     page: str | None = dataclasses.field(default=None, kw_only=True)
-    further: tuple[FieldError, ...] = dataclasses.field(default=(), kw_only=True)
+    other_errors: tuple[FieldError, ...] = dataclasses.field(default=(), kw_only=True)
 
     def __str__(self) -> str:
         return self.message
@@ -34,7 +34,7 @@ class IsoscopeError(Exception):
 
     @property
     def errors(self) -> tuple[FieldError, ...]:
-        return (FieldError(self.field, self.message), *self.further)
+        return (FieldError(self.field, self.message), *self.other_errors)
 
 
 class NotFoundError(IsoscopeError):
@@ -87,8 +87,8 @@ def value_errors_as_invalid() -> Iterator[None]:
 
 def combine_errors(errors: Iterable[FieldError]) -> InvalidError:
     """Combine errors into one InvalidError without duplicates."""
-    first_error, *further = dict.fromkeys(errors)
-    return InvalidError(first_error.detail, first_error.field, further=tuple(further))
+    first_error, *other_errors = dict.fromkeys(errors)
+    return InvalidError(first_error.detail, first_error.field, other_errors=tuple(other_errors))
 
 
 def check_all(*checks: Callable[[], object]) -> None:

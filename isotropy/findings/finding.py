@@ -105,10 +105,12 @@ class Finding(NamedTuple):
         values = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.to_dict()}
         return {key: value for key, value in values.items() if not key.startswith("all_")}
 
-    def in_file(self, file_rows: NDArray[np.int64] | None, file_dimensions: NDArray[np.int64] | None) -> "Finding":
-        """Return the finding with the file's numbers for rows and dimensions.
+    def with_file_indices(
+        self, file_rows: NDArray[np.int64] | None, file_dimensions: NDArray[np.int64] | None
+    ) -> "Finding":
+        """Return the finding with indices of rows and dimensions in the file.
 
-        The arguments hold the file's number of each measured row and dimension; None if all of them were measured.
+        The arguments hold the index in the file of each measured row and dimension; None if all of them were measured.
         """
         finding = self
         if file_rows is not None:

@@ -84,7 +84,7 @@ MAX_NAMED_DIMENSIONS = 0.1  # Share of the dimensions up to which those with mis
 
 
 def not_finite(examined: ExaminedCloud) -> Defect | None:
-    """Find rows with NaN or infinity; an error if no other row is left."""
+    """Find rows with NaN or infinity; its severity is ERROR if no other row is left."""
     cloud = examined.cloud
     if cloud.n_left_out == 0:
         return None

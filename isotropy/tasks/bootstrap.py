@@ -82,7 +82,7 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
     t_offset = stdtrit(m - 1, (1 - LEVEL) / 2) * error
     low, high = difference_bounds
     difference_bounds = np.stack([np.minimum(low, difference + t_offset), np.maximum(high, difference - t_offset)])
-    if statistic is mean:
+    if statistic is mean:  # of shares between 0 and 1
         value_bounds = _widen(value_bounds, values, n_groups, lowest=0)
         difference_bounds[:, 1:] = _widen(difference_bounds, values - values[0], n_groups, lowest=-1)[:, 1:]
     return [

@@ -7,12 +7,12 @@ from isotropy.catalog import SIMILARITIES, Similarity, format_percent, format_si
 from isotropy.catalog.calibration import CalibratedVariant, Cutoff, PairSource, PromiseKind, RandomSimilarity
 from isotropy.tasks.bootstrap import LEVEL
 from isotropy.tasks.decision import BASELINE
-from isotropy.tasks.labeled_pairs import PARTS_OF_FIVE
+from isotropy.tasks.labeled_pairs import CUTOFF_PARTS
 from isotropy.tasks.maps import NORMALIZE_CODE, RETURN_CODE, Map
 from isotropy.tasks.parts import TaskPart
 from isotropy.tasks.variants import Variant
 
-CHOOSING_SHARE = PARTS_OF_FIVE.count(TaskPart.CHOOSE) / len(PARTS_OF_FIVE)
+CHOOSING_SHARE = CUTOFF_PARTS.count(TaskPart.CHOOSE) / len(CUTOFF_PARTS)
 USELESS = 0.9  # Sum of both error rates, which is 1 for a coin
 MAP_FILE = "map.safetensors"
 # In place of the lines that read a map.

@@ -31,7 +31,7 @@ def fewest_labels(promise: float, risk: float = 1 - LEVEL) -> int:
 
 
 def allowed_errors(n: int, promise: float, risk: float = 1 - LEVEL) -> int:
-    """Return how many of n may be wrong so that at least ``promise`` of all are with probability ``risk``; -1 if none.
+    """Return the largest number of errors among n labels that keeps a promised rate; -1 if even 0 is too many.
 
     It is the largest k with P(Bin(n, promise) <= k) at most ``risk``: the k-th order statistic is a one-sided
     tolerance limit, whatever the distribution (Wilks 1941). Ties only lower the true rate.
@@ -41,7 +41,7 @@ def allowed_errors(n: int, promise: float, risk: float = 1 - LEVEL) -> int:
 
 
 def cutoff_unit(similarities: Numbers) -> float:
-    """Return the unit of the last digit of a cutoff: the spread of similarities has three to four such digits."""
+    """Return the power of ten to which cutoffs are rounded: the similarities spread over 1,000 to 10,000 of it."""
     spread = float(np.ptp(similarities)) or float(np.abs(similarities).max()) or 1.0
     return float(10.0 ** (floor(log10(spread)) - 3))
 
@@ -70,7 +70,7 @@ def find_cutoff(
 def match_curve(similarities: Numbers, is_match: NDArray[np.bool_], seed: int, sign: int = 1) -> list[CurvePoint]:
     """Return P(match) at quantiles of the similarities [m] of independent pairs, by isotonic regression.
 
-    The band takes nothing but that P(match) never falls: of the pairs just below a similarity a smaller share matches,
+    The band assumes only that P(match) never falls: of the pairs just below a similarity a smaller share matches,
     of those just above a larger one. Its ends are the best 95% Clopper-Pearson bounds of 8, 16, 32 ... of them.
     At a similarity it covers P(match) in .986 to 1 of simulated samples (benchmarks/_calibration_cutoffs.py). A
     ``sign`` of -1 turns negative distances into distances.

@@ -77,7 +77,7 @@ def choose_variants(
 ) -> VariantChoice:
     """Choose by scores on the choose part, whether gains are clear there, and bytes per vector.
 
-    Storage is chosen last: if the gain of the chosen variant in float32 is clear too, that one is taken.
+    If the same variant in float32 also has a clear gain, it is chosen instead: saving bytes is left to ``smallest``.
     """
     indices = range(len(scores))
     chosen = min((i for i in indices if is_clear[i] or i == BASELINE), key=lambda i: (-scores[i], sizes[i], i))

@@ -15,7 +15,7 @@ from isotropy.tasks.search import Indices
 from isotropy.tasks.truth import LabelTruth, PairTruth, QueryTruth, Truth
 
 FEWEST_PAIRS = 50
-PARTS_OF_FIVE = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT)
+CUTOFF_PARTS = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT)
 """Parts of five groups: cutoffs take many labels, so three of them set cutoffs."""
 MAX_GROUPS = 10_000  # Groups that are used; of more, as many are drawn at random
 PAIRING_ROUNDS = 10  # Times that rows paired with a row of their own label are paired again
@@ -82,7 +82,7 @@ def label_pairs(corpus: NDArray[Any], truth: Truth, seed: int, match: float | No
     if match is not None and not isinstance(truth, PairTruth):
         raise ValueError("Expected the minimum score of a match only for pairs with scores: leave it out.")
     groups = truth.group_codes(corpus)
-    parts = split(groups, seed, PARTS_OF_FIVE)
+    parts = split(groups, seed, CUTOFF_PARTS)
     match truth:
         case PairTruth():
             match = _minimum_score(truth) if match is None else match
@@ -100,9 +100,9 @@ def label_pairs(corpus: NDArray[Any], truth: Truth, seed: int, match: float | No
         share = "No pair matches" if matches == 0 else f"All {labeled:,} pairs match"
         raise ValueError(f"{share} ({pool.matches}): a cutoff needs matches and others.")
     order = generator.permutation(labeled)
-    # The first of each group, and of each kind in it, in random order.
     is_drawn = np.zeros(labeled, bool)
-    is_drawn[order[np.unique(pool.groups[order], return_index=True)[1]]] = True
+    is_drawn[order[np.unique(pool.groups[order], return_index=True)[1]]] = True  # a random pair of each group
+    # A random match and a random non-match of each group.
     firsts = order[np.unique(2 * pool.groups[order] + pool.is_match[order], return_index=True)[1]]
     used_groups = generator.permutation(np.unique(pool.groups))[:MAX_GROUPS]
     thinned = np.sort(firsts[np.isin(pool.groups[firsts], used_groups)])

@@ -20,8 +20,8 @@ class TaskPart(IntEnum):
     REPORT = 2
 
 
-# Parts of five groups of similar size, in random order: 20, 40 and 40 percent.
-PARTS_OF_FIVE = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT, TaskPart.REPORT)
+# Parts of every five groups: 20, 40 and 40 percent.
+VARIANT_PARTS = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT, TaskPart.REPORT)
 
 
 def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
@@ -41,14 +41,15 @@ def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
     return np.unique([find_root(unit) for unit in range(len(keys))], return_inverse=True)[1].astype(np.int64)
 
 
-def split(groups: Codes, seed: int, parts_of_five: Sequence[TaskPart] = PARTS_OF_FIVE) -> Codes:
+def split(groups: Codes, seed: int, parts_of_five: Sequence[TaskPart] = VARIANT_PARTS) -> Codes:
     """Return the part of each unit, int64 [m]; no group is divided.
 
-    Each five groups of similar size are assigned to ``parts_of_five`` at random. Raises ValueError for fewer than
+    Every five groups of similar size get ``parts_of_five`` in random order. Raises ValueError for fewer than
     ``FEWEST_GROUPS`` groups, or one that outweighs the others.
     """
     sizes = np.bincount(groups)
-    if len(sizes) < FEWEST_GROUPS or len(groups) ** 2 < FEWEST_GROUPS * np.square(sizes).sum():
+    effective_groups = len(groups) ** 2 / np.square(sizes).sum() if len(sizes) else 0  # fewer if their sizes differ
+    if effective_groups < FEWEST_GROUPS:
         raise ValueError(
             f"Expected at least {FEWEST_GROUPS} independent groups of about equal size to fit, choose and report on, "
             f"got {len(sizes)} groups of {len(groups):,} rows in all, {sizes.max(initial=0):,} in the largest: add "

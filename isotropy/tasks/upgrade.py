@@ -117,9 +117,8 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
     choose_statistic, report_statistic = (truth.statistic(parts == part) for part in (TaskPart.CHOOSE, TaskPart.REPORT))
     rows, new_rows = prepare(old.corpus, similarity), prepare(task.corpus, similarity)
     old_answers = _find_answers(task, truth, rows, truth.query_vectors)
-    new_answers = _find_answers(
-        task._replace(unsampled_corpus=task.unsampled_corpus[:0]), truth, new_rows, task.queries
-    )
+    embedded_only = task._replace(unsampled_corpus=task.unsampled_corpus[:0])  # texts outside have no new vectors
+    new_answers = _find_answers(embedded_only, truth, new_rows, task.queries)
     fit_old, fit_new = (prepare(points, similarity) for points in _select_fit_texts(task))
 
     def score_choice(candidate: tuple[Bridge, _Answers]) -> float:
@@ -129,16 +128,22 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
 
     bridges = fit_bridges(fit_new, fit_old, similarity)
     bridge, answers = max(((bridge, _find_bridged_answers(task, bridge, rows)) for bridge in bridges), key=score_choice)
-    groups, kept_old, kept_new, scores, kept_score = old.groups[parts == TaskPart.REPORT], None, None, None, None
+    groups = old.groups[parts == TaskPart.REPORT]
+    kept_old = kept_new = scores = kept_score = None
     if answers.neighbors is not None:
         shares = answers.shares(old_answers, new_answers)[:, reporting]
-        kept_old, kept_new = (KeptShare(*interval[:3]) for interval in intervals(shares, groups, mean, old.seed))
+        kept_old, kept_new = (
+            KeptShare(interval.value, interval.low, interval.high)
+            for interval in intervals(shares, groups, mean, old.seed)
+        )
     if old_answers.values is not None and answers.values is not None and new_answers.values is not None:
         values = np.stack([old_answers.values, answers.values, new_answers.values])[:, reporting]
         all_scores = intervals(values, groups, report_statistic, old.seed)
         scores = dict(zip(("old", "bridged", "new"), all_scores, strict=True))
+        # As shares of the new model's score, which is the baseline: its own share is 1.
         new, bridged = intervals(values[[2, 1]], groups, _share_of_first(report_statistic), old.seed)
-        kept_score = KeptShare(*(new.value + difference for difference in bridged[3:]))
+        differences = (bridged.difference, bridged.difference_low, bridged.difference_high)
+        kept_score = KeptShare(*(new.value + difference for difference in differences))
     return Upgrade(
         metric=old.judged_by, similarity=similarity, n=len(rows) + len(task.unsampled_corpus), sampled=len(rows),
         texts=task.texts, fit_texts=len(fit_old), choose_units=int(choosing.sum()), report_units=int(reporting.sum()),

@@ -57,7 +57,7 @@ def test_executor_waits_for_database_to_recover(context, job):
 
 
 def test_job_is_deferred_when_database_stays_full(context, job, monkeypatch, caplog):
-    monkeypatch.setattr("workers.executor.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("workers.executor.DATABASE_RETRY_SECONDS", 0.05)
     executor = execute(context, job, processes := Processes(then=0), failures=10**9)
     assert len(processes.started) == 0
     assert executor.active_ids() == set()

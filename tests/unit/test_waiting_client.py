@@ -34,7 +34,7 @@ def test_wait_survives_pauses_between_trials_and_server_restart(monkeypatch, cap
     ended = row("finished", "finished")
     outages = [UnavailableError("No Isoscope answers."), RefusedError("Bad gateway.", status=502)]
     assert replying_client([row("running", "running"), *outages, ended], monkeypatch).wait("x") == ended
-    assert capsys.readouterr().err == "isoscope: No Isoscope answers. It is waited for.\n"
+    assert capsys.readouterr().err == "isoscope: No Isoscope answers. Waiting for it.\n"
 
 
 @pytest.mark.parametrize("answers", [[], [row("running", "running")]])

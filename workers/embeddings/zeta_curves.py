@@ -25,7 +25,7 @@ Target = Callable[[Tensor], Tensor]
 
 
 def compute_zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]]:
-    """Return a curve for each target: one line each for nested samples of 32, 64, 128, ... rows, and for all rows."""
+    """Return each target's lines: IsoScore* over zeta of nested samples of 32, 64, 128 ... rows, then of all rows."""
     curves: list[list[dict[str, Any]]] = [[] for _ in targets]
     moments = Moments(cloud.moments.d)
     sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]

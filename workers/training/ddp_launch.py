@@ -108,6 +108,7 @@ def _wait_for_processes(processes: dict[Connection, ForkServerProcess]) -> tuple
     while open_connections and (
         ready := wait(open_connections, None if deadline is None else max(0.0, deadline - monotonic()))
     ):
+        # In rank order, so that of several ends of a kind the first process's is returned.
         for connection in [candidate for candidate in open_connections if candidate in ready]:
             open_connections.remove(connection)
             try:

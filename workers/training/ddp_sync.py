@@ -23,7 +23,7 @@ from workers.training.checkpoints import is_evaluation_due
 from workers.training.metrics import MetricsCallback, Tally
 
 # Long, because the others wait while the first process evaluates. If one ends, all are ended (``ddp_launch``).
-PATIENCE = timedelta(days=30)
+GROUP_TIMEOUT = timedelta(days=30)
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
 
@@ -77,10 +77,10 @@ def joined_process_group(rank: int, n_processes: int, rendezvous: Path, device: 
         init_method=rendezvous.as_uri(),
         rank=rank,
         world_size=n_processes,
-        timeout=PATIENCE,
+        timeout=GROUP_TIMEOUT,
     )
     try:
-        yield ProcessRank(rank, n_processes, distributed.new_group(backend="gloo", timeout=PATIENCE))
+        yield ProcessRank(rank, n_processes, distributed.new_group(backend="gloo", timeout=GROUP_TIMEOUT))
     finally:
         distributed.destroy_process_group()
 
@@ -97,10 +97,10 @@ class SharedTally(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Share the tally at steps that may write a row."""
-        row_due = self.metrics is not None and self.metrics.is_due(state.global_step)
+        writes_row = self.metrics is not None and self.metrics.writes_row_at(state.global_step)
         may_end = state.global_step == state.max_steps or is_evaluation_due(self.config, state)
-        writes_row, shares_tally = map(bool, self.process_rank.broadcast(row_due, may_end))
-        if writes_row or shares_tally:
+        writes_row, may_end = map(bool, self.process_rank.broadcast(writes_row, may_end))
+        if writes_row or may_end:
             self._average_tallies()
         if writes_row and not self.process_rank.is_first:
             self.tally.clear()

@@ -94,10 +94,10 @@ def format_model_card(spec: RunSpec, environment: dict[str, object], evaluation:
     star = evaluation.isoscore_star
     score = star.reason if star.value is None else star.value
     scores.append(f"| IsoScore* at zeta = {config.evaluation_zeta:g} | {score} |")
-    weights, selection = "last", results.selection
+    checkpoint, selection = "last", results.selection
     if config.checkpoint is not Checkpoint.LAST and selection is not None and selection.best_step is not None:
         split = "validation rows" if selection.split == "validation" else "held-out training rows"
-        weights = f"best (step {selection.best_step}, by {selection.metric} on {selection.n} {split})"
+        checkpoint = f"best (step {selection.best_step}, by {selection.metric} on {selection.n} {split})"
     summary = f"{_escape_markdown(config.model)}, fine-tuned for {config.task} on {_escape_markdown(spec.dataset.name)}"
     header = {"library_name": "transformers", "base_model": config.model, "metrics": [config.metric.value]}
     return CARD.format(
@@ -106,7 +106,7 @@ def format_model_card(spec: RunSpec, environment: dict[str, object], evaluation:
         summary=f"{summary}, seed {config.seed}.",
         penalties="Added to the task's loss:" if penalty_lines else "Nothing was added to the task's loss.",
         added="".join(penalty_lines),
-        weights=weights,
+        weights=checkpoint,
         n=results.n_validation,
         scores="\n".join(scores),
         model_class=model_class,

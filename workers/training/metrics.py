@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 from app.core.training_cost import expected_longest
 from app.db.config import RunConfig
 from app.db.models import Phase, Run, Step
-from app.db.options.measuring import MEASUREMENTS_PER_RUN
+from app.db.options.measuring import default_probe_every
 from app.db.work import ran_beside_others
 from isoscope.hidden_states import LayerMeasures, evaluation_mode, hidden_states_of, width
 from workers.failure import NotFiniteError
@@ -87,7 +87,7 @@ class Probe:
         self.model = model
         self.rows = rows
         self.batch_size = inference_batch_size(config)
-        self.interval = config.probe_every
+        self.probe_every = config.probe_every
         max_tokens = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.token_counts.max())
         self.indices = rows.longest_first(
             draw_row_indices(rows.token_counts, max_tokens, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS)
@@ -98,9 +98,9 @@ class Probe:
         """The cost of one measurement, in tokens of a forward pass."""
 
     def steps_between_probes(self, max_steps: int, tokens_per_step: float) -> int:
-        if self.interval is not None:
-            return self.interval
-        steps = max(max_steps / MEASUREMENTS_PER_RUN, 2 * self.cost / tokens_per_step)
+        if self.probe_every is not None:
+            return self.probe_every
+        steps = default_probe_every(max_steps, self.cost, tokens_per_step)
         steps_per_row = steps_between_rows(max_steps)
         return steps_per_row * max(1, round(steps / steps_per_row))
 
@@ -171,14 +171,14 @@ class MetricsCallback(TrainerCallback):
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
 
-    def is_due(self, step: int) -> bool:
+    def writes_row_at(self, step: int) -> bool:
         return step % self.steps_per_row == 0 or step % self.probe_every == 0
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Write a row or a layer measurement if due; at the last step both."""
+        """Write a row or a layer measurement if it is time; at the last step both."""
         step, is_last = state.global_step, control.should_training_stop or state.global_step == state.max_steps
         measures_layers = is_last or step % self.probe_every == 0
-        if not (is_last or self.is_due(step)):
+        if not (is_last or self.writes_row_at(step)):
             self.progress.advance(step)
             return
         task_loss, penalty = self.tally.means()

@@ -48,8 +48,8 @@ class PointSelector:
     ) -> tuple[list[Tensor], Tensor | None]:
         """Return points [n, d] of each layer of 1 + L hidden states [batch, tokens, d], differentiably.
 
-        Tokens outside the mask are left out if ``select``. Otherwise a mask [n] comes with the points, as a GPU would
-        have to be waited for to know how many are left.
+        Tokens outside the mask are left out if ``select``. Otherwise a mask [n] comes with all points, because counting
+        those that are left would wait for the GPU.
         """
         layers = [hidden_states[layer] for layer in self.layers]
         if self.pooling is not None:

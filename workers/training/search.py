@@ -15,7 +15,7 @@ from app.db.config import RunConfig, option_applies
 from app.db.job_kinds import Job
 from app.db.models import Experiment, Run, RunStatus
 from app.db.run_results import RunResults, WeightSelection
-from app.db.session import Sessions, acquire_locks
+from app.db.session import Sessions, acquire_locks, study_lock
 from app.db.study import Objective, Search, Trial, group_trials
 from app.db.types import utcnow
 from isotropy.catalog import Regularizer
@@ -32,7 +32,7 @@ MAX_FAILED = 3
 def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
     """Add trials up to the limit of concurrent ones and return their jobs, or end the search, in one transaction."""
     with sessions.begin() as session:
-        acquire_locks(session.connection(), f"study {experiment_id}")
+        acquire_locks(session.connection(), study_lock(experiment_id))
         experiment = session.get(Experiment, experiment_id)
         search = experiment.study if experiment is not None else None
         if experiment is None or search is None or search.over:

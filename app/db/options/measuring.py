@@ -13,8 +13,15 @@ from app.db.options.training import LearningOptions
 PRECHELT = "Prechelt (1998). Early Stopping – But When? Neural Networks: Tricks of the Trade, 55–69."
 # One in this many training rows is held out to choose the weights.
 HELD_OUT_PART = 10
-# Measurements per run if ``probe_every`` is null and time allows.
 MEASUREMENTS_PER_RUN = 12
+
+
+def default_probe_every(max_steps: int, probe_tokens: float, tokens_per_step: float) -> float:
+    """Return the steps between measurements of layers: twelve a run, but at most a sixth of the time of training.
+
+    ``probe_tokens`` is the cost of one in tokens of a forward pass, which takes a third of the time of a step.
+    """
+    return max(1.0, max_steps / MEASUREMENTS_PER_RUN, 2 * probe_tokens / tokens_per_step)
 
 
 class Checkpoint(StrEnum):

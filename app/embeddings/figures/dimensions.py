@@ -170,8 +170,8 @@ def _divide_contributions(series: Series) -> list[float | None]:
     contributions = _read_contributions(series)
     mean_cosine = sum(contributions)
     # If contributions cancel, shares of their sum mean nothing.
-    cancels = not 0 < max(contributions) <= mean_cosine
-    return [None if cancels else contribution / mean_cosine for contribution in contributions]
+    has_shares = 0 < max(contributions) <= mean_cosine
+    return [contribution / mean_cosine if has_shares else None for contribution in contributions]
 
 
 def _name_largest(series: Series) -> str:

@@ -186,7 +186,7 @@ def show_figure_page(request: Request, context: ContextDep, embedding_id: str, s
     """Show a figure with its numbers on its own page, from which the report loads heavy figures."""
     embedding = get_embedding(context, embedding_id)
     figure = find_figure(report_figures(context, embedding, slug, query.shrinkage, query.finding), slug)
-    figure_query = query.shrinkage.encoded()
+    figure_query = query.shrinkage.to_query_string()
     if query.finding:
         figure_query += f"&{urlencode({'finding': query.finding})}"
     crumbs = [("Embeddings", "/embeddings"), (embedding.name, f"/embeddings/{embedding_id}")]

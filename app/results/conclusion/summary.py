@@ -55,7 +55,10 @@ class Summary:
 
     @property
     def cards(self) -> list[Card]:
-        """Return the best setting, whether λ matters, and whether isotropy does; empty before a run has finished."""
+        """Return cards of the best setting, the effect of λ and the relation to isotropy.
+
+        A card says what is awaited while runs are unfinished; there is none before the first has finished.
+        """
         if not self._performance_by_setting:
             return []
         if self._evidence.unfinished:

@@ -41,11 +41,11 @@ def measure_during_training(
         )
     }
     vectors = "mean vectors, one of each text," if uses_text_vectors(measure) else "tokens"
-    launched = f"of the {vectors} of a few {describe_texts(table.runs)}, the same at every step{caution_of(measure)}"
+    source = f"of the {vectors} of a few {describe_texts(table.runs)}, the same at every step{caution_of(measure)}"
     return Figure(
         slug="watched",
         title=f"{title_of(measure)} during training",
-        caption=f"The last layer, {describe_source(table.runs, launched)}. "
+        caption=f"The last layer, {describe_source(table.runs, source)}. "
         f"{describe_means(sweep_curves.count_seeds(means))} Range: {MEASURES[slug_of(measure)].range}.{sample}"
         if means
         else "",
@@ -184,12 +184,12 @@ def _heat_map(
     numbers = [value for _, values in measurements for value in values if value is not None]
     shade_note = f"Light is {number(min(numbers))}, dark {number(max(numbers))}; range" if numbers else "Range"
     vectors = "one mean vector for each" if uses_text_vectors(measure) else "the tokens"
-    launched = f"of {vectors} of the same few {describe_texts(runs)} each time{caution_of(measure)}"
+    source = f"of {vectors} of the same few {describe_texts(runs)} each time{caution_of(measure)}"
     gap_note = " Empty: the measure was undefined at that step, because points were all equal or not finite."
     return Figure(
         slug="layers",
         title=title,
-        caption=f"By layer, {describe_source(runs, launched)}. {shade_note}: {MEASURES[slug_of(measure)].range}."
+        caption=f"By layer, {describe_source(runs, source)}. {shade_note}: {MEASURES[slug_of(measure)].range}."
         f"{gap_note if any(None in values for _, values in measurements) else ''}{note}",
         table=FigureTable(
             ["step", *(f"layer_{layer + 1}" for layer in range(depth))],

@@ -120,8 +120,9 @@ def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity
 
 
 def list_setting_quantities(table: RunTable, more_fields: Iterable[str] = ()) -> dict[str, Quantity]:
-    varies = {REGULARIZER: len(table.methods) > 1, LAM: True, ZETA: len(table.zetas) > 1}
-    keys = [*(key for key, differs in varies.items() if differs), *table.fields, *more_fields]
+    # λ always, so that there is something to choose.
+    is_offered = {REGULARIZER: len(table.methods) > 1, LAM: True, ZETA: len(table.zetas) > 1}
+    keys = [*(key for key, offered in is_offered.items() if offered), *table.fields, *more_fields]
     return {key: _setting_quantity(key) for key in dict.fromkeys(keys)}
 
 

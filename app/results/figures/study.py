@@ -93,7 +93,7 @@ def search_history(experiment: Experiment) -> Figure:
 
 def search_plane(experiment: Experiment) -> Figure:
     metric_range = METRIC_RANGES[experiment.config.metric]
-    ended = [trial for trial in _ended_trials(experiment) if trial.trial.number]
+    ended = [ended_trial for ended_trial in _ended_trials(experiment) if ended_trial.trial.number != 0]
     scores = [trial.performance for trial in ended]
     shade_note = f" Light is {number(min(scores))}, dark {number(max(scores))}." if ended else ""
     return Figure(

@@ -243,8 +243,8 @@ LOSSES = {
 
 
 def loss_curve(run: Run) -> Figure:
-    launched = f"{LOSSES[run.config.task]} of the batches as logged, without the penalty"
-    caption = f"{'As its script logged it' if run.config.logged else launched}: no smoothing."
+    trained_source = f"{LOSSES[run.config.task]} of the batches as logged, without the penalty"
+    caption = f"{'As its script logged it' if run.config.logged else trained_source}: no smoothing."
     return _run_curve(run, [(step.step, step.task_loss) for step in run.steps], "loss", "Task loss", caption)
 
 

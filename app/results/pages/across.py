@@ -75,7 +75,7 @@ def show_runs(
         searched_ids = query.q.removeprefix("experiment=").split(",") if EXPERIMENT_SEARCH.fullmatch(query.q) else []
         ids = dict.fromkeys([*searched_ids, *filter(None, experiment)])
         joined = ",".join(row_id if row_id.isalnum() else quoted(row_id) for row_id in ids)
-        return redirect_to(f"/compare/runs?{query.encoded(q=f'experiment={joined}')}")
+        return redirect_to(f"/compare/runs?{query.to_query_string(q=f'experiment={joined}')}")
     values: dict[str, Any] = {"query": query, "sweep_query": sweep_query, "table_url": "/compare/runs"}
     problem = None
     try:
@@ -97,7 +97,11 @@ def list_runs(request: Request, context: ContextDep, query: RunQueryDep) -> Resp
 def show_table_page(request: Request, context: ContextDep, query: AcrossDep, table_query: TableDep) -> Response:
     """Show the table of means on its own page, from which an experiment's page loads it."""
     selection = select_runs(context, query.q, query.group)
-    values = {"query": query, "table_url": "/compare/runs/table.html", "hidden_fields": parse_qsl(query.encoded())}
+    values = {
+        "query": query,
+        "table_url": "/compare/runs/table.html",
+        "hidden_fields": parse_qsl(query.to_query_string()),
+    }
     return render(request, "results/compare_table.html", values | _table_values(context, selection, query, table_query))
 
 
@@ -115,7 +119,7 @@ def show_figure_page(
     request: Request, context: ContextDep, slug: str, query: AcrossDep, sweep_query: SweepDep
 ) -> Response:
     figure = read_figure_across(context, select_runs(context, query.q, query.group), slug, query.on, sweep_query)
-    figure_query = _join_queries(query.encoded(), sweep_query.encoded())
+    figure_query = _join_queries(query.to_query_string(), sweep_query.to_query_string())
     crumbs = [("Compare runs", f"/compare/runs?{figure_query}")]
     return render_figure(request, figure, "compare", crumbs, figure_query, base="/compare/runs", name="runs")
 
@@ -139,9 +143,9 @@ def _page_values(
         "selection": selection,
         "selection_note": describe_selection(selection),
         "list_url": f"/compare/runs/list{encode_query(RunQuery(query.q))}",
-        "runs_query": query.encoded(),
+        "runs_query": query.to_query_string(),
         # Figures in the browser's cache are valid only for the same runs.
-        "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
+        "key": blake2b(query.to_query_string().encode(), digest_size=6).hexdigest(),
         "cautions": list_cautions(selection, query.on),
         "evaluations": list_evaluation_titles(run_table),
         "on": find_evaluation(run_table, query.on).key if figure_slugs else "",
@@ -154,9 +158,9 @@ def _page_values(
         "more_experiments": {
             row_id: name for row_id, name in names.items() if row_id not in run_table.experiment_names
         },
-        "hidden_fields": parse_qsl(_join_queries(query.encoded(), sweep_query.encoded())),
-        "search_hidden_fields": parse_qsl(_join_queries(sweep_query.encoded(), table_query.encoded())),
-        "figure_hidden_fields": parse_qsl(_join_queries(query.encoded(), table_query.encoded())),
+        "hidden_fields": parse_qsl(_join_queries(query.to_query_string(), sweep_query.to_query_string())),
+        "search_hidden_fields": parse_qsl(_join_queries(sweep_query.to_query_string(), table_query.to_query_string())),
+        "figure_hidden_fields": parse_qsl(_join_queries(query.to_query_string(), table_query.to_query_string())),
         **_table_values(context, selection, query, table_query),
     }
 
@@ -187,7 +191,7 @@ def _table_values(
         "table": table_query,
         "printed": printed,
         "texts": {"LaTeX": ("tex", format_latex(printed)), "Markdown": ("md", format_markdown(printed))},
-        "files": _join_queries(query.encoded(on=""), table_query.encoded()),
+        "files": _join_queries(query.to_query_string(on=""), table_query.to_query_string()),
         "columns": COLUMNS,
         "max_decimals": MAX_DECIMALS,
     }

@@ -237,7 +237,7 @@ def show_figure_page(request: Request, context: ContextDep, experiment_id: str, 
     experiment = get_experiment(context, experiment_id)
     figure = read_figure(context, experiment, slug, query)
     crumbs = [("Experiments", "/experiments"), (experiment.name, f"/experiments/{experiment_id}")]
-    return render_figure(request, figure, "experiments", crumbs, query.encoded(), live=not experiment.ended)
+    return render_figure(request, figure, "experiments", crumbs, query.to_query_string(), live=not experiment.ended)
 
 
 @router.get("/{experiment_id}/figures/{slug}.{kind}")

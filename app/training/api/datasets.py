@@ -102,7 +102,10 @@ def create_dataset(
         Form(description="How to read quotes in .tsv files. Leave it out to detect whether they enclose cells."),
     ] = None,
 ) -> Dataset:
-    """Upload splits, or draw validation and test rows by fraction, equal texts together, or by a split column."""
+    """Upload a data set: a file for each split, or one whose rows a split column assigns or fractions are drawn from.
+
+    Rows with equal texts are drawn into the same split.
+    """
     split_values = {"train": split_train, "validation": split_validation, "test": split_test}
     fractions = {"test": test_fraction, "validation": validation_fraction}
     return datasets.create_dataset(

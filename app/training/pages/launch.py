@@ -197,11 +197,11 @@ def search_page(
             problem = error
     if problem:
         problem = label_fields(problem, sweep_form.SEARCH_LABELS)
-        first, *further = (
+        first, *other_errors = (
             FieldError(f"{sweep_form.SEARCH_PREFIX}{field}" if field in sweep_form.SEARCH_OPTIONS else field, detail)
             for field, detail in problem.errors
         )
-        problem = replace(problem, message=first.detail, field=first.field, further=tuple(further))
+        problem = replace(problem, message=first.detail, field=first.field, other_errors=tuple(other_errors))
     controls = [
         *build_controls(Search, search, sweep_form.SEARCH_PREFIX).values(),
         build_controls(StudyRequest, values)["seeds"],
@@ -277,7 +277,7 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
                 raise sweep_form.unsupported_grid_error()
             plan_sweep(context, sweep, ask_hub=False)
     except IsoscopeError as error:
-        return page(replace(error, further=(*error.further, *replacement_errors)))
+        return page(replace(error, other_errors=(*error.other_errors, *replacement_errors)))
     return page(combine_errors(replacement_errors), status=200) if replacement_errors else redirect_to(address)
 
 

@@ -32,7 +32,7 @@ def normalized_words(text: str) -> list[str]:
 
 
 def exact_match(answer: str, references: Iterable[str]) -> float:
-    """Return 1 if the answer has a reference's words in their order, else 0."""
+    """Return 1 if the normalized answer equals a normalized reference, else 0."""
     answer_words = normalized_words(answer)
     return float(any(answer_words == normalized_words(reference) for reference in references))
 

@@ -82,7 +82,7 @@ class SpanTask(Task):
         )
 
     def untrained_loss(self, train: TokenizedRows) -> float:
-        return log(float(train.token_counts.max()))
+        return log(float(train.token_counts.max()))  # of a uniform choice among the tokens of the longest window
 
     def extra_results(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
         train_windows, validation_windows = cast("Windows", train), cast("Windows", validation)

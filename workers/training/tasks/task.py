@@ -66,7 +66,8 @@ class Task(ABC):
         """Return the best constant predictor on ``train``, scored on ``validation``."""
 
     @abstractmethod
-    def untrained_loss(self, train: TokenizedRows) -> float: ...
+    def untrained_loss(self, train: TokenizedRows) -> float:
+        """Return the loss of a model that has learned nothing."""
 
     def extra_results(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
         """Return further fields of ``RunResults``, which only this kind of task has."""
