@@ -9,13 +9,9 @@ from playwright.sync_api import Locator, Page, expect
 from tests.dashboards import empty_dashboard
 
 
-@pytest.fixture
-def save_array(tmp_path):
-    def save_array(name: str, array: np.ndarray) -> Path:
-        np.save(tmp_path / name, array)
-        return tmp_path / name
-
-    return save_array
+def save_array(tmp_path, name: str, array: np.ndarray) -> Path:
+    np.save(tmp_path / name, array)
+    return tmp_path / name
 
 
 def choose_files(page: Page, url: str, files: Path | list[Path]) -> Locator:
@@ -40,9 +36,9 @@ def limit_upload_speed(page, bytes_per_second: int) -> None:
     session.send("Network.emulateNetworkConditions", limits)
 
 
-def test_shards_and_labels_are_uploaded_in_order(dashboard, page, save_array, cloud, tmp_path):
+def test_shards_and_labels_are_uploaded_in_order(dashboard, page, cloud, tmp_path):
     (tmp_path / "labels.csv").write_text("word,label\n" + "".join(f"w{i},{i % 3}\n" for i in range(400)))
-    shards = [save_array("part-10.npy", cloud[300:]), save_array("part-2.npy", cloud[:300])]
+    shards = [save_array(tmp_path, "part-10.npy", cloud[300:]), save_array(tmp_path, "part-2.npy", cloud[:300])]
     button = choose_files(page, dashboard.url, shards)
     page.get_by_label("Names and labels").set_input_files(tmp_path / "labels.csv")
     button.click()
@@ -53,9 +49,9 @@ def test_shards_and_labels_are_uploaded_in_order(dashboard, page, save_array, cl
     expect(page.get_by_role("cell", name="w0", exact=True)).to_be_visible()
 
 
-def test_upload_shows_progress_and_can_be_cancelled(dashboard, page, save_array):
+def test_upload_shows_progress_and_can_be_cancelled(dashboard, page, tmp_path):
     listed, stored = dashboard.get("/api/embeddings"), set((dashboard.data_dir / "files").iterdir())
-    button = choose_files(page, dashboard.url, save_array("x.npy", np.ones((50_000, 100))))
+    button = choose_files(page, dashboard.url, save_array(tmp_path, "x.npy", np.ones((50_000, 100))))
     limit_upload_speed(page, 2_000_000)
     button.click()
     expect(page.get_by_text(re.compile(r"^[\d.]+ [kM]B of 40 MB sent$"))).to_be_visible()
@@ -68,8 +64,8 @@ def test_upload_shows_progress_and_can_be_cancelled(dashboard, page, save_array)
 
 
 @pytest.mark.long
-def test_files_over_limit_are_refused_before_sending(small_limits, page, save_array):
-    button = choose_files(page, small_limits, [save_array(f"{i}.npy", np.ones((800, 100))) for i in range(2)])
+def test_files_over_limit_are_refused_before_sending(small_limits, page, tmp_path):
+    button = choose_files(page, small_limits, [save_array(tmp_path, f"{i}.npy", np.ones((800, 100))) for i in range(2)])
     expect(page.get_by_text("up to 1 MiB")).to_be_visible()
     files = page.get_by_label("A file of vectors")
     expect(page.get_by_role("alert")).to_have_text(
@@ -80,7 +76,7 @@ def test_files_over_limit_are_refused_before_sending(small_limits, page, save_ar
     page.on("request", lambda request: requests.append(request.method))
     button.click()
     assert requests == []
-    files.set_input_files(save_array("fine.npy", np.ones((800, 100))))
+    files.set_input_files(save_array(tmp_path, "fine.npy", np.ones((800, 100))))
     expect(page.get_by_role("alert")).to_have_count(0)
     button.click()
     expect(page).to_have_url(re.compile("/embeddings/[0-9a-f]{32}$"))
@@ -103,8 +99,8 @@ def test_each_dataset_file_has_its_own_limit_and_error(small_limits, page, tmp_p
     assert train.evaluate("input => input.form.checkValidity()")
 
 
-def test_sent_upload_can_no_longer_be_cancelled(dashboard, page, save_array):
-    button = choose_files(page, dashboard.url, save_array("x.npy", np.ones((8, 3))))
+def test_sent_upload_can_no_longer_be_cancelled(dashboard, page, tmp_path):
+    button = choose_files(page, dashboard.url, save_array(tmp_path, "x.npy", np.ones((8, 3))))
     session = page.context.new_cdp_session(page)
     session.send("Fetch.enable", {"patterns": [{"urlPattern": "*/embeddings", "requestStage": "Response"}]})
     button.click()
@@ -115,9 +111,9 @@ def test_sent_upload_can_no_longer_be_cancelled(dashboard, page, save_array):
     expect(page.get_by_text("8 × 3", exact=True)).to_be_visible()
 
 
-def test_server_error_is_shown_at_its_field(dashboard, page, save_array, tmp_path):
+def test_server_error_is_shown_at_its_field(dashboard, page, tmp_path):
     (tmp_path / "labels.pkl").write_bytes(b"\x80\x04\x95abc")
-    button = choose_files(page, dashboard.url, save_array("x.npy", np.ones((8, 3))))
+    button = choose_files(page, dashboard.url, save_array(tmp_path, "x.npy", np.ones((8, 3))))
     page.get_by_label("Names and labels").set_input_files(tmp_path / "labels.pkl")
     button.click()
     field = page.get_by_label("Names and labels")
@@ -127,8 +123,8 @@ def test_server_error_is_shown_at_its_field(dashboard, page, save_array, tmp_pat
     assert page.get_by_label("A file of vectors").evaluate("input => input.files[0].name") == "x.npy"
 
 
-def test_lost_connection_keeps_the_form(dashboard, page, save_array):
-    button = choose_files(page, dashboard.url, save_array("x.npy", np.ones((8, 3))))
+def test_lost_connection_keeps_the_form(dashboard, page, tmp_path):
+    button = choose_files(page, dashboard.url, save_array(tmp_path, "x.npy", np.ones((8, 3))))
     page.get_by_label("Name", exact=True).fill("Kept")
     page.route("**/embeddings", lambda route: route.abort("connectionreset"))
     button.click()
@@ -137,9 +133,9 @@ def test_lost_connection_keeps_the_form(dashboard, page, save_array):
     expect(page.locator("form#upload")).to_have_attribute("aria-busy", "false")
 
 
-def test_ended_session_keeps_the_form(dashboard, page, save_array):
+def test_ended_session_keeps_the_form(dashboard, page, tmp_path):
     page.route("**/queue/status", lambda route: route.fulfill(status=401))
-    choose_files(page, dashboard.url, save_array("x.npy", np.ones((8, 3))))
+    choose_files(page, dashboard.url, save_array(tmp_path, "x.npy", np.ones((8, 3))))
     page.get_by_label("Name", exact=True).fill("Kept")
     expect(page.get_by_text("Your session has ended.")).to_be_visible()
     page.unroute("**/queue/status")

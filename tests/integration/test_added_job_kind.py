@@ -21,15 +21,11 @@ def toy(monkeypatch):
     return kind
 
 
-@pytest.fixture
-def add(context, toy):
-    def add(name="harmless"):
-        row_id = add_encoding(context)
-        with context.sessions.begin() as session:
-            session.get_one(Encoding, row_id).name = name
-        return Job(toy, row_id)
-
-    return add
+def add(context, toy, name="harmless"):
+    row_id = add_encoding(context)
+    with context.sessions.begin() as session:
+        session.get_one(Encoding, row_id).name = name
+    return Job(toy, row_id)
 
 
 def state(context, job):
@@ -38,8 +34,8 @@ def state(context, job):
 
 
 @pytest.mark.usefixtures("short_pauses")
-def test_added_job_is_executed_restored_and_given_up(context, add):
-    harmless_job, deadly_job = add(), add("deadly")
+def test_added_job_is_executed_restored_and_given_up(context, toy):
+    harmless_job, deadly_job = add(context, toy), add(context, toy, "deadly")
     assert set(list_waiting_jobs(context.sessions)) == {harmless_job, deadly_job}
     processes = JobProcesses(context.settings, "cpu")
     executor = Executor(context.sessions, processes, "here/cpu", context.settings.runs)
@@ -56,8 +52,8 @@ def test_added_job_is_executed_restored_and_given_up(context, add):
         executor.stop()
 
 
-def test_queue_page_shows_activity_of_worker(client, context, add):
-    job = add()
+def test_queue_page_shows_activity_of_worker(client, context, toy):
+    job = add(context, toy)
     assert (job.priority, Job.parse("proofread-x")) == (10, Job(job.kind, "x"))  # interactive
     running_job = {"id": job.workflow_id, "since": utcnow().isoformat(), "memory_bytes": 1, "peak_bytes": 2}
     with context.sessions.begin() as session:

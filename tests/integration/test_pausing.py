@@ -24,14 +24,10 @@ from workers.training.job import fine_tune
 from workers.training.progress import Progress, RunStoppedError
 
 
-@pytest.fixture
-def add(context):
-    def add(*states, origin=ExperimentOrigin.LAUNCHED):
-        columns = {"performance": None, "isoscore_star": None}
-        runs = [run_row(seed=seed, status=RunStatus(status), **columns) for seed, status in enumerate(states)]
-        return add_experiment(context, *runs, name="e", origin=ExperimentOrigin(origin)), [run.id for run in runs]
-
-    return add
+def add(context, *states, origin=ExperimentOrigin.LAUNCHED):
+    columns = {"performance": None, "isoscore_star": None}
+    runs = [run_row(seed=seed, status=RunStatus(status), **columns) for seed, status in enumerate(states)]
+    return add_experiment(context, *runs, name="e", origin=ExperimentOrigin(origin)), [run.id for run in runs]
 
 
 def states_of(context, ids):
@@ -47,8 +43,8 @@ def job_ids(*ids):
     return {f"finetune-{run_id}" for run_id in ids}
 
 
-def test_queued_run_is_paused_and_resumed(client, context, add):
-    _, ids = add("queued", "queued")
+def test_queued_run_is_paused_and_resumed(client, context):
+    _, ids = add(context, "queued", "queued")
     context.queue.enqueue(Job(job_kinds.FINETUNE, ids[0]))  # a worker is about to take it
     assert client.post(f"/api/runs/{ids[0]}/pause").json()["status"] == "paused"
     assert context.queue.list_active() == set()
@@ -57,8 +53,8 @@ def test_queued_run_is_paused_and_resumed(client, context, add):
     assert are_waiting(context, *ids)
 
 
-def test_pause_takes_running_run_from_its_worker(client, context, add):
-    _, (run_id,) = add("queued")
+def test_pause_takes_running_run_from_its_worker(client, context):
+    _, (run_id,) = add(context, "queued")
     began, ended = [], []
 
     async def execute(job):
@@ -82,9 +78,9 @@ def test_pause_takes_running_run_from_its_worker(client, context, add):
 
 
 @pytest.mark.both_databases
-def test_immediate_resume_starts_run_again(client, context, add):
+def test_immediate_resume_starts_run_again(client, context):
     """The trainer reads its status in its row before the engine tells the worker."""
-    _, (run_id,) = add("queued")
+    _, (run_id,) = add(context, "queued")
     began = []
 
     def status(*, begin=False):
@@ -109,8 +105,8 @@ def test_immediate_resume_starts_run_again(client, context, add):
     assert began == [run_id] * 2
 
 
-def test_run_of_lost_machine_is_paused_and_resumed_on_another(client, context, add):
-    _, (run_id,) = add("queued")
+def test_run_of_lost_machine_is_paused_and_resumed_on_another(client, context):
+    _, (run_id,) = add(context, "queued")
     began = []
 
     async def execute(job):
@@ -141,8 +137,8 @@ def test_run_of_lost_machine_is_paused_and_resumed_on_another(client, context, a
 
 
 @pytest.mark.both_databases
-def test_missed_pause_is_sent_to_engine_later(context, add):
-    _, (run_id,) = add("queued")
+def test_missed_pause_is_sent_to_engine_later(context):
+    _, (run_id,) = add(context, "queued")
     context.queue.enqueue(Job(job_kinds.FINETUNE, run_id))
     with context.sessions.begin() as session:
         session.get_one(Run, run_id).status = RunStatus.PAUSED
@@ -150,8 +146,8 @@ def test_missed_pause_is_sent_to_engine_later(context, add):
     assert context.queue.list_active() == set()
 
 
-def test_pausing_experiment_leaves_ended_runs(client, context, add):
-    experiment_id, ids = add("queued", "running", "finished", "failed", "paused")
+def test_pausing_experiment_leaves_ended_runs(client, context):
+    experiment_id, ids = add(context, "queued", "running", "finished", "failed", "paused")
     assert client.post(f"/api/experiments/{experiment_id}/pause").json()["status"] == "paused"
     assert states_of(context, ids) == ["paused", "paused", "finished", "failed", "paused"]
     assert client.post(f"/api/experiments/{experiment_id}/resume").json()["status"] == "running"
@@ -160,9 +156,9 @@ def test_pausing_experiment_leaves_ended_runs(client, context, add):
 
 
 @pytest.mark.both_databases
-def test_all_runs_are_paused_and_resumed(client, context, add):
-    _, first = add("queued", "running")
-    _, second = add("queued", "cancelled")
+def test_all_runs_are_paused_and_resumed(client, context):
+    _, first = add(context, "queued", "running")
+    _, second = add(context, "queued", "cancelled")
     assert client.post("/api/queue/pause").json() == {"runs": 3}
     assert states_of(context, first + second) == ["paused", "paused", "paused", "cancelled"]
     assert are_waiting(context)
@@ -171,8 +167,8 @@ def test_all_runs_are_paused_and_resumed(client, context, add):
     assert client.post("/api/queue/resume").json() == {"runs": 0}
 
 
-def test_paused_run_can_be_cancelled_and_invalid_states_refuse(client, context, add):
-    _, (run_id,) = add("paused")
+def test_paused_run_can_be_cancelled_and_invalid_states_refuse(client, context):
+    _, (run_id,) = add(context, "paused")
     assert client.post(f"/api/runs/{run_id}/cancel").json()["status"] == "cancelled"
     assert states_of(context, [run_id]) == ["cancelled"]
     cases = [
@@ -182,12 +178,12 @@ def test_paused_run_can_be_cancelled_and_invalid_states_refuse(client, context, 
         ("finished", "cancel", "Only a run that has not ended can be cancelled; this one is finished."),
     ]  # fmt: skip
     for status, verb, sentence in cases:
-        _, (run_id,) = add(status)
+        _, (run_id,) = add(context, status)
         refused = client.post(f"/api/runs/{run_id}/{verb}")
         assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
         assert states_of(context, [run_id]) == [status]
     for origin in ["imported", "logged"]:
-        _, (run_id,) = add("failed", origin=origin)
+        _, (run_id,) = add(context, "failed", origin=origin)
         refused = client.post(f"/api/runs/{run_id}/retry")
         expected = (409, f"Only a run that was launched here can be tried again; this one was {origin}.")
         assert (refused.status_code, refused.json()["detail"]) == expected
@@ -196,8 +192,8 @@ def test_paused_run_can_be_cancelled_and_invalid_states_refuse(client, context, 
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_retried_run_is_queued_as_new(client, context, add, status):
-    _, (run_id,) = add(status)
+def test_retried_run_is_queued_as_new(client, context, status):
+    _, (run_id,) = add(context, status)
     with context.sessions.begin() as session:
         run = session.get_one(Run, run_id)
         run.error, run.cause, run.error_field, run.attempts = "Why.", FailureCause.MEMORY, "batch_size", 5
@@ -210,8 +206,8 @@ def test_retried_run_is_queued_as_new(client, context, add, status):
     assert are_waiting(context, run_id)
 
 
-def test_run_time_stands_still_while_paused(client, context, add):
-    _, (run_id, waiting) = add("running", "queued")
+def test_run_time_stands_still_while_paused(client, context):
+    _, (run_id, waiting) = add(context, "running", "queued")
     with context.sessions.begin() as session:
         session.get_one(Run, run_id).started_at = utcnow() - timedelta(seconds=90)
     assert client.post(f"/api/runs/{waiting}/pause").json()["seconds"] is None
@@ -234,7 +230,7 @@ def fail(context, run_id, cause=FailureCause.UNSPECIFIED, step=None):
         pause_waiting_runs(session, run)
 
 
-def test_first_early_failure_holds_other_runs(context, add):
+def test_first_early_failure_holds_other_runs(context):
     cases = [
         (["running", "queued", "queued"], FailureCause.UNSPECIFIED, None, ["paused", "paused"],
          "failed before its first"),
@@ -247,7 +243,7 @@ def test_first_early_failure_holds_other_runs(context, add):
         (["running"], FailureCause.UNSPECIFIED, None, [], None),
     ]  # fmt: skip
     for states, cause, step, after, reason in cases:
-        experiment_id, ids = add(*states)
+        experiment_id, ids = add(context, *states)
         fail(context, ids[0], cause, step)
         assert states_of(context, ids[1:]) == after
         with context.sessions() as session:
@@ -255,8 +251,8 @@ def test_first_early_failure_holds_other_runs(context, add):
         assert (held is None) if reason is None else (reason in held and held.endswith("It broke."))
 
 
-def test_held_runs_resume_and_are_not_held_again(client, context, add):
-    experiment_id, ids = add("queued", "queued", "queued")
+def test_held_runs_resume_and_are_not_held_again(client, context):
+    experiment_id, ids = add(context, "queued", "queued", "queued")
     fine_tune(ids[0], context.settings, "cpu")  # its data set has no files
     assert states_of(context, ids) == ["failed", "paused", "paused"]
     held = client.get(f"/api/experiments/{experiment_id}").json()["held"]

@@ -30,14 +30,10 @@ TASKS = {
 ROWS = {"rows": [7, 2, 4]}
 
 
-@pytest.fixture
-def begin(client):
-    def begin(**changes):
-        answer = client.post("/api/runs", json=RUN | changes)
-        assert answer.is_success, answer.text
-        return answer.json()["id"]
-
-    return begin
+def begin(client, **changes):
+    answer = client.post("/api/runs", json=RUN | changes)
+    assert answer.is_success, answer.text
+    return answer.json()["id"]
 
 
 def log(client, run, **columns):
@@ -49,9 +45,9 @@ def read_stored(context, run, split=Split.VALIDATION):
         return read_predictions(session, [run], split).get(run)
 
 
-def test_logged_predictions_are_read_back_as_json_and_csv(client, begin, context):
+def test_logged_predictions_are_read_back_as_json_and_csv(client, context):
     for task, (metric, columns) in TASKS.items():
-        run = begin(experiment=task, task=task, metric=metric)
+        run = begin(client, experiment=task, task=task, metric=metric)
         assert log(client, run, **ROWS, **columns).status_code == 200
         answer = client.get(f"/api/runs/{run}/predictions")
         predictions = answer.json()
@@ -69,8 +65,8 @@ def test_logged_predictions_are_read_back_as_json_and_csv(client, begin, context
 
 
 @pytest.mark.both_databases
-def test_logged_rows_are_replaced_and_read_by_run_and_split(client, begin, context):
-    run = begin()
+def test_logged_rows_are_replaced_and_read_by_run_and_split(client, context):
+    run = begin(client)
     log(client, run, rows=[0, 1], reference=[1, 1], predicted=[0, 0])
     log(client, run, rows=[3, 1], reference=[0, 1], predicted=[0, 1])
     predictions_by_run = read_stored(context, run)
@@ -96,7 +92,7 @@ def test_logged_rows_are_replaced_and_read_by_run_and_split(client, begin, conte
         assert {stored_rows.run_id for stored_rows in session.query(RunPredictions)} == {run, second}
 
 
-def test_invalid_predictions_are_refused(client, begin, context):
+def test_invalid_predictions_are_refused(client, context):
     cases = [
         ({"rows": [0, 0], "reference": [0, 1], "predicted": [0, 1]}, "twice"),
         ({"rows": [0, 1], "reference": [0], "predicted": [0, 1]}, "as many as rows"),
@@ -111,20 +107,20 @@ def test_invalid_predictions_are_refused(client, begin, context):
         ({"rows": list(range(10_001)), "reference": [0] * 10_001, "predicted": [0] * 10_001}, "rows"),
     ]  # fmt: skip
     for columns, keyword in cases:
-        run = begin()
+        run = begin(client)
         answer = log(client, run, **columns)
         assert answer.status_code == 422
         assert keyword in answer.text
         assert read_stored(context, run) is None
-    answer = log(client, begin(experiment="span", task="span", metric="word_f1"), rows=[0], predicted=["a"])
+    answer = log(client, begin(client, experiment="span", task="span", metric="word_f1"), rows=[0], predicted=["a"])
     assert (answer.status_code, "exact_match" in answer.json()["detail"]) == (422, True)
-    run = begin()
+    run = begin(client)
     with context.sessions.begin() as session:
         full = np.zeros(MAX_ROWS, dtype=np.int64)
         write_predictions(session, run, Split.VALIDATION, Predictions(np.arange(MAX_ROWS), full, full))
     answer = log(client, run, rows=[MAX_ROWS], reference=[0], predicted=[0])
     assert (answer.status_code, answer.json()["field"]) == (413, "rows")
-    run = begin()
+    run = begin(client)
     assert client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.5}}).status_code == 200
     assert log(client, run, rows=[0], reference=[0], predicted=[0]).status_code == 409
     add_experiment(context, run_row(id="0" * 32))
@@ -132,8 +128,8 @@ def test_invalid_predictions_are_refused(client, begin, context):
     assert log(client, "1" * 32, rows=[0], reference=[0], predicted=[0]).status_code == 404
 
 
-def test_finished_run_reports_best_constant_and_divergence(client, begin, context):
-    run = begin()
+def test_finished_run_reports_best_constant_and_divergence(client, context):
+    run = begin(client)
     log(client, run, rows=[0, 1, 2, 3], reference=[5, 5, 5, 9], predicted=[5, 5, 5, 5])
     client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.75}})
     reported = client.get(f"/api/runs/{run}").json()
@@ -141,14 +137,14 @@ def test_finished_run_reports_best_constant_and_divergence(client, begin, contex
     assert reported["results"]["trivial"]["metrics"] == {"accuracy": 0.75, "f1": 0.0, "matthews": 0.0}
     assert reported["results"]["n_validation"] == 4
     assert reported["learned_nothing"] == "Every validation row was predicted as “5”."
-    run = begin()
+    run = begin(client)
     steps = [{"step": step, "task_loss": 0.7 if step < 5 else 90.0} for step in range(20)]
     client.post(f"/api/runs/{run}/steps", json={"steps": steps})
     client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.5}})
     reported = client.get(f"/api/runs/{run}").json()
     assert reported["diverged"] == "Training diverged: its task loss ended at 90, after starting at 0.7."
     assert reported["diverged"] in reported["notes"]
-    lost = begin(seed=4)
+    lost = begin(client, seed=4)
     client.post(f"/api/runs/{lost}/steps", json={"steps": [
         {"step": 1, "task_loss": 0.7}, {"step": 2, "layers": {"isoscore_star": [0.5]}},
         {"step": 3, "task_loss": None, "reason": "task_loss is not a number"},

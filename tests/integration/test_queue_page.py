@@ -12,14 +12,10 @@ from workers.locks import Heartbeat
 from workers.placement import Device
 
 
-@pytest.fixture
-def add(context):
-    def add(*runs, name="e"):
-        plain = {"performance": None, "isoscore_star": None}
-        rows = [run_row(seed=seed, **plain | columns) for seed, columns in enumerate(runs)]
-        return add_experiment(context, *rows, name=name), [run.id for run in rows]
-
-    return add
+def add(context, *runs, name="e"):
+    plain = {"performance": None, "isoscore_star": None}
+    rows = [run_row(seed=seed, **plain | columns) for seed, columns in enumerate(runs)]
+    return add_experiment(context, *rows, name=name), [run.id for run in rows]
 
 
 QUEUED = {"status": RunStatus.QUEUED}
@@ -43,8 +39,8 @@ def words(page):
     return " ".join(re.sub(r"<[^>]+>", " ", page).split())
 
 
-def test_worker_shows_jobs_progress_and_memory(client, context, add):
-    _, (run_id,) = add(running("here/cpu"), name="sweep")
+def test_worker_shows_jobs_progress_and_memory(client, context):
+    _, (run_id,) = add(context, running("here/cpu"), name="sweep")
     since = utcnow().isoformat()
     add_worker(context, "here/cpu", 5, [
         {"id": f"finetune-{run_id}", "since": since, "memory_bytes": 1_200_000_000, "peak_bytes": 1_500_000_000},
@@ -64,23 +60,23 @@ def test_worker_shows_jobs_progress_and_memory(client, context, add):
 
 
 @pytest.mark.parametrize(("seconds", "lost"), [(50, False), (70, True)])
-def test_run_is_lost_after_a_minute_without_heartbeat(client, context, add, seconds, lost):
-    add(running("here/cpu"))
+def test_run_is_lost_after_a_minute_without_heartbeat(client, context, seconds, lost):
+    add(context, running("here/cpu"))
     add_worker(context, "here/cpu", seconds)
     assert ("worker lost" in client.get("/queue").text) is lost
 
 
-def test_header_shows_running_waiting_and_time_left(client, context, add):
+def test_header_shows_running_waiting_and_time_left(client, context):
     assert "Queue: no worker running" in words(client.get("/queue/status").text)
     add_worker(context, "here/cpu", 5)
     assert "Queue: empty" in words(client.get("/queue/status").text)
-    add(QUEUED, QUEUED, name="unknown time")
+    add(context, QUEUED, QUEUED, name="unknown time")
     assert words(client.get("/queue/status").text).strip() == "Queue: 2 waiting"
     took_400_seconds = {
         "started_at": utcnow() - timedelta(seconds=500),
         "finished_at": utcnow() - timedelta(seconds=100),
     }
-    experiment_id, _ = add(took_400_seconds, running("here/cpu"), QUEUED)
+    experiment_id, _ = add(context, took_400_seconds, running("here/cpu"), QUEUED)
     status = client.get("/queue/status").text
     assert words(status).strip() == "Queue: 1 running, 3 waiting"
     assert '<span role="status"' in status
@@ -88,14 +84,14 @@ def test_header_shows_running_waiting_and_time_left(client, context, add):
     assert (rows[experiment_id]["running"], rows[experiment_id]["queued"]) == (1, 1)
     assert rows[experiment_id]["seconds_left"] == pytest.approx(400 + 300 * 260 / 40, abs=10)
     client.post("/queue/pause")
-    add(took_400_seconds, *[QUEUED] * 6)
+    add(context, took_400_seconds, *[QUEUED] * 6)
     assert words(client.get("/queue/status").text).strip() == "Queue: 6 waiting · about 40 minutes left"
 
 
-def test_waiting_runs_are_listed_by_priority(client, add):
-    add(running("gone/cpu"), name="sweep")
+def test_waiting_runs_are_listed_by_priority(client, context):
+    add(context, running("gone/cpu"), name="sweep")
     assert "Without a worker I-STAR, λ = 1, seed 0 of sweep: worker lost" in words(client.get("/queue").text)
-    _, ids = add(*[QUEUED] * 52, QUEUED | {"priority": 20})
+    _, ids = add(context, *[QUEUED] * 52, QUEUED | {"priority": 20})
     first = client.get("/queue").text
     assert "53 runs waiting. Lower priority numbers run first" in first
     listed = re.findall(r'<tr id="run-(\w+)">', first)
@@ -107,9 +103,9 @@ def test_waiting_runs_are_listed_by_priority(client, add):
 
 
 @pytest.mark.both_databases
-def test_experiments_are_counted_and_moved(client, add):
-    first_id, _ = add(QUEUED, running("here/cpu"), PAUSED, name="first")
-    second_id, _ = add(QUEUED, {"status": RunStatus.FINISHED}, name="second")
+def test_experiments_are_counted_and_moved(client, context):
+    first_id, _ = add(context, QUEUED, running("here/cpu"), PAUSED, name="first")
+    second_id, _ = add(context, QUEUED, {"status": RunStatus.FINISHED}, name="second")
     rows = client.get("/api/queue").json()["experiments"]
     expected = [("first", 1, 1, 1), ("second", 0, 1, 0)]
     assert [
@@ -122,8 +118,8 @@ def test_experiments_are_counted_and_moved(client, add):
     assert [experiment["name"] for experiment in client.get("/api/queue").json()["experiments"]] == ["second", "first"]
 
 
-def test_destructive_buttons_are_in_menus_and_buttons_lead_back(client, add):
-    experiment_id, (run_id,) = add(QUEUED, name="sweep")
+def test_destructive_buttons_are_in_menus_and_buttons_lead_back(client, context):
+    experiment_id, (run_id,) = add(context, QUEUED, name="sweep")
     page = client.get("/queue").text
     menus = re.findall(r'<details class="menu" name="menu">.*?</details>', page, re.DOTALL)
     expected = ["sweep", "I-STAR, λ = 1, seed 0, of sweep"]
@@ -132,7 +128,7 @@ def test_destructive_buttons_are_in_menus_and_buttons_lead_back(client, add):
         assert re.search(rf'action="{noun}\w*/cancel"', menu)
         assert '<button class="link bad"' in menu
     assert "/cancel" not in re.sub(r'<details class="menu".*?</details>', "", page, flags=re.DOTALL)
-    experiment_id, (run_id, _) = add(QUEUED, QUEUED)
+    experiment_id, (run_id, _) = add(context, QUEUED, QUEUED)
     urls = {"queue": "/queue", "experiment": f"/experiments/{experiment_id}", "": f"/runs/{run_id}"}
     for back, url in urls.items():
         for verb in ("move/last", "pause", "resume"):
@@ -144,7 +140,7 @@ def test_destructive_buttons_are_in_menus_and_buttons_lead_back(client, add):
     assert client.post(f"/runs/{run_id}/retry").headers["location"] == f"/runs/{run_id}"
 
 
-def test_number_of_queries_does_not_grow_with_runs(client, context, add):
+def test_number_of_queries_does_not_grow_with_runs(client, context):
     def queries():
         statements = []
         bind = context.sessions.kw["bind"]
@@ -153,11 +149,11 @@ def test_number_of_queries_does_not_grow_with_runs(client, context, add):
         event.remove(bind, "after_cursor_execute", note)
         return len(statements)
 
-    add(QUEUED, running("here/cpu"))
+    add(context, QUEUED, running("here/cpu"))
     add_worker(context, "here/cpu", 1)
     few_queries = queries()
     for _ in range(5):
-        add(*[QUEUED] * 40, running("here/cpu"), PAUSED)
+        add(context, *[QUEUED] * 40, running("here/cpu"), PAUSED)
     assert queries() == few_queries
 
 

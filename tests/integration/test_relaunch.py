@@ -21,14 +21,10 @@ def dataset(client, context, module_cache):
     return make_once(context, module_cache, "dataset", upload)
 
 
-@pytest.fixture
-def launch(client, dataset):
-    def launch(**change):
-        answer = client.post("/api/experiments", json={"dataset_id": dataset, **REQUIRED, **change})
-        assert answer.status_code == 201, answer.text
-        return answer.json()["id"]
-
-    return launch
+def launch(client, dataset, **change):
+    answer = client.post("/api/experiments", json={"dataset_id": dataset, **REQUIRED, **change})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
 
 
 def read_runs(context, experiment):
@@ -37,7 +33,7 @@ def read_runs(context, experiment):
         return session.scalars(configs).all(), session.get(Experiment, experiment).grid
 
 
-def test_request_of_experiment_relaunches_same_runs(client, context, launch):
+def test_request_of_experiment_relaunches_same_runs(client, context, dataset):
     cases = [
         {}, {"regularizers": []}, {"regularizers": ["istar"], "lambdas": [0]},
         {"regularizers": ["cosreg"], "zetas": [0.4, 0.2], "lambdas": [3, 3, -1, 0]},
@@ -49,7 +45,7 @@ def test_request_of_experiment_relaunches_same_runs(client, context, launch):
         {"lambdas": list(range(1, 101))},
     ]  # fmt: skip
     for change in cases:
-        first = launch(**change)
+        first = launch(client, dataset, **change)
         request = client.get(f"/api/experiments/{first}/request")
         assert request.status_code == 200
         second = client.post("/api/experiments", json=request.json()).json()["id"]
@@ -57,7 +53,7 @@ def test_request_of_experiment_relaunches_same_runs(client, context, launch):
         third = client.post("/api/experiments", json=read_yaml(yaml.text)).json()["id"]
         assert read_runs(context, first) == read_runs(context, second) == read_runs(context, third)
         assert yaml.headers["content-disposition"].startswith("attachment; filename=")
-    experiment = launch()
+    experiment = launch(client, dataset)
     run = client.get(f"/api/experiments/{experiment}").json()["runs"][0]["id"]
     with context.sessions.begin() as session:
         session.execute(update(Experiment).values(config=REPORTED))

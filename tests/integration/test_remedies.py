@@ -27,26 +27,21 @@ def x():
     return x
 
 
-@pytest.fixture
-def add(context, tmp_path):
+def add(context, tmp_path, x, name="cloud", labels="side", **columns):
     """Add an embedding that waits to be measured, with or without chosen labels."""
-
-    def add(x, name="cloud", labels="side", **columns):
-        embedding_id = add_rows(context, tmp_path, name, x, name, status=EmbeddingStatus.MEASURING, **columns)
-        with context.sessions.begin() as session:
-            row = session.get(Embedding, embedding_id)
-            row.selection = {**row.selection, "labels": labels}
-        return embedding_id
-
-    return add
+    embedding_id = add_rows(context, tmp_path, name, x, name, status=EmbeddingStatus.MEASURING, **columns)
+    with context.sessions.begin() as session:
+        row = session.get(Embedding, embedding_id)
+        row.selection = {**row.selection, "labels": labels}
+    return embedding_id
 
 
 @pytest.fixture
-def try_remedies(client, settings, add):
+def try_remedies(client, settings, context, tmp_path):
     """Measure an embedding, have its remedies judged, and return its id and the task."""
 
     def try_remedies(x, **columns):
-        embedding_id = add(x, **columns)
+        embedding_id = add(context, tmp_path, x, **columns)
         jobs = measure_embedding(embedding_id, settings, "cpu")
         assert [job.kind.name for job in jobs] == ["judge", "layout"]
         judge_task(jobs[0].row_id, settings, "cpu")
@@ -110,8 +105,8 @@ def test_check_decide_api_and_page_agree(client, try_remedies, x, tmp_path, caps
     assert capsys.readouterr().out.splitlines()[-1] == conclusion
 
 
-def test_waiting_decision_updates_itself(client, settings, add, x):
-    embedding_id = add(x)
+def test_waiting_decision_updates_itself(client, settings, context, tmp_path, x):
+    embedding_id = add(context, tmp_path, x)
     measure_embedding(embedding_id, settings, "cpu")
     page = client.get(f"/embeddings/{embedding_id}").text
     assert "Trying remedies by column side" in page
@@ -123,10 +118,10 @@ def test_categorical_column_is_ground_truth_by_default(try_remedies, x):
     assert task["config"]["labels"] == "side"
 
 
-def test_too_few_rows_are_not_evaluated(client, settings, add, x):
-    embedding_id = add(x[:60])
+def test_too_few_rows_are_not_evaluated(client, settings, context, tmp_path, x):
+    embedding_id = add(context, tmp_path, x[:60])
     assert [job.kind.name for job in measure_embedding(embedding_id, settings, "cpu")] == ["layout"]
-    isotropic = add(np.random.default_rng(0).normal(size=(90, 4)).astype(np.float32), "even")
+    isotropic = add(context, tmp_path, np.random.default_rng(0).normal(size=(90, 4)).astype(np.float32), "even")
     assert [job.kind.name for job in measure_embedding(isotropic, settings, "cpu")] == ["layout"]
     assert "Nothing to mend." in page_of(client, f"/embeddings/{isotropic}")
     assert (

@@ -8,24 +8,20 @@ from app.results.run_data import list_layer_measurements, list_logged
 from tests.factories import add_experiment, run_row
 
 
-@pytest.fixture
-def write_runs(context):
-    def write(*logged):
-        runs = [
-            run_row(0.0, seed, steps=[Step(step=step, **values) for step, values in steps.items()])
-            for seed, steps in enumerate(logged)
-        ]
-        return add_experiment(context, *runs), [run.id for run in runs]
-
-    return write
+def write_runs(context, *logged):
+    runs = [
+        run_row(0.0, seed, steps=[Step(step=step, **values) for step, values in steps.items()])
+        for seed, steps in enumerate(logged)
+    ]
+    return add_experiment(context, *runs), [run.id for run in runs]
 
 
-def test_few_values_are_read_completely(context, write_runs, monkeypatch):
-    experiment, (run,) = write_runs({0: {}, 10: {"task_loss": 0.5, "penalty": -0.25}, 20: {"task_loss": 0.25}})
+def test_few_values_are_read_completely(context, monkeypatch):
+    experiment, (run,) = write_runs(context, {0: {}, 10: {"task_loss": 0.5, "penalty": -0.25}, 20: {"task_loss": 0.25}})
     logged = list_logged(context, experiment, "task_loss")
     assert (logged.by_run, logged.total) == ({run: [(10, 0.5), (20, 0.25)]}, 2)
     assert list_logged(context, experiment, "penalty").by_run == {run: [(10, -0.25)]}
-    experiment, _ = write_runs()
+    experiment, _ = write_runs(context)
     assert (
         list_logged(context, experiment, "task_loss").by_run,
         list_layer_measurements(context, experiment, []).total,
@@ -34,7 +30,7 @@ def test_few_values_are_read_completely(context, write_runs, monkeypatch):
     steps_by_stride = {
         seed: {step: {"task_loss": float(step)} for step in range(seed, 101, seed)} for seed in (2, 3, 7)
     }
-    experiment, runs = write_runs(*steps_by_stride.values())
+    experiment, runs = write_runs(context, *steps_by_stride.values())
     logged = list_logged(context, experiment, "task_loss")
     monkeypatch.setattr(run_data, "MAX_NAMED_STEPS", 0)
     assert list_logged(context, experiment, "task_loss") == logged
@@ -42,11 +38,11 @@ def test_few_values_are_read_completely(context, write_runs, monkeypatch):
 
 
 @pytest.mark.both_databases
-def test_many_values_are_read_at_equal_strides(context, write_runs, monkeypatch):
+def test_many_values_are_read_at_equal_strides(context, monkeypatch):
     monkeypatch.setattr(run_data, "MAX_VALUES", 20)
     long = {step: {"task_loss": float(step)} for step in range(1, 101)}
     sparse = {step: {"task_loss": float(step)} for step in (3, 9, 51, 52)} | {10: {"penalty": 1.0}}
-    experiment, (first, second) = write_runs(long, sparse)
+    experiment, (first, second) = write_runs(context, long, sparse)
     logged = list_logged(context, experiment, "task_loss")
     assert (logged.total, sum(map(len, logged.by_run.values())), logged.stride) == (104, 12, 10)
     assert logged.by_run[first] == [(step, float(step)) for step in range(10, 101, 10)]
@@ -54,9 +50,9 @@ def test_many_values_are_read_at_equal_strides(context, write_runs, monkeypatch)
 
 
 @pytest.mark.both_databases
-def test_layers_are_sampled_like_values(context, write_runs, monkeypatch):
+def test_layers_are_sampled_like_values(context, monkeypatch):
     steps = {step: {"layers": {"mean_cosine": [0.5, step / 100]}} if step % 4 == 0 else {} for step in range(101)}
-    experiment, (run,) = write_runs(steps)
+    experiment, (run,) = write_runs(context, steps)
     all_layers = list_layer_measurements(context, experiment, ["mean_cosine"])
     assert (all_layers.total, all_layers.stride) == (26, 1)
     assert all_layers.by_run[run][1] == (4, {"mean_cosine": [0.5, 0.04]})
@@ -78,11 +74,11 @@ def test_layers_are_sampled_like_values(context, write_runs, monkeypatch):
     ],
 )
 @pytest.mark.parametrize("figure", ["learning", "watched"])
-def test_curves_are_read_again_only_if_runs_may_have_logged(client, context, write_runs, state, is_read_again, figure):
+def test_curves_are_read_again_only_if_runs_may_have_logged(client, context, state, is_read_again, figure):
     def make_values(value):
         return {"task_loss": value, "layers": {"mean_cosine": [value]}}
 
-    experiment, (first, second) = write_runs({10: make_values(0.5)}, {})
+    experiment, (first, second) = write_runs(context, {10: make_values(0.5)}, {})
     with context.sessions.begin() as session:
         session.execute(update(Run).where(Run.id == second).values(**state))
 

@@ -1,7 +1,5 @@
 import re
 
-import pytest
-
 from app.db.models import Run, RunStatus
 from tests.factories import add_experiment, run_row
 from tests.tabs import every_tab
@@ -17,46 +15,44 @@ RESULTS = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def add(context):
-    def add(changes=None, **columns):
-        config = SHARED | (changes or {})
-        plain = {"status": RunStatus.QUEUED, "performance": None, "isoscore_star": None}
-        run = run_row(config=config, **plain | columns)
-        experiment_id = add_experiment(context, run, name="e", config=config)
-        return run.id, experiment_id
-
-    return add
+def add(context, changes=None, **columns):
+    config = SHARED | (changes or {})
+    plain = {"status": RunStatus.QUEUED, "performance": None, "isoscore_star": None}
+    run = run_row(config=config, **plain | columns)
+    experiment_id = add_experiment(context, run, name="e", config=config)
+    return run.id, experiment_id
 
 
-def test_tabs_show_failures_notes_hashes_and_logs(client, add):
-    waiting, _ = add()
+def test_tabs_show_failures_notes_hashes_and_logs(client, context):
+    waiting, _ = add(context)
     assert tabs_of(client, waiting) == ["training", "settings"]
-    finished, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS, log="Ended.")
+    finished, _ = add(context, status=RunStatus.FINISHED, performance=0.9, results=RESULTS, log="Ended.")
     assert tabs_of(client, finished) == ["training", "results", "log", "settings"]
     page = client.get(f"/runs/{finished}?tab=results").text
     assert ("<dt>trivial predictor</dt>" in page, 'id="figure-loss"' in page) == (False, False)
     assert 'id="figure-loss"' in client.get(f"/runs/{finished}?tab=nowhere").text, "the first tab"
-    run_id, _ = add(status=RunStatus.RUNNING)
+    run_id, _ = add(context, status=RunStatus.RUNNING)
     page = client.get(f"/runs/{run_id}?measure=isoscore_unbiased").text
     assert f'href="/runs/{run_id}?tab=settings&amp;measure=isoscore_unbiased"' in page
     assert f'hx-get="/runs/{run_id}?tab=training&amp;measure=isoscore_unbiased"' in page
     assert '<input type="hidden" name="tab" value="training">' in page
     log = 'Traceback (most recent call last):\n  File "<loss>"\nArithmeticError: two'
-    run_id, _ = add(status=RunStatus.FAILED, error="ArithmeticError: two", log=log)
+    run_id, _ = add(context, status=RunStatus.FAILED, error="ArithmeticError: two", log=log)
     page = client.get(f"/runs/{run_id}").text
     assert "<strong>An unexpected failure.</strong> ArithmeticError: two" in page
     assert f'<a href="/runs/{run_id}?tab=log" aria-current="page">Log</a>' in page
     assert "File &#34;&lt;loss&gt;&#34;\nArithmeticError: two</pre>" in page
     assert client.get(f"/api/runs/{run_id}").json()["log"] == log
-    run_id, _ = add(notes=["Memory ran out with 16 rows per batch."])
+    run_id, _ = add(context, notes=["Memory ran out with 16 rows per batch."])
     assert "<p>Memory ran out with 16 rows per batch.</p>" in client.get(f"/runs/{run_id}").text
     assert client.get(f"/api/runs/{run_id}").json()["notes"] == ["Memory ran out with 16 rows per batch."]
-    run_id, _ = add(environment={"model": {"revision": "main", "weights_sha256": {"a.safetensors": "0f", "b": "1e"}}})
+    run_id, _ = add(
+        context, environment={"model": {"revision": "main", "weights_sha256": {"a.safetensors": "0f", "b": "1e"}}}
+    )
     assert (
         'weights sha256 <span class="mono">a.safetensors 0f, b 1e</span>' in every_tab(client, f"/runs/{run_id}").text
     )
-    run_id, _ = add(status=RunStatus.RUNNING, log="step 40 of 300: loss 0.5, penalty 0.1")
+    run_id, _ = add(context, status=RunStatus.RUNNING, log="step 40 of 300: loss 0.5, penalty 0.1")
     assert "step 40 of 300: loss 0.5" not in client.get(f"/runs/{run_id}").text
     assert "step 40 of 300: loss 0.5" in client.get(f"/runs/{run_id}?tab=log").text
 
@@ -66,7 +62,7 @@ def tabs_of(client, run_id):
     return re.findall(rf'href="/runs/{run_id}\?tab=(\w+)"', page)
 
 
-def test_weight_choice_is_described_for_run_and_experiment(client, add):
+def test_weight_choice_is_described_for_run_and_experiment(client, context):
     cases = [
         ({"checkpoint": "best"}, {},
          "These are the weights of step 8, the best of 3 evaluations: accuracy 0.900. Evaluated on a tenth of the "
@@ -80,7 +76,7 @@ def test_weight_choice_is_described_for_run_and_experiment(client, add):
     ]  # fmt: skip
     for changes, selection, sentences in cases:
         results = RESULTS | {"selection": SELECTION | selection}
-        run_id, _ = add(changes, status=RunStatus.FINISHED, performance=0.9, results=results)
+        run_id, _ = add(context, changes, status=RunStatus.FINISHED, performance=0.9, results=results)
         words = " ".join(every_tab(client, f"/runs/{run_id}").text.split())
         assert sentences.casefold() in words.casefold()
     cases = [
@@ -92,9 +88,9 @@ def test_weight_choice_is_described_for_run_and_experiment(client, add):
          "reported performance is optimistic."),
     ]  # fmt: skip
     for changes, sentence in cases:
-        _, experiment_id = add(changes)
+        _, experiment_id = add(context, changes)
         assert sentence in " ".join(every_tab(client, f"/experiments/{experiment_id}").text.split())
-    _, experiment_id = add()
+    _, experiment_id = add(context)
     assert "best weights" not in every_tab(client, f"/experiments/{experiment_id}").text
 
 
@@ -102,26 +98,26 @@ def row(name, *cells):
     return f'<th scope="row">{name}</th>' + "".join(f'<td class="n">{cell}</td>' for cell in cells)
 
 
-def test_protocols_counts_and_f1_are_described(client, add):
+def test_protocols_counts_and_f1_are_described(client, context):
     reference = {"zeta": 0.75, "pooling": "last", "n": 40, "layers": [0.1, None], "layer_reasons": [None, "Why."]}
     by_layer = {"isoscore_star": {"values": [0.3, 0.4], "reasons": [None, None]}}
     results = {name: value for name, value in RESULTS.items() if name != "layers"}
     results |= {"by_layer": by_layer, "by_layer_n": {"isoscore_star": 200}, "reference": reference}
-    run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=results)
+    run_id, _ = add(context, status=RunStatus.FINISHED, performance=0.9, results=results)
     page = " ".join(every_tab(client, f"/runs/{run_id}").text.split())
     assert "and the reference’s own, last tokens at ζ = 0.75, n = 40 texts</caption>" in page
     assert row("last tokens", "0.100", "–", "40") in page
     assert row("all tokens", "0.300", "0.400", "200") in page
     assert "IsoScore★ of last tokens is undefined in layer 2: Why." in page
     reference = {"reference": {"zeta": 0.75, "layers": [0.1, 0.1], "pooling": "last", "n": 40, "layer_reasons": []}}
-    run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | reference)
+    run_id, _ = add(context, status=RunStatus.FINISHED, performance=0.9, results=RESULTS | reference)
     page = every_tab(client, f"/runs/{run_id}").text
     assert "shrinks the covariance of last tokens toward that of all tokens in the layer. If last tokens" in page
     assert "only the token covariance is left, and both rows agree." in page
-    unfinished, _ = add()
+    unfinished, _ = add(context)
     assert "both rows agree" not in every_tab(client, f"/runs/{unfinished}").text
     for measure, n in [("isoscore_star", "n = 1,536 tokens."), ("isoscore_unbiased", "n = 64 mean vectors, one of")]:
-        run_id, _ = add(environment={"probe": {"tokens": 1536, "texts": 64}})
+        run_id, _ = add(context, environment={"probe": {"tokens": 1536, "texts": 64}})
         page = client.get(f"/runs/{run_id}?measure={measure}").text
         assert f"Every measurement uses the same 64 validation rows: {n}" in page
     cases = [
@@ -134,15 +130,15 @@ def test_protocols_counts_and_f1_are_described(client, add):
           "<dt>questions cut, too long for a window</dt><dd>0</dd>"]),
     ]  # fmt: skip
     for details, facts in cases:
-        run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | details)
+        run_id, _ = add(context, status=RunStatus.FINISHED, performance=0.9, results=RESULTS | details)
         page = every_tab(client, f"/runs/{run_id}").text
         assert [fact for fact in facts if fact not in page] == []
 
 
-def test_configuration_is_compared_to_its_baseline(client, add, context):
-    run_id, _ = add()
+def test_configuration_is_compared_to_its_baseline(client, context):
+    run_id, _ = add(context)
     assert "<mark>" not in every_tab(client, f"/runs/{run_id}").text
-    run_id, experiment_id = add({"batch_size": 8, "learning_rate": 2e-5, "train_rows": 8})
+    run_id, experiment_id = add(context, {"batch_size": 8, "learning_rate": 2e-5, "train_rows": 8})
     with context.sessions.begin() as session:
         run = session.get(Run, run_id)
         plain = run.config.dump() | {"regularizer": "none", "lam": 0.0, "batch_size": 16}
@@ -165,7 +161,7 @@ def test_configuration_is_compared_to_its_baseline(client, add, context):
     ):
         assert fact in page, fact
     assert "<dt>Steps</dt>" not in page, "epochs are given instead"
-    run_id, experiment_id = add()
+    run_id, experiment_id = add(context)
     page = every_tab(client, f"/runs/{run_id}").text
     assert "Highlighted values" not in page
     assert {"Shrinkage points", "ζ", "Shrinkage refresh"} < set(re.findall("<dt>(.*?)</dt>", page))
@@ -183,13 +179,13 @@ def test_configuration_is_compared_to_its_baseline(client, add, context):
     assert "Highlighted values" in every_tab(client, f"/runs/{run_id}").text
 
 
-def test_each_state_has_its_buttons_and_cancel_all_is_confirmed(client, add, context):
+def test_each_state_has_its_buttons_and_cancel_all_is_confirmed(client, context):
     cases = [
         ("queued", ["pause", "cancel"]), ("running", ["pause", "cancel"]), ("paused", ["resume", "cancel"]),
         ("failed", ["retry"]), ("cancelled", ["retry"]), ("finished", []), ("streaming", ["cancel"]), ("pruned", []),
     ]  # fmt: skip
     for status, buttons in cases:
-        run_id, experiment_id = add(status=RunStatus(status), error="Why.")
+        run_id, experiment_id = add(context, status=RunStatus(status), error="Why.")
         page = client.get(f"/runs/{run_id}").text
         assert re.findall(rf'action="/runs/{run_id}/(\w+)"', page) == [*buttons, "tags"]
         listed = client.get(f"/experiments/{experiment_id}?tab=runs").text
@@ -200,14 +196,14 @@ def test_each_state_has_its_buttons_and_cancel_all_is_confirmed(client, add, con
         assert words.get(status, status) in page
     cases = [("queued", ["pause", "cancel"], False), ("paused", ["resume", "cancel"], False), ("finished", [], True)]
     for status, buttons, deletable in cases:
-        _, experiment_id = add(status=RunStatus(status))
+        _, experiment_id = add(context, status=RunStatus(status))
         page = client.get(f"/experiments/{experiment_id}").text
         pressed = re.findall(rf'method="post" action="/experiments/{experiment_id}/(\w+)"', page)
         assert [button for button in pressed if button != "description"] == buttons
         assert (f'href="/experiments/{experiment_id}/delete"' in page) is deletable
         if status != "finished":
             assert f">1 {status}</span>" in page
-    _, experiment_id = add(status=RunStatus.QUEUED)
+    _, experiment_id = add(context, status=RunStatus.QUEUED)
     action = f"/experiments/{experiment_id}/cancel"
     for path in (f"/experiments/{experiment_id}", "/queue"):
         form = re.search(rf'<form [^>]*action="{action}".*?</form>', client.get(path).text, re.DOTALL)[0]
@@ -216,8 +212,8 @@ def test_each_state_has_its_buttons_and_cancel_all_is_confirmed(client, add, con
         assert '<button class="link bad"' in form
 
 
-def test_failure_reasons_are_counted_with_links(client, context, add):
-    run_id, experiment_id = add(status=RunStatus.FAILED, error="Out of memory.")
+def test_failure_reasons_are_counted_with_links(client, context):
+    run_id, experiment_id = add(context, status=RunStatus.FAILED, error="Out of memory.")
     experiment_url = f"/experiments/{experiment_id}"
 
     def notice():

@@ -68,13 +68,9 @@ def cached(settings):
     return lambda: sorted(path.name for path in settings.cache.iterdir())
 
 
-@pytest.fixture
 def clear_cache(settings):
-    def clear_cache():
-        for path in settings.cache.iterdir():
-            path.unlink()
-
-    return clear_cache
+    for path in settings.cache.iterdir():
+        path.unlink()
 
 
 def upload(client, content, query=""):
@@ -85,12 +81,12 @@ def sha256(content):
     return hashlib.sha256(content).hexdigest()
 
 
-def test_upload_is_stored_and_measured_through_cache(client, work, cloud, bucket, settings, cached, clear_cache):
+def test_upload_is_stored_and_measured_through_cache(client, work, cloud, bucket, settings, cached):
     content = npy(cloud)
     created = upload(client, content, "?commit=auto").json()
     assert (bucket.keys(), bucket.read(bucket.keys()[0])) == ([f"some/prefix/{sha256(content)}"], content)
     assert not settings.files.exists()
-    clear_cache()
+    clear_cache(settings)
     assert work(background=True) == 3
     measured = client.get(f"/api/embeddings/{created['id']}").json()
     assert (measured["status"], measured["n"], measured["d"]) == ("ready", 400, 8)
@@ -149,17 +145,17 @@ def test_broken_upload_leaves_nothing_and_pages_say_so(client, context, bucket, 
     assert (answer.status_code, "The storage of files cannot be reached at the moment." in answer.text) == (503, True)
 
 
-def test_job_waits_for_storage_then_fails(client, work, cloud, line, clear_cache, monkeypatch):
+def test_job_waits_for_storage_then_fails(client, work, cloud, line, settings, monkeypatch):
     monkeypatch.setattr(files, "RETRY_PAUSES_SECONDS", (0.1,) * 50)
     created = upload(client, npy(cloud)).json()
-    clear_cache()
+    clear_cache(settings)
     line.cut()
     Timer(1, line.mend).start()
     work()
     assert client.get(f"/api/embeddings/{created['id']}").json()["status"] == "draft"
     monkeypatch.setattr(files, "RETRY_PAUSES_SECONDS", (0.01,))
     created = upload(client, npy(cloud)).json()
-    clear_cache()
+    clear_cache(settings)
     line.cut()
     work()
     failed = client.get(f"/api/embeddings/{created['id']}").json()
@@ -167,9 +163,9 @@ def test_job_waits_for_storage_then_fails(client, work, cloud, line, clear_cache
     assert failed["error"].startswith("The storage of files cannot be reached at the moment.")
 
 
-def test_damaged_object_is_never_read(client, work, cloud, bucket, clear_cache, cached):
+def test_damaged_object_is_never_read(client, work, cloud, bucket, settings, cached):
     created = upload(client, npy(cloud), "?commit=auto").json()
-    clear_cache()
+    clear_cache(settings)
     bucket.write(bucket.keys()[0], npy(cloud + 1))
     work()
     failed = client.get(f"/api/embeddings/{created['id']}").json()
@@ -178,11 +174,11 @@ def test_damaged_object_is_never_read(client, work, cloud, bucket, clear_cache, 
     assert cached() == []
 
 
-def test_dataset_rows_come_from_bucket(client, context, bucket, clear_cache):
+def test_dataset_rows_come_from_bucket(client, context, bucket, settings):
     answer = client.post("/api/datasets", files={"train": ("train.tsv", TSV), "validation": ("v.tsv", TSV + TSV[15:])})
     assert answer.status_code == 201
     assert len(bucket.keys()) == 2
-    clear_cache()
+    clear_cache(settings)
     config = RunConfig(
         model="tiny-bert", text_columns=["sentence"], label_column="label", label_names=["0", "1"],
         regularizer="none", lam=0.0, seed=0, epochs=1,
@@ -194,18 +190,18 @@ def test_dataset_rows_come_from_bucket(client, context, bucket, clear_cache):
     assert len(validation.columns["label"]) == 4
 
 
-def test_parts_are_read_concurrently_and_a_break_leaves_nothing(storage, bucket, clear_cache, settings, cached, line):
+def test_parts_are_read_concurrently_and_a_break_leaves_nothing(storage, bucket, settings, cached, line):
     stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
     assert (stored.sha256, stored.size_bytes) == (sha256(TWO_PARTS), len(TWO_PARTS))
     assert sha256(bucket.read(bucket.keys()[0])) == stored.sha256
-    clear_cache()
+    clear_cache(settings)
     assert storage.local_path(stored.sha256).read_bytes() == TWO_PARTS
-    clear_cache()
+    clear_cache(settings)
     with ThreadPoolExecutor(2) as threads:
         paths = list(threads.map(lambda _: open_storage(settings).local_path(stored.sha256), range(2)))
     assert {sha256(path.read_bytes()) for path in paths} == {stored.sha256}
     assert cached() == [stored.sha256]
-    clear_cache()
+    clear_cache(settings)
     line.cut(after_bytes=PART_BYTES + 2**20)
     with pytest.raises(UnavailableError, match="cannot be reached at the moment"):
         storage.local_path(stored.sha256)
@@ -239,14 +235,14 @@ def test_missing_bucket_and_refused_credentials_are_reported(settings, monkeypat
         server.stop()
 
 
-def test_missing_or_truncated_objects_are_noticed(storage, bucket, clear_cache):
+def test_missing_or_truncated_objects_are_noticed(storage, bucket, settings):
     assert list(storage.list_files()) == []
     stored = storage.write(BytesIO(b"bytes"), 10)
     ((name, stored_at),) = storage.list_files()
     assert name == stored.sha256
     assert abs((utcnow() - stored_at).total_seconds()) < 60
     stored = storage.write(BytesIO(b"bytes"), 10)
-    clear_cache()
+    clear_cache(settings)
     bucket.delete(bucket.keys()[0])
     assert not storage.exists(stored.sha256)
     with pytest.raises(NotFoundError, match=f"The file {stored.sha256[:12]}… is gone from the storage"):

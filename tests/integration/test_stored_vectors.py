@@ -24,20 +24,15 @@ def database_url(empty_postgresql_url):
     return empty_postgresql_url
 
 
-@pytest.fixture
-def fill_table(database_url):
+def fill_table(database_url, vectors, column_type, table='"docs"', column="embedding"):
     """Create a table of vectors with ids and topics, by the type of its column."""
-
-    def fill(vectors, column_type, table='"docs"', column="embedding"):
-        with psycopg.connect(database_url) as connection:
-            connection.execute(f"create table {table} (id bigint, {column} {column_type}, topic text)")
-            rows = [
-                (int(IDS[row]), str(vector.tolist()) if column_type[-1] != "]" else vector.tolist(), f"a\n{row % 4}")
-                for row, vector in enumerate(vectors)
-            ]
-            connection.cursor().executemany(f"insert into {table} values (%s, %s, %s)", rows)
-
-    return fill
+    with psycopg.connect(database_url) as connection:
+        connection.execute(f"create table {table} (id bigint, {column} {column_type}, topic text)")
+        rows = [
+            (int(IDS[row]), str(vector.tolist()) if column_type[-1] != "]" else vector.tolist(), f"a\n{row % 4}")
+            for row, vector in enumerate(vectors)
+        ]
+        connection.cursor().executemany(f"insert into {table} values (%s, %s, %s)", rows)
 
 
 @pytest.fixture
@@ -79,19 +74,19 @@ def assert_measured_as_array(isoscope, work, tmp_path, module_cache):
     [("vector(8)", "f4"), ("halfvec", "f2"), ("real[]", "f4"), ("double precision[]", "f8")],
 )
 def test_table_is_measured_as_array(
-    upload, fill_table, assert_measured_as_array, database_url, cloud, column_type, dtype, monkeypatch
+    upload, assert_measured_as_array, database_url, cloud, column_type, dtype, monkeypatch
 ):
     monkeypatch.setattr(stores, "MAX_BLOCK_NUMBERS", 1000)
     vectors = cloud.astype(dtype)
-    fill_table(vectors, column_type)
+    fill_table(database_url, vectors, column_type)
     embedding, _ = upload("--table", "public.docs", "--postgres", database_url, "--keep", "id,topic")
     assert (embedding["name"], embedding["n"], embedding["d"]) == ("public.docs", 400, 8)
     assert (embedding["selection"]["names"], embedding["selection"]["labels"]) == ("id", "topic")
     assert_measured_as_array(embedding, vectors)
 
 
-def test_service_replaces_connection_string(upload, fill_table, database_url, cloud, tmp_path, monkeypatch):
-    fill_table(cloud.astype("f4"), "vector")
+def test_service_replaces_connection_string(upload, database_url, cloud, tmp_path, monkeypatch):
+    fill_table(database_url, cloud.astype("f4"), "vector")
     parameters = psycopg.conninfo.conninfo_to_dict(database_url)
     lines = [f"{name}={value}" for name, value in parameters.items()]
     (tmp_path / "services").write_text("\n".join(["[shop]", *lines]))
@@ -100,8 +95,8 @@ def test_service_replaces_connection_string(upload, fill_table, database_url, cl
     assert upload("--table", "docs", "--column", "embedding")[0]["n"] == 400
 
 
-def test_names_are_quoted(upload, fill_table, database_url, cloud):
-    fill_table(cloud.astype("f4"), "vector", '"d""; drop table d/"', '"The ""Vector"", %s {}"')
+def test_names_are_quoted(upload, database_url, cloud):
+    fill_table(database_url, cloud.astype("f4"), "vector", '"d""; drop table d/"', '"The ""Vector"", %s {}"')
     words = ("--postgres", database_url, "--column", 'The "Vector", %s {}', "--keep", "topic")
     embedding, _ = upload("--table", 'd"; drop table d/', *words)
     assert (embedding["n"], embedding["name"]) == (400, "d___drop_table_d_")
@@ -150,8 +145,8 @@ def test_names_are_quoted(upload, fill_table, database_url, cloud):
         ),
     ],
 )
-def test_unusable_table_is_explained(run_cli, fill_table, database_url, cloud, isoscope, statements, words, sentence):
-    fill_table(cloud.astype("f4"), "vector")
+def test_unusable_table_is_explained(run_cli, database_url, cloud, isoscope, statements, words, sentence):
+    fill_table(database_url, cloud.astype("f4"), "vector")
     with psycopg.connect(database_url) as connection:
         for statement in statements:
             connection.execute(statement)

@@ -29,14 +29,10 @@ def body(client, context, module_cache):
     }  # fmt: skip
 
 
-@pytest.fixture
-def launch(client, body):
-    def launch(search=None, **changes):
-        answer = client.post("/api/studies", json=body | changes | {"search": body["search"] | (search or {})})
-        assert answer.status_code == 201, answer.text
-        return answer.json()
-
-    return launch
+def launch(client, body, search=None, **changes):
+    answer = client.post("/api/studies", json=body | changes | {"search": body["search"] | (search or {})})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
 
 
 def runs_of(context, experiment_id):
@@ -58,8 +54,8 @@ def end_by_hand(context, experiment_id):
         advance_search(context.sessions, experiment_id)
 
 
-def test_baselines_go_first_and_each_trial_has_all_seeds(client, context, launch):
-    experiment = launch(seeds=[4, 5])
+def test_baselines_go_first_and_each_trial_has_all_seeds(client, context, body):
+    experiment = launch(client, body, seeds=[4, 5])
     assert [(run["lam"], run["seed"]) for run in experiment["runs"]] == [(0, 4), (0, 5)]
     assert experiment["study"]["over"] is False
     end_by_hand(context, experiment["id"])
@@ -73,8 +69,8 @@ def test_baselines_go_first_and_each_trial_has_all_seeds(client, context, launch
     assert (reported["status"], reported["study"]["over"], reported["study"]["why"]) == ("finished", True, None)
 
 
-def test_search_with_same_seed_tries_the_same_settings(context, launch):
-    first, second, third = launch(), launch(), launch({"seed": 1})
+def test_search_with_same_seed_tries_the_same_settings(context, client, body):
+    first, second, third = launch(client, body), launch(client, body), launch(client, body, {"seed": 1})
     for experiment in (first, second, third):
         end_by_hand(context, experiment["id"])
     trials = [list_settings(context, experiment["id"]) for experiment in (first, second, third)]
@@ -83,16 +79,16 @@ def test_search_with_same_seed_tries_the_same_settings(context, launch):
     assert trials[0] != trials[2]
 
 
-def test_at_once_limits_trials_and_advancing_twice_adds_none(context, launch):
-    experiment = launch({"at_once": 3})
+def test_at_once_limits_trials_and_advancing_twice_adds_none(context, client, body):
+    experiment = launch(client, body, {"at_once": 3})
     for _ in range(2):
         advance_search(context.sessions, experiment["id"])
     assert (len(runs_of(context, experiment["id"])), len(list_waiting_jobs(context.sessions))) == (3, 3)
 
 
 @pytest.mark.both_databases
-def test_reconciler_advances_search_after_a_crash(context, launch, monkeypatch):
-    experiment = launch()
+def test_reconciler_advances_search_after_a_crash(context, client, body, monkeypatch):
+    experiment = launch(client, body)
     monkeypatch.setattr("workers.training.job.advance_search", lambda *_: [])
     fine_tune(experiment["runs"][0]["id"], context.settings, "cpu")
     assert list_waiting_jobs(context.sessions) == []
@@ -101,8 +97,8 @@ def test_reconciler_advances_search_after_a_crash(context, launch, monkeypatch):
     assert job == Job(job_kinds.FINETUNE, runs_of(context, experiment["id"])[1].id)
 
 
-def test_stopped_search_adds_no_trial_and_priority_is_inherited(client, context, launch):
-    experiment = launch()
+def test_stopped_search_adds_no_trial_and_priority_is_inherited(client, context, body):
+    experiment = launch(client, body)
     with context.sessions.begin() as session:
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.PAUSED
     assert advance_search(context.sessions, experiment["id"]) == []
@@ -110,24 +106,24 @@ def test_stopped_search_adds_no_trial_and_priority_is_inherited(client, context,
     assert (cancelled["status"], cancelled["study"]["why"]) == ("cancelled", "It was cancelled.")
     assert advance_search(context.sessions, experiment["id"]) == []
     assert len(runs_of(context, experiment["id"])) == 1
-    experiment = launch({"at_once": 2})
+    experiment = launch(client, body, {"at_once": 2})
     client.put(f"/api/experiments/{experiment['id']}/priority", json={"priority": 5000})
     jobs = advance_search(context.sessions, experiment["id"])
     assert [(job.row_id, job.priority) for job in jobs] == [(runs_of(context, experiment["id"])[1].id, 5000)]
-    experiment = launch()
+    experiment = launch(client, body)
     path, run_id = f"/api/experiments/{experiment['id']}", experiment["runs"][0]["id"]
     assert client.post(f"{path}/pause").json()["study"]["paused"] is True
     client.post(f"/api/runs/{run_id}/resume")
     assert client.get(path).json()["study"]["paused"] is False
-    experiment = launch()
+    experiment = launch(client, body)
     with context.sessions.begin() as session:
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
     assert client.get(f"/api/experiments/{experiment['id']}").json()["status"] == "running"
     assert 'hx-trigger="every 2s"' in every_tab(client, f"/experiments/{experiment['id']}").text
 
 
-def test_cancelled_trials_do_not_count_as_failed(context, launch, client):
-    experiment = launch({"trials": 9})
+def test_cancelled_trials_do_not_count_as_failed(context, body, client):
+    experiment = launch(client, body, {"trials": 9})
     ends = [RunStatus.FINISHED, RunStatus.CANCELLED, RunStatus.CANCELLED, RunStatus.FAILED, RunStatus.FAILED]
     for status in ends:
         with context.sessions.begin() as session:
@@ -136,7 +132,7 @@ def test_cancelled_trials_do_not_count_as_failed(context, launch, client):
     with context.sessions.begin() as session:
         session.get_one(Run, runs_of(context, experiment["id"])[-1].id).status = RunStatus.FAILED
     assert advance_search(context.sessions, experiment["id"]) == []
-    experiment = launch({"trials": 9})
+    experiment = launch(client, body, {"trials": 9})
     for _ in range(5):
         with context.sessions.begin() as session:
             for run in session.scalars(select(Run)):
@@ -149,8 +145,8 @@ def test_cancelled_trials_do_not_count_as_failed(context, launch, client):
 
 
 @pytest.mark.parametrize("pauses_all", [False, True])
-def test_search_can_be_paused_between_trials(client, context, launch, pauses_all):
-    experiment = launch()
+def test_search_can_be_paused_between_trials(client, context, body, pauses_all):
+    experiment = launch(client, body)
     path = f"/api/experiments/{experiment['id']}"
     with context.sessions.begin() as session:
         session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
@@ -168,8 +164,8 @@ def test_search_can_be_paused_between_trials(client, context, launch, pauses_all
 
 
 @pytest.mark.long
-def test_both_objectives_are_searched_and_front_is_shown(client, context, launch, work):
-    experiment = launch({"objective": "performance_and_isotropy", "trials": 4})
+def test_both_objectives_are_searched_and_front_is_shown(client, context, body, work):
+    experiment = launch(client, body, {"objective": "performance_and_isotropy", "trials": 4})
     work()
     runs = runs_of(context, experiment["id"])
     table = client.get(f"/experiments/{experiment['id']}/figures/pareto.csv").text.splitlines()
@@ -193,14 +189,14 @@ def test_both_objectives_are_searched_and_front_is_shown(client, context, launch
         assert client.get(f"/experiments/{experiment['id']}/figures/{slug}.json").status_code == 200
 
 
-def test_best_trial_must_beat_baseline_and_ties_are_listed(client, context, launch):
+def test_best_trial_must_beat_baseline_and_ties_are_listed(client, context, body):
     cases = [
         ([0.5, 0.5],
          "No trial did better than the baseline so far: Accuracy 0.5000 at best in 1 trial ({0}), baseline 0.5000."),
         ([0.5, 0.6, 0.6], "Best so far: {0}; {1}, Accuracy 0.6000, baseline 0.5000."), ([0.5], None),
     ]  # fmt: skip
     for scores, expected_best in cases:
-        experiment = launch({"trials": 4})
+        experiment = launch(client, body, {"trials": 4})
         for score in scores:
             with context.sessions.begin() as session:
                 last = session.get_one(Experiment, experiment["id"]).runs[-1]
@@ -242,10 +238,10 @@ def test_invalid_search_is_refused_at_its_field(client, context, body):
 
 
 @pytest.fixture
-def pruning_search(context, launch):
+def pruning_search(context, client, body):
     """A pruning search: one trial waits with two seeds, the others have an impossibly high performance."""
     options = {"max_steps": 6, "evaluate_every": 2, "checkpoint": "best"}
-    experiment = launch({"prune": True, "trials": 9, "at_once": 6}, seeds=[0, 1], **options)
+    experiment = launch(client, body, {"prune": True, "trials": 9, "at_once": 6}, seeds=[0, 1], **options)
     advance_search(context.sessions, experiment["id"])
     runs = runs_of(context, experiment["id"])
     with context.sessions.begin() as session:

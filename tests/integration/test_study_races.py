@@ -21,15 +21,10 @@ from workers.training.search import advance_search
 WORKERS = 4
 
 
-@pytest.fixture
-def add(context):
+def add(context, **search):
     """Add a search whose baseline has ended, so that trials can start; return its id."""
-
-    def add(**search):
-        study = Search(**{"zeta_low": 0.1, "zeta_high": 0.9} | search).model_dump(mode="json")
-        return add_experiment(context, run_row(0.0, zeta=0), name="e", study=study)
-
-    return add
+    study = Search(**{"zeta_low": 0.1, "zeta_high": 0.9} | search).model_dump(mode="json")
+    return add_experiment(context, run_row(0.0, zeta=0), name="e", study=study)
 
 
 @pytest.fixture
@@ -64,8 +59,8 @@ def end(context, run_id):
 
 
 @pytest.mark.both_databases
-def test_concurrent_workers_never_exceed_at_once(context, add, workers):
-    experiment_id, max_running = add(trials=7, at_once=2), 2
+def test_concurrent_workers_never_exceed_at_once(context, workers):
+    experiment_id, max_running = add(context, trials=7, at_once=2), 2
     row_ids = []
     while context.sessions().get(Experiment, experiment_id).searching:
         jobs = call_at_once(*(partial(advance_search, sessions, experiment_id) for sessions in workers))
@@ -79,14 +74,14 @@ def test_concurrent_workers_never_exceed_at_once(context, add, workers):
     assert row_ids == [run.id for run in runs[1:]], "one worker enqueues each"
 
 
-def test_trials_queue_in_order_and_stay_in_zeta_range(context, add):
-    experiment_id = add(at_once=3)
+def test_trials_queue_in_order_and_stay_in_zeta_range(context):
+    experiment_id = add(context, at_once=3)
     jobs = advance_search(context.sessions, experiment_id)
     assert list_waiting_jobs(context.sessions) == jobs
     assert [job.row_id for job in jobs] == [run.id for run in runs_of(context, experiment_id)[1:]]
     assert len(jobs) == 3
     low, high = 0.123451, 0.123459
-    experiment_id = add(zeta_low=low, zeta_high=high, trials=3)
+    experiment_id = add(context, zeta_low=low, zeta_high=high, trials=3)
     for _ in range(4):
         for job in advance_search(context.sessions, experiment_id):
             end(context, job.row_id)
@@ -101,9 +96,9 @@ def test_trials_queue_in_order_and_stay_in_zeta_range(context, add):
      (lambda context, _: pause_all(context), RunStatus.PAUSED)], ids=["cancelled", "paused", "all paused"],
 )  # fmt: skip
 @pytest.mark.both_databases
-def test_no_trial_is_added_while_search_is_stopped(context, add, workers, stop, state):
+def test_no_trial_is_added_while_search_is_stopped(context, workers, stop, state):
     for _ in range(3):
-        experiment_id = add(at_once=2)
+        experiment_id = add(context, at_once=2)
         advance_search(context.sessions, experiment_id)
         end(context, runs_of(context, experiment_id)[1].id)
         asking = [partial(advance_search, sessions, experiment_id) for sessions in workers]
@@ -114,8 +109,8 @@ def test_no_trial_is_added_while_search_is_stopped(context, add, workers, stop, 
         assert list_waiting_jobs(context.sessions) == []
 
 
-def test_search_must_be_cancelled_before_deletion(context, add, workers):
-    experiment_id = add()
+def test_search_must_be_cancelled_before_deletion(context, workers):
+    experiment_id = add(context)
     with pytest.raises(
         ConflictError, match=r"^Its search is still running\. Cancel the search before deleting the experiment\.$"
     ):
@@ -129,8 +124,8 @@ def test_search_must_be_cancelled_before_deletion(context, add, workers):
     assert advance_search(context.sessions, experiment_id) == []
 
 
-def test_unreadable_search_delays_no_other(context, add):
-    broken, intact = add(), add()
+def test_unreadable_search_delays_no_other(context):
+    broken, intact = add(context), add(context)
     with context.sessions.begin() as session:
         broken_search = text('update experiments set study = \'{"trials": "many"}\' where id = :id')
         session.execute(broken_search, {"id": broken})

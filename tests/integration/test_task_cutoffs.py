@@ -20,18 +20,14 @@ def corpus(context, tmp_path):
     return add_rows(context, tmp_path, "d", vectors.astype(np.float32))
 
 
-@pytest.fixture
-def request_pairs(client, corpus):
-    def request_pairs(scale=1, **fields):
-        lines = [f"d{N + row},d{row if row % 2 else (row + N // 2) % N},{scale * (row % 2)}" for row in range(N)]
-        files = {"file": ("pairs.csv", "\n".join(["one,two,score", *lines]).encode())}
-        return client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "pairs", **fields}, files=files)
-
-    return request_pairs
+def request_pairs(client, corpus, scale=1, **fields):
+    lines = [f"d{N + row},d{row if row % 2 else (row + N // 2) % N},{scale * (row % 2)}" for row in range(N)]
+    files = {"file": ("pairs.csv", "\n".join(["one,two,score", *lines]).encode())}
+    return client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "pairs", **fields}, files=files)
 
 
-def test_page_shows_cutoffs_of_api(client, settings, request_pairs, tmp_path, monkeypatch):
-    task_id = request_pairs().json()["id"]
+def test_page_shows_cutoffs_of_api(client, settings, corpus, tmp_path, monkeypatch):
+    task_id = request_pairs(client, corpus).json()["id"]
     judge_task(task_id, settings, "cpu")
     task = client.get(f"/api/tasks/{task_id}").json()
     assert task["status"] == "finished", task["error"]
@@ -58,8 +54,8 @@ def test_page_shows_cutoffs_of_api(client, settings, request_pairs, tmp_path, mo
     assert client.delete(f"/api/tasks/{task_id}").status_code == 204
 
 
-def test_graded_scores_need_minimum_of_a_match(client, settings, corpus, request_pairs):
-    task = request_pairs(scale=4, launch="false").json()
+def test_graded_scores_need_minimum_of_a_match(client, settings, corpus):
+    task = request_pairs(client, corpus, scale=4, launch="false").json()
     assert task["preview"]["score_range"] == [0, 4]
     page = client.get(f"/tasks/{task['id']}").text
     assert "Scores run from 0 to 4. Without it there is no cutoff." in page
@@ -69,7 +65,7 @@ def test_graded_scores_need_minimum_of_a_match(client, settings, corpus, request
     task = client.get(f"/api/tasks/{task['id']}").json()
     assert (task["config"]["match"], task["results"]["calibration"]["pairs"]["match"]) == (4, 4)
 
-    without = request_pairs(scale=4).json()["id"]
+    without = request_pairs(client, corpus, scale=4).json()["id"]
     judge_task(without, settings, "cpu")
     task = client.get(f"/api/tasks/{without}").json()
     assert task["results"]["calibration"] is None

@@ -63,30 +63,22 @@ def add_layers(context, tmp_path, numbers):
     return add_layers
 
 
-@pytest.fixture
-def start_task(client, qrels):
-    def start_task(corpus, queries, **settings):
-        form = {"kind": "queries", "queries_id": queries, **settings}
-        response = client.post(f"/api/embeddings/{corpus}/tasks", data=form, files={"file": (QRELS, qrels.encode())})
-        assert response.status_code == 201, response.text
-        return response.json()["id"]
-
-    return start_task
+def start_task(client, qrels, corpus, queries, **settings):
+    form = {"kind": "queries", "queries_id": queries, **settings}
+    response = client.post(f"/api/embeddings/{corpus}/tasks", data=form, files={"file": (QRELS, qrels.encode())})
+    assert response.status_code == 201, response.text
+    return response.json()["id"]
 
 
-@pytest.fixture
-def judge(settings):
-    def judge(*task_ids):
-        for task_id in task_ids:
-            judge_task(task_id, settings, "cpu")
-
-    return judge
+def judge(settings, *task_ids):
+    for task_id in task_ids:
+        judge_task(task_id, settings, "cpu")
 
 
-def test_every_layer_is_judged_with_queries_of_its_layer(client, context, add_layers, start_task, judge):
+def test_every_layer_is_judged_with_queries_of_its_layer(client, context, add_layers, qrels, settings):
     corpus, queries = add_layers(0, "d"), add_layers(1, "q")
-    task = start_task(corpus[2], queries[2])
-    judge(task)
+    task = start_task(client, qrels, corpus[2], queries[2])
+    judge(settings, task)
     assert "figure-embeddings" not in client.get(f"/tasks/{task}").text
     assert client.post(f"/tasks/{task}/others", data={"every_layer": "true"}).status_code == 303
     family = client.get(f"/api/tasks/{task}/family").json()
@@ -98,7 +90,7 @@ def test_every_layer_is_judged_with_queries_of_its_layer(client, context, add_la
     assert len({row.truth_sha256 for row in rows.values()}) == 1
     assert "5 embeddings are being judged." in client.get(f"/tasks/{task}").text
 
-    judge(*(member["task_id"] for member in family["members"] if member["task_id"] != task))
+    judge(settings, *(member["task_id"] for member in family["members"] if member["task_id"] != task))
     family = client.get(f"/api/tasks/{task}/family").json()
     assert {member["status"] for member in family["members"]} == {"finished"}, family
     scores = [member["as_it_is"]["report"]["value"] for member in family["members"]]
@@ -116,10 +108,10 @@ def test_every_layer_is_judged_with_queries_of_its_layer(client, context, add_la
     assert (again.status_code, len(again.json()["members"])) == (201, LAYERS)
 
 
-def test_layer_without_queries_is_left_out(client, add_layers, start_task, judge):
+def test_layer_without_queries_is_left_out(client, add_layers, qrels, settings):
     corpus, queries = add_layers(0, "d"), add_layers(1, "q", layers=range(4))
-    task = start_task(corpus[0], queries[0])
-    judge(task)
+    task = start_task(client, qrels, corpus[0], queries[0])
+    judge(settings, task)
     family = client.post(f"/api/tasks/{task}/others", json={}).json()
     assert [member["layer"] for member in family["members"]] == [0, 1, 2, 3]
     assert [entry["embedding_id"] for entry in family["left_out"]] == corpus[4:]
@@ -127,12 +119,12 @@ def test_layer_without_queries_is_left_out(client, add_layers, start_task, judge
     assert "has no partner of layer 5, mean" in client.get(f"/tasks/{task}").text
 
 
-def test_other_model_of_same_texts_is_judged_with_its_queries(client, context, add_layers, start_task, judge):
+def test_other_model_of_same_texts_is_judged_with_its_queries(client, context, add_layers, qrels, settings):
     corpus, queries = add_layers(0, "d", layers=[1]), add_layers(1, "q", layers=[1])
     other_corpus, others_queries = add_layers(0, "d", "gpt", [1]), add_layers(1, "q", "gpt", [1])
     stranger = add_layers(0, "d", "t5", [1], texts="other texts")
-    task = start_task(corpus[0], queries[0])
-    judge(task)
+    task = start_task(client, qrels, corpus[0], queries[0])
+    judge(settings, task)
     page = client.get(f"/tasks/{task}").text
     assert f'value="{other_corpus[0]}"' in page
     assert f'value="{stranger[0]}"' not in page
@@ -140,37 +132,37 @@ def test_other_model_of_same_texts_is_judged_with_its_queries(client, context, a
     members = client.get(f"/api/tasks/{task}/family").json()["members"]
     with context.sessions() as session:
         assert session.get_one(TaskRun, members[1]["task_id"]).queries_id == others_queries[0]
-    judge(members[1]["task_id"])
+    judge(settings, members[1]["task_id"])
     page = client.get(f"/tasks/{task}").text
     assert "A rank correlation needs at least 5 embeddings." in page
     assert "figure-embeddings" in page
 
 
-def test_same_file_and_settings_form_one_family(client, add_layers, start_task):
+def test_same_file_and_settings_form_one_family(client, add_layers, qrels):
     corpus, queries = add_layers(0, "d"), add_layers(1, "q")
-    first = start_task(corpus[0], queries[0])
-    same = start_task(corpus[1], queries[1], metric="ndcg@10")
-    start_task(corpus[2], queries[2], seed="1")
-    start_task(corpus[3], queries[3], metric="mrr@10")
+    first = start_task(client, qrels, corpus[0], queries[0])
+    same = start_task(client, qrels, corpus[1], queries[1], metric="ndcg@10")
+    start_task(client, qrels, corpus[2], queries[2], seed="1")
+    start_task(client, qrels, corpus[3], queries[3], metric="mrr@10")
     members = client.get(f"/api/tasks/{first}/family").json()["members"]
     assert [member["embedding_id"] for member in members] == corpus[:2]
     assert client.get(f"/api/tasks/{same}").json()["family_id"] == first
     assert client.delete(f"/api/tasks/{first}").status_code == 204
     assert len(client.get(f"/api/tasks/{same}/family").json()["members"]) == 1
-    joined = start_task(corpus[4], queries[4])
+    joined = start_task(client, qrels, corpus[4], queries[4])
     assert client.get(f"/api/tasks/{joined}").json()["family_id"] == first
 
 
 @pytest.fixture
-def labeled(client, context, tmp_path, numbers, judge):
+def labeled(client, context, tmp_path, numbers, settings):
     add = partial(add_rows, context, tmp_path)
     corpus = add("d", numbers[0][0][0], "first")
     task_id = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side"}).json()["id"]
-    judge(task_id)
+    judge(settings, task_id)
     return task_id, add
 
 
-def test_labels_and_queries_of_uploads_are_judged(client, labeled, numbers, judge, context, tmp_path, start_task):
+def test_labels_and_queries_of_uploads_are_judged(client, labeled, numbers, settings, context, tmp_path, qrels):
     task, add = labeled
     other_corpus = add("d", numbers[0][5][0], "second")
     possible = f"/api/embeddings/{other_corpus}/tasks/possible"
@@ -192,7 +184,7 @@ def test_labels_and_queries_of_uploads_are_judged(client, labeled, numbers, judg
     page = client.get(f"/embeddings/{other_corpus}/tasks").text
     assert "A task is judging these vectors." in page
     assert 'hx-select="#all" hx-select-oob="#remedies:outerMorph"' in page
-    judge(answer.json()["members"][1]["task_id"])
+    judge(settings, answer.json()["members"][1]["task_id"])
     members = client.get(f"/api/tasks/{task}/family").json()["members"]
     expected = [("first", "finished", None), ("second", "finished", None)]
     assert [(member["name"], member["status"], member["layer"]) for member in members] == expected
@@ -200,8 +192,8 @@ def test_labels_and_queries_of_uploads_are_judged(client, labeled, numbers, judg
     assert figure["title"] == "Isotropy against performance"
     corpus, queries = add("d", numbers[0][0][0], "corpus"), add("q", numbers[0][0][1], "queries")
     other_corpus, others_queries = add("d", numbers[0][5][0], "corpus 2"), add("q", numbers[0][5][1], "queries 2")
-    task = start_task(corpus, queries)
-    judge(task)
+    task = start_task(client, qrels, corpus, queries)
+    judge(settings, task)
     assert "Which queries belong to corpus 2 is not known." in client.get(f"/tasks/{task}").text
     body = {"others": [{"embedding_id": other_corpus, "queries_id": others_queries}]}
     assert client.post(f"/api/tasks/{task}/others", json=body).status_code == 201

@@ -50,20 +50,14 @@ def qrels(numbers):
     return [*lines, "q1\tunknown\t1", "nobody\td3\t1"]
 
 
-@pytest.fixture
-def request_task(client, corpus):
-    def request_task(kind, lines=None, name=QRELS, **fields):
-        files = None if lines is None else {"file": (name, "\n".join(lines).encode())}
-        return client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": kind, **fields}, files=files)
-
-    return request_task
+def request_task(client, corpus, kind, lines=None, name=QRELS, **fields):
+    files = None if lines is None else {"file": (name, "\n".join(lines).encode())}
+    return client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": kind, **fields}, files=files)
 
 
 @pytest.mark.sandbox
-def test_queries_are_judged_and_map_applies(
-    client, settings, request_task, queries, qrels, numbers, tmp_path, monkeypatch
-):
-    requested = request_task("queries", qrels, queries_id=queries)
+def test_queries_are_judged_and_map_applies(client, settings, corpus, queries, qrels, numbers, tmp_path, monkeypatch):
+    requested = request_task(client, corpus, "queries", qrels, queries_id=queries)
     assert requested.status_code == 201, requested.text
     task = requested.json()
     assert (task["status"], task["results"]) == ("queued", None)
@@ -139,14 +133,14 @@ def test_form_previews_before_launch(client, settings, corpus, queries, qrels):
 
 
 @pytest.mark.sandbox
-def test_labels_pairs_and_compression_are_judged(client, settings, request_task, numbers):
+def test_labels_pairs_and_compression_are_judged(client, settings, corpus, numbers):
     pairs = np.random.default_rng(0).permutation(N).reshape(-1, 2)
     products = (numbers[0][pairs[:, 0]] * numbers[0][pairs[:, 1]]).sum(1)
     lines = ["one,other,score", *(f"d{a},d{b},{p}" for (a, b), p in zip(pairs, products, strict=True))]
     answers = [
-        request_task("labels", labels="side", groups="home"),
-        request_task("pairs", lines, "pairs.csv", similarity="dot"),
-        request_task("compression", similarity="euclidean"),
+        request_task(client, corpus, "labels", labels="side", groups="home"),
+        request_task(client, corpus, "pairs", lines, "pairs.csv", similarity="dot"),
+        request_task(client, corpus, "compression", similarity="euclidean"),
     ]
     kinds = []
     for answer in answers:
@@ -160,7 +154,7 @@ def test_labels_pairs_and_compression_are_judged(client, settings, request_task,
     assert kinds == [*expected, ("compression", "overlap@10", "euclidean")]
 
 
-def test_invalid_task_is_refused_at_its_field(request_task, corpus, add, numbers, qrels):
+def test_invalid_task_is_refused_at_its_field(client, corpus, add, numbers, qrels):
     cases = [
         ({"kind": "queries"}, None, "file", "relevance"),
         ({"kind": "queries"}, ["query-id\tcorpus-id", "q0\td0"], "queries_id", "Choose the embedding"),
@@ -182,27 +176,29 @@ def test_invalid_task_is_refused_at_its_field(request_task, corpus, add, numbers
     ]  # fmt: skip
     for fields, lines, field, word in cases:
         form_fields = {name: corpus if value == "own" else value for name, value in fields.items()}
-        refused = request_task(form_fields.pop("kind"), lines, "file.csv", **form_fields)
+        refused = request_task(client, corpus, form_fields.pop("kind"), lines, "file.csv", **form_fields)
         assert refused.status_code in (415, 422), refused.text
         problem = refused.json()
         assert field in {problem.get("field"), *(error["field"] for error in problem.get("errors", []))}
         assert word in refused.text
-    narrow = request_task("queries", qrels, queries_id=add("n", numbers[1][:, :5]))
+    narrow = request_task(client, corpus, "queries", qrels, queries_id=add("n", numbers[1][:, :5]))
     assert (narrow.status_code, narrow.json()["field"]) == (422, "queries_id")
     assert "5 dimensions" in narrow.json()["detail"]
-    draft = request_task("queries", qrels, queries_id=add("u", numbers[1], status=EmbeddingStatus.DRAFT))
+    draft = request_task(
+        client, corpus, "queries", qrels, queries_id=add("u", numbers[1], status=EmbeddingStatus.DRAFT)
+    )
     assert (draft.status_code, draft.json()["field"]) == (422, "queries_id")
     assert "u is not measured" in draft.json()["detail"]
-    large = request_task("queries", qrels, queries_id=add("l", numbers[1], **{"n": 2**25}))
+    large = request_task(client, corpus, "queries", qrels, queries_id=add("l", numbers[1], **{"n": 2**25}))
     assert (large.status_code, large.json()["field"]) == (413, "queries_id")
     assert "the limit of a task" in large.json()["detail"]
-    broken = request_task("queries", qrels, queries_id=add("b", numbers[1], n_left_out=2))
+    broken = request_task(client, corpus, "queries", qrels, queries_id=add("b", numbers[1], n_left_out=2))
     assert (broken.status_code, broken.json()["field"]) == (422, "queries_id")
     assert "2 rows of b hold NaN" in broken.json()["detail"]
 
 
-def test_tasks_are_cancelled_relaunched_or_fail(client, context, settings, request_task, queries, qrels):
-    task = request_task("labels", labels="side").json()["id"]
+def test_tasks_are_cancelled_relaunched_or_fail(client, context, settings, corpus, queries, qrels):
+    task = request_task(client, corpus, "labels", labels="side").json()["id"]
     assert Job(job_kinds.JUDGE, task) in list_waiting_jobs(context.sessions)
     with context.sessions.begin() as session:
         session.get_one(TaskRun, task).status = TaskStatus.RUNNING  # its worker was killed
@@ -212,7 +208,7 @@ def test_tasks_are_cancelled_relaunched_or_fail(client, context, settings, reque
     assert client.get(f"/api/tasks/{task}/map.safetensors").status_code == 409
     judge_task(task, settings, "cpu")
     assert client.get(f"/api/tasks/{task}").json()["status"] == "cancelled"
-    task = request_task("queries", qrels[:20], queries_id=queries).json()
+    task = request_task(client, corpus, "queries", qrels[:20], queries_id=queries).json()
     judge_task(task["id"], settings, "cpu")
     failed = client.get(f"/api/tasks/{task['id']}").json()
     assert failed["status"] == "failed"
@@ -221,10 +217,10 @@ def test_tasks_are_cancelled_relaunched_or_fail(client, context, settings, reque
     assert client.post(f"/api/tasks/{task['id']}/launch").json()["status"] == "queued"
 
 
-def test_scores_appear_while_judging_and_a_kill_leaves_no_result(client, settings, request_task, monkeypatch):
+def test_scores_appear_while_judging_and_a_kill_leaves_no_result(client, settings, corpus, monkeypatch):
     monkeypatch.setattr("workers.job_rows.SECONDS_BETWEEN_WRITES", 0)
     monkeypatch.setattr("workers.tasks.default_variants", lambda setting: default_variants(setting)[:3])
-    task = request_task("labels", labels="side").json()["id"]
+    task = request_task(client, corpus, "labels", labels="side").json()["id"]
     snapshots = []
 
     def take_snapshots(killed_after):
@@ -267,13 +263,13 @@ def test_scores_appear_while_judging_and_a_kill_leaves_no_result(client, setting
 
 
 @pytest.mark.both_databases
-def test_deletion_and_new_selection_remove_tasks_and_files(client, context, request_task, corpus, queries, qrels):
-    task = request_task("queries", qrels, queries_id=queries, launch="false").json()
+def test_deletion_and_new_selection_remove_tasks_and_files(client, context, corpus, queries, qrels):
+    task = request_task(client, corpus, "queries", qrels, queries_id=queries, launch="false").json()
     assert task["status"] == "draft"
     n_files = len(list(context.storage.list_files()))
     assert client.delete(f"/api/tasks/{task['id']}").status_code == 204
     assert len(list(context.storage.list_files())) == n_files - 1
-    task = request_task("queries", qrels, queries_id=queries, launch="false").json()
+    task = request_task(client, corpus, "queries", qrels, queries_id=queries, launch="false").json()
     with context.sessions() as session:
         selection = session.get_one(Embedding, corpus).selection
     assert client.put(f"/api/embeddings/{corpus}/selection", json=selection).status_code == 200

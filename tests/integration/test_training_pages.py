@@ -43,12 +43,8 @@ def make_run(lam, seed, *, regularizer=Regularizer.ISTAR, status=RunStatus.FINIS
     return run_row(lam, seed, started_at=utcnow(), steps=steps, **plain, **columns)
 
 
-@pytest.fixture
-def launch(context):
-    def launch_runs(*runs, grid=None, **options):
-        return add_with_activations(context, experiment_row(*runs, grid=grid, config=options))
-
-    return launch_runs
+def launch(context, *runs, grid=None, **options):
+    return add_with_activations(context, experiment_row(*runs, grid=grid, config=options))
 
 
 def words(answer):
@@ -56,11 +52,11 @@ def words(answer):
     return " ".join(html.unescape(answer.text).split())
 
 
-def test_headings_and_labels_name_all_that_varies(client, launch):
+def test_headings_and_labels_name_all_that_varies(client, context):
     runs = [make_run(lam, 0, regularizer=method, batch_size=rows) for rows in (8, 32) for lam, method in (
         (0.0, Regularizer.NONE), (1.0, Regularizer.ISTAR), (1.0, Regularizer.COSREG),
     )]  # fmt: skip
-    experiment = launch(*runs, grid={"batch_size": [8, 32]}, fixed_regularizers={"spectrum": 0.5})
+    experiment = launch(context, *runs, grid={"batch_size": [8, 32]}, fixed_regularizers={"spectrum": 0.5})
     page = words(client.get(f"/experiments/{experiment}?tab=runs"))
     heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page.split("<caption>One row")[1])
     assert heads == ["", "Regularizer", "λ", "Batch size", "Status", "Accuracy", "IsoScore★", "Time", ""]
@@ -75,7 +71,7 @@ def test_headings_and_labels_name_all_that_varies(client, launch):
         for lam in (0.0, 1.0)
         for fixed in grid["fixed_regularizers"]
     ]
-    experiment = launch(*runs, grid=grid, fixed_regularizers=grid["fixed_regularizers"][0])
+    experiment = launch(context, *runs, grid=grid, fixed_regularizers=grid["fixed_regularizers"][0])
     page = words(every_tab(client, f"/experiments/{experiment}"))
     assert 'aria-label="λ = 1, extra penalties I-STAR 0.5; CosReg 1, seed 0"' in page
     assert "Every run adds" not in page
@@ -86,23 +82,23 @@ def test_headings_and_labels_name_all_that_varies(client, launch):
         "last", "best",
     ]}  # fmt: skip
     runs = [make_run(1.0, 0, model=model) for model in grid["model"]]
-    page = words(every_tab(client, f"/experiments/{launch(*runs, grid=grid, epochs=1, learning_rate=1e-5)}"))
+    page = words(every_tab(client, f"/experiments/{launch(context, *runs, grid=grid, epochs=1, learning_rate=1e-5)}"))
     assert "tiny-bert, tiny-gpt on" in page
     assert "1, 3 epochs, batch 16, rate 1e−5, 3e−5, launched" in page
     assert "Weights evaluated: last, best; selection rows: held out; patience: default." in page
 
 
-def test_run_shows_performance_and_layers_with_n_and_reasons(client, launch, context):
+def test_run_shows_performance_and_layers_with_n_and_reasons(client, context):
     run = make_run(1.0, 0)
     run.performance, run.performance_reason = None, "All predictions are equal."
     run.isoscore_star, run.isoscore_star_reason = None, "All points are one."
-    experiment = launch(run)
+    experiment = launch(context, run)
     page = words(every_tab(client, f"/runs/{run.id}"))
     assert "0 to 1, n = 40 validation rows. All predictions are equal." in page
     assert "n = 800 points of all layers. All points are one." in page
     assert 'title="All predictions are equal."' in words(every_tab(client, f"/experiments/{experiment}"))
     run = make_run(1.0, 0, fixed_regularizers={"cosreg": 0.5})
-    launch(run)
+    launch(context, run)
     page = words(every_tab(client, f"/runs/{run.id}"))
     assert "with I-STAR at λ = 1 and ζ = 0.2 and CosReg at λ = 0.5" in page
     cells = '<td class="n">0.250</td><td class="n">0.500</td><td class="n">400</td>'
@@ -111,19 +107,19 @@ def test_run_shows_performance_and_layers_with_n_and_reasons(client, launch, con
     assert "Silhouette is undefined in layer 1: All rows of the layer are one." in page
     run = make_run(1.0, 0)
     run.results = {key: value for key, value in run.results.dump().items() if not key.startswith("by_layer")}
-    experiment = launch(run)
+    experiment = launch(context, run)
     page = words(every_tab(client, f"/runs/{run.id}"))
     assert ("IsoScore★ by layer under two protocols" in page, "Measures by layer" in page) == (True, False)
     assert "It was not measured." in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))
 
 
-def test_experiment_figures_follow_their_address(client, launch):
-    at = f"/experiments/{launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))}/figures"
+def test_experiment_figures_follow_their_address(client, context):
+    at = f"/experiments/{launch(context, make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))}/figures"
     for slug in SWEEP_FIGURES:
         assert f'data-figure="{at}/{slug}.json' in words(client.get(f"{at}/{slug}.html"))
         assert client.get(f"{at}/{slug}.json").json()["data"] != [], slug
         assert len(client.get(f"{at}/{slug}.csv").text.splitlines()) > 1, slug
-    experiment = launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))
+    experiment = launch(context, make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))
     at = f"/experiments/{experiment}"
 
     def lines(path):
@@ -141,19 +137,19 @@ def test_experiment_figures_follow_their_address(client, launch):
     assert '<option value="1" selected>means and single runs</option>' in page
     other_run = make_run(1.0, 1)
     other_run.steps[0].layers = {"mean_cosine": [0.75, None]}
-    at = f"/experiments/{launch(make_run(0.0, 0), make_run(1.0, 0), other_run)}/figures"
+    at = f"/experiments/{launch(context, make_run(0.0, 0), make_run(1.0, 0), other_run)}/figures"
     rows = client.get(f"{at}/layers.csv?measure=mean_cosine&setting=1").text.splitlines()
     assert rows == ["step,layer_1,layer_2", "10,0.5,0.1", "20,0.25,0.2"]
     page = words(client.get(f"{at}/layers.html?measure=mean_cosine&setting=9"))
     assert ("by layer and step, λ = 1</h3>" in page, "Means over seeds (n = 1 to 2)." in page) == (True, True)
-    at = f"/experiments/{launch(make_run(-1.0, 0), make_run(0.0, 0))}"
+    at = f"/experiments/{launch(context, make_run(-1.0, 0), make_run(0.0, 0))}"
     assert "by layer and step, λ = 0</h3>" in words(client.get(f"{at}/figures/layers.html"))
     assert '<option value="1" selected>λ = 0</option>' in words(client.get(f"{at}?tab=training"))
 
 
 @pytest.mark.both_databases
-def test_figure_numbers_match_rows(client, launch):
-    experiment = launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))
+def test_figure_numbers_match_rows(client, context):
+    experiment = launch(context, make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))
 
     def table(slug):
         return client.get(f"/experiments/{experiment}/figures/{slug}").text.splitlines()
@@ -166,16 +162,16 @@ def test_figure_numbers_match_rows(client, launch):
     assert table("activation.csv")[1] == "0,0.5,0.25,0.5,0.25"
 
 
-def test_number_of_queries_does_not_grow_and_lists_skip_results(client, context, launch):
-    small = launch(make_run(0.0, 0), make_run(1.0, 0))
-    large = launch(*(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
+def test_number_of_queries_does_not_grow_and_lists_skip_results(client, context):
+    small = launch(context, make_run(0.0, 0), make_run(1.0, 0))
+    large = launch(context, *(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
     for page in (*(f"?tab={tab.slug}" for tab in TABS), *(f"/figures/{slug}.html" for slug in SWEEP_FIGURES)):
         paths = (f"/experiments/{experiment}{page}" for experiment in (small, large))
         few_queries, many_queries = (
             len(queries_of(context, lambda path=path: client.get(path).raise_for_status())) for path in paths
         )
         assert 0 < few_queries == many_queries <= (FIGURE_QUERIES if "/figures/" in page else PAGE_QUERIES), page
-    experiment = launch(make_run(0.0, 0), make_run(1.0, 0))
+    experiment = launch(context, make_run(0.0, 0), make_run(1.0, 0))
     for path in (
         "/",
         "/experiments",
@@ -189,9 +185,9 @@ def test_number_of_queries_does_not_grow_and_lists_skip_results(client, context,
         assert [sql for sql in texts if "runs.results" in sql or "runs.log" in sql or "runs.environment" in sql] == []
 
 
-def test_lower_figures_load_on_scroll_and_missing_ones_say_why(client, launch):
-    ended = launch(make_run(0.0, 0))
-    live = launch(make_run(0.0, 0), make_run(1.0, 0, status=RunStatus.RUNNING))
+def test_lower_figures_load_on_scroll_and_missing_ones_say_why(client, context):
+    ended = launch(context, make_run(0.0, 0))
+    live = launch(context, make_run(0.0, 0), make_run(1.0, 0, status=RunStatus.RUNNING))
     for experiment, key, polls in ((ended, "ended", False), (live, "live", True)):
         page = words(every_tab(client, f"/experiments/{experiment}"))
         assert f'id="kept-twonn-{key}" hx-morph-skip' in page
@@ -201,21 +197,21 @@ def test_lower_figures_load_on_scroll_and_missing_ones_say_why(client, launch):
         assert ("<caption>Running now</caption>" in first, 'id="curves-form"' in first) == (polls, polls)
         assert ('hx-trigger="every 20s"' in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))) is polls
     options = {"task": "regression", "metric": "pearson", "label_names": []}
-    experiment = launch(make_run(1.0, 0, **options), **options)
+    experiment = launch(context, make_run(1.0, 0, **options), **options)
     page = words(every_tab(client, f"/experiments/{experiment}"))
     assert ("Silhouette by isotropy" in page, "Pearson correlation, −1 to 1, is on" in page) == (False, True)
     refused = client.get(f"/experiments/{experiment}/figures/silhouette.html")
     expected = (404, True)
     assert (refused.status_code, "no figure 'silhouette' of this experiment" in html.unescape(refused.text)) == expected
-    experiment = launch(make_run(1.0, 0, status=RunStatus.QUEUED))
+    experiment = launch(context, make_run(1.0, 0, status=RunStatus.QUEUED))
     for slug in set(SWEEP_FIGURES) - {"learning", "penalties", "watched", "layers"}:
         page = words(client.get(f"/experiments/{experiment}/figures/{slug}.html"))
         assert re.search("appears? (here )?when the first run has", page), slug
 
 
-def test_run_figures_follow_their_address(client, launch):
+def test_run_figures_follow_their_address(client, context):
     run = make_run(1.0, 0, status=RunStatus.RUNNING)
-    launch(run)
+    launch(context, run)
     page = words(client.get(f"/runs/{run.id}?measure=mean_cosine"))
     assert f'hx-get="/runs/{run.id}?tab=training&measure=mean_cosine" hx-select="#run"' in page
     assert "<h3>Mean cosine similarity by layer and step</h3>" in page
@@ -223,7 +219,7 @@ def test_run_figures_follow_their_address(client, launch):
     rows = client.get(f"/runs/{run.id}/figures/layers.csv?measure=mean_cosine").text.splitlines()
     assert rows == ["step,layer_1,layer_2", "10,0.25,0.1", "20,0.25,0.2"]
     run = make_run(1.0, 0)
-    launch(run)
+    launch(context, run)
     at = f"/runs/{run.id}/figures"
     for slug in RUN_FIGURES:
         assert f'data-figure="{at}/{slug}.json' in words(client.get(f"{at}/{slug}.html"))
@@ -232,7 +228,7 @@ def test_run_figures_follow_their_address(client, launch):
     refused = client.get(f"{at}/unheard-of.json")
     assert (refused.status_code, "no figure" in refused.text) == (404, True)
     finished, running = make_run(1.0, 0), make_run(1.0, 1, status=RunStatus.RUNNING)
-    launch(finished, running)
+    launch(context, finished, running)
     activation = client.get(f"/api/runs/{finished.id}/activation").json()
     assert activation == {"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]}
     missing = client.get(f"/api/runs/{running.id}/activation")

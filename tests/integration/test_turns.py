@@ -18,14 +18,10 @@ from workers.placement import Demand, Device, may_start, read_demands
 from workers.reconciler import reconcile, requeue_jobs_of_dead_workers
 
 
-@pytest.fixture
-def add(context):
-    def add(n=3, **columns):
-        columns = {"status": models.RunStatus.QUEUED, "performance": None, "isoscore_star": None} | columns
-        runs = [run_row(seed=seed, **columns) for seed in range(n)]
-        return add_experiment(context, *runs, name="e"), [run.id for run in runs]
-
-    return add
+def add(context, n=3, **columns):
+    columns = {"status": models.RunStatus.QUEUED, "performance": None, "isoscore_star": None} | columns
+    runs = [run_row(seed=seed, **columns) for seed in range(n)]
+    return add_experiment(context, *runs, name="e"), [run.id for run in runs]
 
 
 def waiting_ids(context):
@@ -56,14 +52,14 @@ def take_jobs(context, n):
 
 
 @pytest.mark.both_databases
-def test_worker_takes_runs_in_the_order_of_their_moves(client, context, add):
-    _, ids = add()
+def test_worker_takes_runs_in_the_order_of_their_moves(client, context):
+    _, ids = add(context)
     client.post(f"/api/runs/{ids[2]}/move", json={"to": "up"})
     client.post(f"/api/runs/{ids[0]}/move", json={"to": "last"})
     assert waiting_ids(context) == [ids[2], ids[1], ids[0]]
     assert take_jobs(context, 3) == [ids[2], ids[1], ids[0]]
-    _, first = add(2)
-    second_id, second = add(2)
+    _, first = add(context, 2)
+    second_id, second = add(context, 2)
     client.post(f"/api/experiments/{second_id}/move", json={"to": "first"})
     assert waiting_ids(context) == second + first
     client.post(f"/api/experiments/{second_id}/move", json={"to": "last"})
@@ -72,15 +68,15 @@ def test_worker_takes_runs_in_the_order_of_their_moves(client, context, add):
     assert take_jobs(context, 4) == second + first
 
 
-def test_priority_reorders_runs_but_not_running_or_ended_ones(client, context, add):
-    experiment_id, ids = add()
+def test_priority_reorders_runs_but_not_running_or_ended_ones(client, context):
+    experiment_id, ids = add(context)
     assert client.put(f"/api/runs/{ids[1]}/priority", json={"priority": 50}).json()["priority"] == 50
     assert waiting_ids(context) == [ids[1], ids[0], ids[2]]
     answer = client.put(f"/api/experiments/{experiment_id}/priority", json={"priority": 70}).json()
     assert [run["priority"] for run in answer["runs"]] == [70, 70, 70]
     refused = client.put(f"/api/runs/{ids[1]}/priority", json={"priority": 3})
     assert (refused.status_code, refused.json()["field"]) == (422, "priority")
-    _, ids = add(status=models.RunStatus.RUNNING)
+    _, ids = add(context, status=models.RunStatus.RUNNING)
     with context.sessions.begin() as session:
         session.get_one(models.Run, ids[1]).status = models.RunStatus.FINISHED
     refused = client.post(f"/api/runs/{ids[0]}/move", json={"to": "first"})
@@ -90,9 +86,9 @@ def test_priority_reorders_runs_but_not_running_or_ended_ones(client, context, a
     assert refused.json()["detail"] == ("Only a run that has not ended has a place in the queue; this one is finished.")
 
 
-def test_queue_order_overrides_engine_order(context, add):
+def test_queue_order_overrides_engine_order(context):
     """As left by a lost worker, or by an earlier version, which enqueued all runs at once."""
-    _, ids = add(4)
+    _, ids = add(context, 4)
     for run_id in ids[:3]:
         context.queue.enqueue(Job(job_kinds.FINETUNE, run_id))
     with context.sessions.begin() as session:
@@ -102,8 +98,8 @@ def test_queue_order_overrides_engine_order(context, add):
     assert take_jobs(context, 4) == [ids[2], ids[3], ids[0], ids[1]]
 
 
-def test_engine_holds_one_waiting_job_and_busy_worker_adds_none(context, add):
-    _, ids = add()
+def test_engine_holds_one_waiting_job_and_busy_worker_adds_none(context):
+    _, ids = add(context)
     began = []
 
     async def execute(job):
@@ -122,8 +118,8 @@ def test_engine_holds_one_waiting_job_and_busy_worker_adds_none(context, add):
 
 
 @pytest.mark.both_databases
-def test_device_takes_as_many_jobs_as_it_has_room_for(context, add):
-    _, ids = add(3)
+def test_device_takes_as_many_jobs_as_it_has_room_for(context):
+    _, ids = add(context, 3)
     began = []
 
     async def execute(job):
@@ -164,9 +160,9 @@ def test_memory_of_finished_runs_of_the_model_is_expected_of_the_next(context):
 
 
 @pytest.mark.parametrize("columns", [{"whole_device": True}, {"config": {"processes": 2}}])
-def test_exclusive_run_starts_alone_and_keeps_later_runs_waiting(context, add, columns):
-    _, (first, _) = add(2)
-    _, (exclusive,) = add(1, **columns)
+def test_exclusive_run_starts_alone_and_keeps_later_runs_waiting(context, columns):
+    _, (first, _) = add(context, 2)
+    _, (exclusive,) = add(context, 1, **columns)
     began, ended = [], set()
 
     async def execute(job):
@@ -193,8 +189,8 @@ def test_exclusive_run_starts_alone_and_keeps_later_runs_waiting(context, add, c
         assert context.queue.list_active() == job_ids(exclusive)
 
 
-def test_worker_resumes_its_job_after_restart(context, add):
-    _, ids = add()
+def test_worker_resumes_its_job_after_restart(context):
+    _, ids = add(context)
     began = []
 
     async def execute(job):
@@ -207,8 +203,8 @@ def test_worker_resumes_its_job_after_restart(context, add):
     assert take_jobs(context, 3) == ids
 
 
-def test_lock_allows_one_enqueuer_and_deferred_jobs_go_last(context, add):
-    _, ids = add()
+def test_lock_allows_one_enqueuer_and_deferred_jobs_go_last(context):
+    _, ids = add(context)
     with FileLocks(context.settings.root / "locks").held("turns"):
         enqueue_next(context)
     assert context.queue.list_active() == set()
@@ -217,8 +213,8 @@ def test_lock_allows_one_enqueuer_and_deferred_jobs_go_last(context, add):
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_run_that_engine_considers_over_is_enqueued_again(context, add, ended):
-    _, ids = add()
+def test_run_that_engine_considers_over_is_enqueued_again(context, ended):
+    _, ids = add(context)
     job = Job(job_kinds.FINETUNE, ids[0])
     context.queue.enqueue(job)
     if ended:
@@ -227,8 +223,8 @@ def test_run_that_engine_considers_over_is_enqueued_again(context, add, ended):
     assert context.queue.list_active() == job_ids(ids[0])
 
 
-def test_equal_priorities_run_oldest_first(context, add):
-    _, ids = add(1)
+def test_equal_priorities_run_oldest_first(context):
+    _, ids = add(context, 1)
     with context.sessions.begin() as session:
         session.add(models.StoredFile(sha256="0" * 64, size_bytes=1))
         session.flush()
@@ -251,8 +247,8 @@ def test_renumbering_changes_fewest_priorities(priorities, index, changed):
     assert renumber(["x"], turns, index) == changed
 
 
-def test_moved_run_keeps_order_of_others(context, client, add):
-    _, ids = add(6)
+def test_moved_run_keeps_order_of_others(context, client):
+    _, ids = add(context, 6)
     order = list(ids)
     moves = [
         (ids[5], "up", 4), (ids[5], "up", 3), (ids[0], "down", 1), (ids[2], "first", 0), (ids[2], "last", 5),
@@ -268,8 +264,8 @@ def test_moved_run_keeps_order_of_others(context, client, add):
 
 
 @pytest.mark.both_databases
-def test_concurrent_moves_lose_no_move(context, add):
-    _, ids = add(8)
+def test_concurrent_moves_lose_no_move(context):
+    _, ids = add(context, 8)
     peer = create_context(context.settings)
     moves = [(context, ids[5], QueueMove.FIRST), (peer, ids[2], QueueMove.FIRST), (context, ids[7], QueueMove.UP)]
     moves += [(peer, ids[0], QueueMove.LAST), (context, ids[1], QueueMove.LAST), (peer, ids[3], QueueMove.DOWN)]

@@ -116,23 +116,18 @@ def test_notes_name_runs_without_performance(client, launch):
     assert "Left out, because performance is undefined: 1 run." in page
 
 
-@pytest.fixture
-def script(client):
+def script(client, performance, experiment, **settings):
     """Log a finished run of a user's own script."""
-
-    def log(performance, experiment, **settings):
-        measured = {"task": "classification", "metric": "accuracy", "regularizer": "none", "lam": 0.0, "seed": 0}
-        values = {"experiment": experiment, "dataset": "d", "model": "m", "settings": settings} | measured
-        run = client.post("/api/runs", json=values).json()
-        ending = {"metrics": {"accuracy": performance}, "isoscore_star": 0.25}
-        assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
-
-    return log
+    measured = {"task": "classification", "metric": "accuracy", "regularizer": "none", "lam": 0.0, "seed": 0}
+    values = {"experiment": experiment, "dataset": "d", "model": "m", "settings": settings} | measured
+    run = client.post("/api/runs", json=values).json()
+    ending = {"metrics": {"accuracy": performance}, "isoscore_star": 0.25}
+    assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
 
 
-def test_custom_setting_of_script_makes_groups(client, script):
-    script(0.5, experiment="narrow", hidden=128)
-    script(0.75, experiment="wide", hidden=256)
+def test_custom_setting_of_script_makes_groups(client):
+    script(client, 0.5, experiment="narrow", hidden=128)
+    script(client, 0.75, experiment="wide", hidden=256)
     table = client.get("/api/compare/runs/table").json()
     assert table["groups"] == ["hidden"]
     assert [(row["group"], row["cells"][0]["mean"]) for row in table["rows"]] == [(["128"], 0.5), (["256"], 0.75)]

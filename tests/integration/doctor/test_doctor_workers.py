@@ -10,16 +10,12 @@ from app.operations.doctor import OK, PROBLEM, WARNING, check_heartbeats, check_
 from tests.factories import add_embedding
 
 
-@pytest.fixture
-def add_heartbeat(context):
-    def write(minutes: int, slot: str | None = None, device: str = "cpu") -> str:
-        moment = utcnow() - timedelta(minutes=minutes)
-        slot = slot or slot_name(context.settings, device)
-        with context.sessions.begin() as session:
-            session.add(Worker(slot=slot, device=device, pid=1, started_at=moment, heartbeat_at=moment))
-        return slot
-
-    return write
+def add_heartbeat(context, minutes: int, slot: str | None = None, device: str = "cpu") -> str:
+    moment = utcnow() - timedelta(minutes=minutes)
+    slot = slot or slot_name(context.settings, device)
+    with context.sessions.begin() as session:
+        session.add(Worker(slot=slot, device=device, pid=1, started_at=moment, heartbeat_at=moment))
+    return slot
 
 
 @pytest.fixture
@@ -28,12 +24,12 @@ def waiting(context):
 
 
 @pytest.mark.both_databases
-def test_living_worker_is_fine_and_lost_worker_is_warning(context, add_heartbeat):
+def test_living_worker_is_fine_and_lost_worker_is_warning(context):
     [(level, sentence, _)] = check_workers(context.settings)
     assert (level, sentence) == (WARNING, "Waiting or running: 0 jobs, and no worker is alive.")
-    lost = add_heartbeat(5, "elsewhere/cuda:0")
+    lost = add_heartbeat(context, 5, "elsewhere/cuda:0")
     assert [level for level, *_ in check_heartbeats(context.settings)] == [PROBLEM]
-    slot = add_heartbeat(0)
+    slot = add_heartbeat(context, 0)
     alive = (OK, f"{slot} gave its last sign of life just now.")
     assert list(check_heartbeats(context.settings)) == [alive]
     results = list(check_workers(context.settings))
@@ -43,19 +39,19 @@ def test_living_worker_is_fine_and_lost_worker_is_warning(context, add_heartbeat
     assert [result for result in results if result[0] == OK] == [alive, (OK, "Waiting or running: 0 jobs.")]
 
 
-def test_waiting_jobs_need_worker(context, waiting, add_heartbeat):
+def test_waiting_jobs_need_worker(context, waiting):
     [(level, sentence, advice)] = check_workers(context.settings)
     assert (level, sentence) == (PROBLEM, "Waiting or running: 1 job, and no worker is alive.")
     assert advice.startswith("Start one: python -m workers")
-    add_heartbeat(0)
+    add_heartbeat(context, 0)
     assert list(check_workers(context.settings))[-1] == (OK, "Waiting or running: 1 job.")
 
 
-def test_container_is_healthy_while_any_device_beats(context, add_heartbeat):
-    lost = add_heartbeat(2, device="cuda:0")
+def test_container_is_healthy_while_any_device_beats(context):
+    lost = add_heartbeat(context, 2, device="cuda:0")
     [(level, sentence, _)] = check_heartbeats(context.settings)
     assert (level, sentence) == (PROBLEM, f"{lost} gave its last sign of life 2 minutes ago: lost.")
-    living = add_heartbeat(0)
+    living = add_heartbeat(context, 0)
     levels = {sentence.partition(" ")[0]: level for level, sentence, *_ in check_heartbeats(context.settings)}
     assert levels == {lost: WARNING, living: OK}
 

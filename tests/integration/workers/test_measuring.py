@@ -16,29 +16,21 @@ from workers.embeddings.measure import inspect_embedding, measure_embedding
 from workers.embeddings.zeta_curves import compute_curve
 
 
-@pytest.fixture
-def get(sessions):
-    def get(embedding_id):
-        with sessions() as session:
-            row = session.get(Embedding, embedding_id)
-            measured = {measurement.measure: measurement for measurement in row.measurements}
-            return row, measured, {curve.source: curve for curve in row.curves}
-
-    return get
+def get(sessions, embedding_id):
+    with sessions() as session:
+        row = session.get(Embedding, embedding_id)
+        measured = {measurement.measure: measurement for measurement in row.measurements}
+        return row, measured, {curve.source: curve for curve in row.curves}
 
 
-@pytest.fixture
-def get_data(sessions):
-    def get_data(embedding_id):
-        with sessions() as session:
-            rows = session.scalars(select(FigureData).where(FigureData.embedding_id == embedding_id))
-            return {row.slug: row.data for row in rows}
-
-    return get_data
+def get_data(sessions, embedding_id):
+    with sessions() as session:
+        rows = session.scalars(select(FigureData).where(FigureData.embedding_id == embedding_id))
+        return {row.slug: row.data for row in rows}
 
 
 @pytest.fixture
-def measure_array(settings, make_embedding, get):
+def measure_array(settings, make_embedding, sessions):
     """Measure an array as if a user had committed it."""
 
     def measure_array(x):
@@ -47,7 +39,7 @@ def measure_array(settings, make_embedding, get):
         )
         jobs = measure_embedding(embedding_id, settings, "cpu")
         assert {job.kind for job in jobs} <= {job_kinds.LAYOUT}
-        return get(embedding_id)
+        return get(sessions, embedding_id)
 
     return measure_array
 
@@ -66,11 +58,11 @@ def clean(x):
 
 
 @pytest.fixture
-def report(module_cache, measure_array, get_data, x):
+def report(module_cache, measure_array, sessions, x):
     """Return the row of points x, its measurements, curves and figure data, measured once."""
     if "report" not in module_cache:
         row, scores, curves = measure_array(x)
-        module_cache["report"] = row, scores, curves, get_data(row.id)
+        module_cache["report"] = row, scores, curves, get_data(sessions, row.id)
     return module_cache["report"]
 
 
@@ -84,7 +76,7 @@ READERS = [
 @pytest.mark.parametrize(("job", "status", "reader"), READERS, ids=["inspecting", "measuring"])
 @pytest.mark.both_databases
 def test_results_of_a_former_selection_are_not_written(
-    settings, sessions, make_embedding, get, x, monkeypatch, job, status, reader, ending
+    settings, sessions, make_embedding, x, monkeypatch, job, status, reader, ending
 ):
     embedding_id = make_embedding(x, status=status, selection={"vectors": "array"}, commit_when_inspected=True)
     chosen = {"vectors": "array", "transpose": True}
@@ -99,54 +91,54 @@ def test_results_of_a_former_selection_are_not_written(
 
     monkeypatch.setattr(measuring, reader, select_and_read)
     assert job(embedding_id, settings, "cpu") == ()
-    row, scores, curves = get(embedding_id)
+    row, scores, curves = get(sessions, embedding_id)
     assert (row.status, row.error, row.selection) == (status, None, chosen)
     assert (scores, curves, row.measured_at) == ({}, {}, None)
 
 
 class TestInspecting:
-    def test_finished_or_deleted_row_is_left_alone(self, settings, make_embedding, get, x):
+    def test_finished_or_deleted_row_is_left_alone(self, settings, make_embedding, sessions, x):
         embedding_id = make_embedding(x)
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
-        row, _, _ = get(embedding_id)
+        row, _, _ = get(sessions, embedding_id)
         assert (row.status, row.n, row.d, row.format) == (EmbeddingStatus.DRAFT, 600, 6, "npy")
         assert row.inspection["n_nonfinite"] == 3
         assert row.selection == row.inspection["selection"]
 
-    def test_inspected_file_becomes_a_draft(self, settings, make_embedding, get, x):
+    def test_inspected_file_becomes_a_draft(self, settings, make_embedding, sessions, x):
         embedding_id = make_embedding(x, commit_when_inspected=True, attempts=1)
         job = inspect_embedding(embedding_id, settings, "cpu")
         assert job == (Job(job_kinds.MEASURE, embedding_id),)
-        row, _, _ = get(embedding_id)
+        row, _, _ = get(sessions, embedding_id)
         assert (row.status, row.attempts) == (EmbeddingStatus.MEASURING, 0)
         measure_embedding(embedding_id, settings, "cpu")
-        assert get(embedding_id)[0].status is EmbeddingStatus.READY
+        assert get(sessions, embedding_id)[0].status is EmbeddingStatus.READY
 
-    def test_requested_measuring_follows_inspection(self, settings, make_embedding, get, x):
+    def test_requested_measuring_follows_inspection(self, settings, make_embedding, sessions, x):
         first = make_embedding(clean(x))
         inspect_embedding(first, settings, "cpu")
-        selection = {**get(first)[0].selection, "transpose": True}
+        selection = {**get(sessions, first)[0].selection, "transpose": True}
         second = make_embedding(clean(x), selection=selection)
         inspect_embedding(second, settings, "cpu")
-        row, _, _ = get(second)
+        row, _, _ = get(sessions, second)
         assert (row.n, row.d, row.selection["transpose"]) == (6, 597, True)
 
-    def test_selection_is_kept(self, settings, make_embedding, get, x):
+    def test_selection_is_kept(self, settings, make_embedding, sessions, x):
         embedding_id = make_embedding(x)
-        (file,) = get(embedding_id)[0].files
+        (file,) = get(sessions, embedding_id)[0].files
         open_storage(settings).local_path(file.file_sha256).write_bytes(b"\x93NUMPY garbage")
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
-        row, _, _ = get(embedding_id)
+        row, _, _ = get(sessions, embedding_id)
         assert (row.status, bool(row.error), row.inspection) == (EmbeddingStatus.FAILED, True, None)
 
 
 @pytest.mark.parametrize(
     ("work", "status"), [(inspect_embedding, EmbeddingStatus.READY), (measure_embedding, EmbeddingStatus.DRAFT)]
 )
-def test_invalid_file_fails(settings, make_embedding, get, x, work, status):
+def test_invalid_file_fails(settings, make_embedding, sessions, x, work, status):
     embedding_id = make_embedding(x, status=status)
     assert work(embedding_id, settings, "cpu") == work("gone", settings, "cpu") == ()
-    row, measurements, _ = get(embedding_id)
+    row, measurements, _ = get(sessions, embedding_id)
     assert (row.inspection, measurements) == (None, {})
 
 
@@ -208,24 +200,24 @@ class TestMeasuring:
         assert data["projection"]["shares"] == pytest.approx(measurements["anisotropy_centred"].detail["values"][:3])
 
     @pytest.mark.both_databases
-    def test_measuring_again_replaces_results(self, settings, sessions, measure_array, get, get_data, x):
+    def test_measuring_again_replaces_results(self, settings, sessions, measure_array, x):
         row, first, _ = measure_array(x)
-        data = get_data(row.id)
+        data = get_data(sessions, row.id)
         with sessions.begin() as session:
             session.get(Embedding, row.id).status = EmbeddingStatus.MEASURING
             session.get(FigureData, (row.id, "projection")).data = {"n": 1}
             session.add(FigureData(embedding_id=row.id, slug="of_old", data={}))
         measure_embedding(row.id, settings, "cpu")
-        _, second, curves = get(row.id)
+        _, second, curves = get(sessions, row.id)
         assert {slug: row.value for slug, row in second.items()} == {slug: row.value for slug, row in first.items()}
         assert set(curves) == {"identity", "sample"}
-        assert get_data(row.id) == data
+        assert get_data(sessions, row.id) == data
         assert set(data) >= {"sample_size", "projection"}
 
     @pytest.mark.parametrize("x", [np.ones((1, 3)), np.ones((20, 3)), np.zeros((20, 3)), np.arange(20.0)[:, None]])
-    def test_undefined_measures_have_a_reason(self, measure_array, get_data, x):
+    def test_undefined_measures_have_a_reason(self, measure_array, sessions, x):
         row, measurements, curves = measure_array(x)
-        size = get_data(row.id)["sample_size"]
+        size = get_data(sessions, row.id)["sample_size"]
         assert (size["rows"], size["reason"]) == ([], measurements["isoscore"].reason)
         assert row.status is EmbeddingStatus.READY
         assert measurements["isoscore"].status is MeasurementStatus.UNDEFINED
@@ -255,13 +247,13 @@ class TestMeasuring:
         assert [line["rows"] for line in curves["identity"].lines] == [32, 64, 1000]
         assert measurements["cosine_histogram"].detail["rows"] == measurements["cosine_histogram"].n == 100
 
-    def test_missing_file_fails(self, settings, sessions, measure_array, get, x):
+    def test_missing_file_fails(self, settings, sessions, measure_array, x):
         row, _, _ = measure_array(x)
         open_storage(settings).delete(row.files[0].file_sha256)
         with sessions.begin() as session:
             session.get(Embedding, row.id).status = EmbeddingStatus.MEASURING
         measure_embedding(row.id, settings, "cpu")
-        assert get(row.id)[0].error == "The file x.npy of 'x' is gone from the storage; upload it again."
+        assert get(sessions, row.id)[0].error == "The file x.npy of 'x' is gone from the storage; upload it again."
 
 
 class TestCurve:

@@ -22,26 +22,22 @@ def ledger(settings, sessions):
     return Ledger(sessions, open_storage(settings))
 
 
-@pytest.fixture
-def store_file(ledger):
-    def store_file(content, seconds_ago):
-        sha256 = ledger.store(io.BytesIO(content), 100).sha256
-        os.utime(ledger.storage.local_path(sha256), (time.time() - seconds_ago,) * 2)
-        return sha256
-
-    return store_file
+def store_file(ledger, content, seconds_ago):
+    sha256 = ledger.store(io.BytesIO(content), 100).sha256
+    os.utime(ledger.storage.local_path(sha256), (time.time() - seconds_ago,) * 2)
+    return sha256
 
 
 @pytest.fixture
-def referenced(sessions, store_file):
-    sha256 = store_file(b"named", 3 * DAY)
+def referenced(sessions, ledger):
+    sha256 = store_file(ledger, b"named", 3 * DAY)
     with sessions.begin() as session:
         session.add(StoredFile(sha256=sha256, size_bytes=5, created_at=utcnow() - timedelta(days=3)))
     return sha256
 
 
-def test_unreferenced_files_are_deleted_after_a_day(ledger, store_file, referenced):
-    old, fresh = store_file(b"old", 2 * DAY), store_file(b"fresh", DAY - 60)
+def test_unreferenced_files_are_deleted_after_a_day(ledger, referenced):
+    old, fresh = store_file(ledger, b"old", 2 * DAY), store_file(ledger, b"fresh", DAY - 60)
     assert ledger.sweep() == 1
     assert {key: ledger.storage.exists(key) for key in (old, fresh, referenced)} == {
         old: False,
@@ -50,8 +46,8 @@ def test_unreferenced_files_are_deleted_after_a_day(ledger, store_file, referenc
     }
 
 
-def test_files_older_than_every_row_are_kept(ledger, store_file, sessions):
-    old = store_file(b"old", 2 * DAY)
+def test_files_older_than_every_row_are_kept(ledger, sessions):
+    old = store_file(ledger, b"old", 2 * DAY)
     assert ledger.sweep() == 0
     with sessions.begin() as session:
         session.add(StoredFile(sha256="0" * 64, size_bytes=5, created_at=utcnow() - timedelta(days=1)))
@@ -68,17 +64,17 @@ def queue():
     return UnreachableQueue()
 
 
-def test_worker_sweeps_when_it_starts(settings, ledger, queue, store_file, referenced, tmp_path):
-    old = store_file(b"old", 2 * DAY)
+def test_worker_sweeps_when_it_starts(settings, ledger, queue, referenced, tmp_path):
+    old = store_file(ledger, b"old", 2 * DAY)
     with Janitor(settings, ledger, queue, FileLocks(tmp_path)):
         wait_for(lambda: not ledger.storage.exists(old))
     assert ledger.storage.exists(referenced)
 
 
 @pytest.mark.both_databases
-def test_only_one_worker_sweeps(settings, ledger, queue, store_file, referenced, tmp_path):
+def test_only_one_worker_sweeps(settings, ledger, queue, referenced, tmp_path):
     locks = FileLocks(tmp_path)
-    old = store_file(b"old", 2 * DAY)
+    old = store_file(ledger, b"old", 2 * DAY)
     with locks.held("janitor"), Janitor(settings, ledger, queue, locks):
         time.sleep(0.5)
     assert ledger.storage.exists(old)

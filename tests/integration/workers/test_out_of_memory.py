@@ -11,29 +11,24 @@ from workers.training.trainer import IsotropyTrainer
 KINDS = [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 
 
-@pytest.fixture
-def limit_batches(monkeypatch):
+def limit_batches(monkeypatch, rows, error, from_step=0):
     """Raise an error for batches of more rows, from a step on; return the batch sizes."""
+    loss = IsotropyTrainer.compute_loss
+    sizes = []
 
-    def limit_batches(rows, error, from_step=0):
-        loss = IsotropyTrainer.compute_loss
-        sizes = []
+    def compute_loss(self, model, inputs, *args, **keywords):
+        sizes.append(len(inputs["labels"]))
+        if self.state.global_step >= from_step and len(inputs["labels"]) > rows:
+            raise error
+        return loss(self, model, inputs, *args, **keywords)
 
-        def compute_loss(self, model, inputs, *args, **keywords):
-            sizes.append(len(inputs["labels"]))
-            if self.state.global_step >= from_step and len(inputs["labels"]) > rows:
-                raise error
-            return loss(self, model, inputs, *args, **keywords)
-
-        monkeypatch.setattr(IsotropyTrainer, "compute_loss", compute_loss)
-        return sizes
-
-    return limit_batches
+    monkeypatch.setattr(IsotropyTrainer, "compute_loss", compute_loss)
+    return sizes
 
 
 @pytest.mark.parametrize("error", KINDS)
-def test_batch_is_halved_and_noted(train, limit_batches, error):
-    sizes = limit_batches(8, error)
+def test_batch_is_halved_and_noted(train, monkeypatch, error):
+    sizes = limit_batches(monkeypatch, 8, error)
     run = train(epochs=1)
     assert run.notes == [
         "Memory ran out with 16 rows per batch. From step 1 on, each batch has 8 rows, and each step averages 2 "
@@ -47,8 +42,8 @@ def test_batch_is_halved_and_noted(train, limit_batches, error):
     assert "Traceback" in run.log
 
 
-def test_training_continues_from_checkpoint_with_smaller_batch(frequent_settings, make_run, get_run, limit_batches):
-    sizes = limit_batches(8, KINDS[0], from_step=2)
+def test_training_continues_from_checkpoint_with_smaller_batch(frequent_settings, make_run, get_run, monkeypatch):
+    sizes = limit_batches(monkeypatch, 8, KINDS[0], from_step=2)
     run_id = make_run(epochs=1, regularizer="none", lam=0)
     fine_tune(run_id, frequent_settings, "cpu")
     run = get_run(run_id)
@@ -89,8 +84,8 @@ def raise_out_of_memory(*_, **__):
     raise KINDS[0]
 
 
-def test_second_out_of_memory_error_fails_the_run(settings, make_run, get_run, limit_batches):
-    sizes = limit_batches(4, KINDS[0])
+def test_second_out_of_memory_error_fails_the_run(settings, make_run, get_run, monkeypatch):
+    sizes = limit_batches(monkeypatch, 4, KINDS[0])
     run_id = make_run(epochs=1)
     fine_tune(run_id, settings, "cpu")
     run = get_run(run_id)
@@ -102,8 +97,8 @@ def test_second_out_of_memory_error_fails_the_run(settings, make_run, get_run, l
     assert list(settings.runs.iterdir()) == []
 
 
-def test_killed_run_keeps_smaller_batch(settings, sessions, train, get_run, limit_batches):
-    sizes = limit_batches(8, KINDS[0])
+def test_killed_run_keeps_smaller_batch(settings, sessions, train, get_run, monkeypatch):
+    sizes = limit_batches(monkeypatch, 8, KINDS[0])
     run = train(epochs=1)
     with sessions.begin() as session:  # as if it was killed before its end
         session.get(Run, run.id).status = RunStatus.RUNNING

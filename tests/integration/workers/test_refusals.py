@@ -14,17 +14,13 @@ from workers.training import trainer
 from workers.training.job import fine_tune
 
 
-@pytest.fixture
-def error_of(settings, get_run):
-    def error_of(run_id):
-        assert fine_tune(run_id, settings, "cpu") == ()
-        run = get_run(run_id)
-        assert run.status is RunStatus.FAILED
-        assert run.finished_at is not None
-        assert not (settings.runs / run_id).exists()
-        return run.error
-
-    return error_of
+def error_of(settings, get_run, run_id):
+    assert fine_tune(run_id, settings, "cpu") == ()
+    run = get_run(run_id)
+    assert run.status is RunStatus.FAILED
+    assert run.finished_at is not None
+    assert not (settings.runs / run_id).exists()
+    return run.error
 
 
 def refused():
@@ -43,9 +39,9 @@ HUB = [
 
 
 @pytest.mark.parametrize(("name", "error", "sentence"), HUB, ids=[case[0] for case in HUB])
-def test_unknown_model_is_refused(make_run, error_of, monkeypatch, name, error, sentence):
+def test_unknown_model_is_refused(make_run, settings, get_run, monkeypatch, name, error, sentence):
     monkeypatch.setattr(models, "snapshot_download", raising(error))
-    assert sentence.format(name) in error_of(make_run(model=name))
+    assert sentence.format(name) in error_of(settings, get_run, make_run(model=name))
 
 
 def test_altered_bundled_weights_are_not_loaded(settings, tmp_path, monkeypatch):
@@ -97,9 +93,9 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize(("sentence", "damage"), DAMAGES.items())
-def test_broken_model_is_refused_and_pickles_are_not_loaded(make_run, error_of, copy_model, sentence, damage):
+def test_broken_model_is_refused_and_pickles_are_not_loaded(make_run, settings, get_run, copy_model, sentence, damage):
     damage(copy_model("broken"))
-    assert sentence in error_of(make_run(model="broken"))
+    assert sentence in error_of(settings, get_run, make_run(model="broken"))
 
 
 @pytest.fixture
@@ -117,8 +113,8 @@ NAN = {"none": NO_LOSS, "istar": NO_POINTS, "istar_unbiased": NO_POINTS, "cosreg
 
 
 @pytest.mark.parametrize(("regularizer", "sentence"), NAN.items())
-def test_nan_loss_is_refused(make_run, error_of, not_a_number, regularizer, sentence):
-    assert sentence in error_of(make_run(model=not_a_number, regularizer=regularizer, zeta=0))
+def test_nan_loss_is_refused(make_run, settings, get_run, not_a_number, regularizer, sentence):
+    assert sentence in error_of(settings, get_run, make_run(model=not_a_number, regularizer=regularizer, zeta=0))
 
 
 ABSENT = [
@@ -129,20 +125,20 @@ ABSENT = [
 
 
 @pytest.mark.parametrize(("changes", "sentence"), ABSENT)
-def test_missing_layer_column_or_label_is_refused(make_run, error_of, changes, sentence):
-    assert sentence in error_of(make_run(**changes))
+def test_missing_layer_column_or_label_is_refused(make_run, settings, get_run, changes, sentence):
+    assert sentence in error_of(settings, get_run, make_run(**changes))
 
 
-def test_missing_file_is_refused(settings, sessions, dataset_id, make_run, error_of):
+def test_missing_file_is_refused(settings, sessions, dataset_id, make_run, get_run):
     with sessions() as session:
         open_storage(settings).delete(session.get(Dataset, dataset_id).train_sha256)
-    assert error_of(make_run()).endswith(" of 'tiny' is gone from the storage; upload it again.")
+    assert error_of(settings, get_run, make_run()).endswith(" of 'tiny' is gone from the storage; upload it again.")
 
 
-def test_unexpected_error_is_logged_with_traceback(make_run, error_of, get_run, monkeypatch):
+def test_unexpected_error_is_logged_with_traceback(make_run, settings, get_run, monkeypatch):
     monkeypatch.setattr(trainer, "set_seed", raising(ArithmeticError("two\nlines")))
     run_id = make_run()
-    assert error_of(run_id) == "ArithmeticError: two lines"
+    assert error_of(settings, get_run, run_id) == "ArithmeticError: two lines"
     log = get_run(run_id).log
     assert "Traceback (most recent call last)" in log
     assert log.endswith("ArithmeticError: two\nlines")
@@ -151,24 +147,26 @@ def test_unexpected_error_is_logged_with_traceback(make_run, error_of, get_run, 
 @pytest.mark.parametrize(
     "error", [MemoryError(), torch.OutOfMemoryError("CUDA"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 )
-def test_out_of_memory_is_reported(make_run, error_of, monkeypatch, error):
+def test_out_of_memory_is_reported(make_run, settings, get_run, monkeypatch, error):
     monkeypatch.setattr(trainer, "set_seed", raising(error))
-    assert "There was not enough memory. Take fewer rows" in error_of(make_run())
+    assert "There was not enough memory. Take fewer rows" in error_of(settings, get_run, make_run())
 
 
 def test_hub_dataset_may_be_away_lack_columns_or_name_its_labels(
-    sessions, dataset_id, make_run, train, error_of, monkeypatch
+    sessions, dataset_id, make_run, train, settings, get_run, monkeypatch
 ):
     names = ["negative", "positive"]
     with sessions.begin() as session:
         dataset = session.get(Dataset, dataset_id)
         dataset.origin, dataset.hub_name = DatasetOrigin.HUB, "sst2"
     monkeypatch.setattr(datasets, "load_dataset", raising(ConnectionError("away")))
-    assert "GLUE SST-2 could not be loaded from the Hub (away)" in error_of(make_run(label_names=names))
+    assert "GLUE SST-2 could not be loaded from the Hub (away)" in error_of(
+        settings, get_run, make_run(label_names=names)
+    )
     rows = datasets.Dataset.from_dict({"sentence": ["a good film", "a bad film"] * 20, "label": [1, 0] * 20})
     split = rows.cast_column("label", datasets.ClassLabel(names=names))
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: {"train": split, "validation": split})
-    sentence = error_of(make_run(text_columns=["question"], label_names=names))
+    sentence = error_of(settings, get_run, make_run(text_columns=["question"], label_names=names))
     assert "Expected columns ['question', 'label'], but the data set has ['sentence', 'label']" in sentence
     assert train(label_names=names, epochs=1).environment["dataset"]["name"] == "sst2"
 

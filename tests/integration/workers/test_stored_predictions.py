@@ -16,23 +16,14 @@ from workers.training.tasks.questions import exact_match, word_f1
 STEPS = {"epochs": None, "max_steps": 3, "lam": 0}
 
 
-@pytest.fixture
-def read_stored(sessions):
-    def read_stored(run_id):
-        with sessions() as session:
-            return read_predictions(session, [run_id], Split.VALIDATION)[run_id]
-
-    return read_stored
+def read_stored(sessions, run_id):
+    with sessions() as session:
+        return read_predictions(session, [run_id], Split.VALIDATION)[run_id]
 
 
-@pytest.fixture
-def train_and_read(train, read_stored):
-
-    def train_and_read(**changes):
-        run = train(**changes)
-        return run, read_stored(run.id)
-
-    return train_and_read
+def train_and_read(train, sessions, **changes):
+    run = train(**changes)
+    return run, read_stored(sessions, run.id)
 
 
 def texts(n, words=8):
@@ -41,8 +32,8 @@ def texts(n, words=8):
 
 
 @pytest.mark.parametrize("rows", [None, 17])
-def test_class_metrics_and_best_constant_match_stored_rows(train_and_read, rows):
-    run, predictions = train_and_read(metric="f1", validation_rows=rows, **STEPS)
+def test_class_metrics_and_best_constant_match_stored_rows(train, sessions, rows):
+    run, predictions = train_and_read(train, sessions, metric="f1", validation_rows=rows, **STEPS)
     assert len(predictions) == run.results.n_validation == (rows or 40)
     # Rows have their positions in the file, whichever subset was drawn.
     labels = [int(line.rpartition(b"\t")[2]) for line in make_table(40, 2).splitlines()[1:]]
@@ -65,11 +56,11 @@ def test_class_metrics_and_best_constant_match_stored_rows(train_and_read, rows)
     assert run.results.trivial.predictor.startswith("always “1”, ")
 
 
-def test_correlations_match_stored_rows(train_and_read, use_rows):
+def test_correlations_match_stored_rows(train, sessions, use_rows):
     draw = random.Random(1)
     scores = [round(draw.uniform(0, 5), 1) for _ in range(60)]
     rows = use_rows(pa.table({"sentence": texts(60), "label": scores}))
-    run, predictions = train_and_read(task="regression", metric="spearman", label_names=[], **STEPS)
+    run, predictions = train_and_read(train, sessions, task="regression", metric="spearman", label_names=[], **STEPS)
     assert predictions.rows.tolist() == list(range(20))
     assert predictions.reference == pytest.approx([row["label"] for row in rows])
     correlations = {"pearson": pearsonr, "spearman": spearmanr}
@@ -81,7 +72,7 @@ def test_correlations_match_stored_rows(train_and_read, use_rows):
     assert "correlates with nothing" in run.results.trivial.reasons["spearman"]
 
 
-def test_span_scores_match_stored_rows_also_in_windows(train_and_read, use_rows):
+def test_span_scores_match_stored_rows_also_in_windows(train, sessions, use_rows):
     contexts, questions = texts(60, words=40), texts(60)
     answers = [{"text": [" ".join(text.split()[9:11])], "answer_start": [len(" ".join(text.split()[:9])) + 1]}
                for text in contexts]  # fmt: skip
@@ -89,7 +80,7 @@ def test_span_scores_match_stored_rows_also_in_windows(train_and_read, use_rows)
     rows = use_rows(pa.table(table))
     columns = {"text_columns": ["question", "context"], "label_column": "answers", "label_names": []}
     options = {"task": "span", "metric": "word_f1", "max_length": 32, "stride": 8, "validation_rows": 9}
-    run, predictions = train_and_read(**options, **columns, **STEPS)
+    run, predictions = train_and_read(train, sessions, **options, **columns, **STEPS)
     assert run.results.n_windows > run.results.n_questions == len(predictions) == 9
     references = [json.loads(rows[row]["answers"])["text"] for row in predictions.rows]
     for stored, score in ((predictions.exact_match, exact_match), (predictions.f1, word_f1)):
@@ -104,28 +95,28 @@ def test_span_scores_match_stored_rows_also_in_windows(train_and_read, use_rows)
     assert run.results.trivial.metrics == pytest.approx({"exact_match": empty, "word_f1": empty})
 
 
-def test_diverged_training_is_noted(train_and_read):
+def test_diverged_training_is_noted(train, sessions):
     """A learning rate of 1 and a lambda of a million. The final loss depends on the CPU."""
-    run, _ = train_and_read(learning_rate=1, lam=1e6, epochs=3)
+    run, _ = train_and_read(train, sessions, learning_rate=1, lam=1e6, epochs=3)
     assert run.results.divergence.loss > 2 * run.results.divergence.start
     assert divergence_note(run).startswith("Training diverged: its task loss ended at ")
     assert divergence_note(run) in run.notes
 
 
-def test_training_that_moves_no_weight_learned_nothing(train_and_read):
-    run, predictions = train_and_read(learning_rate=1e-9, lam=0, epochs=1)
+def test_training_that_moves_no_weight_learned_nothing(train, sessions):
+    run, predictions = train_and_read(train, sessions, learning_rate=1e-9, lam=0, epochs=1)
     assert predictions.constant is not None
     assert no_learning_note(run) == f"Every validation row was predicted as “{predictions.constant}”."
 
 
-def test_learning_run_is_not_called_collapsed(train_and_read):
-    run, predictions = train_and_read(lam=0, epochs=12, learning_rate=1e-2)
+def test_learning_run_is_not_called_collapsed(train, sessions):
+    run, predictions = train_and_read(train, sessions, lam=0, epochs=12, learning_rate=1e-2)
     assert run.performance > 0.9
     assert (divergence_note(run), no_learning_note(run), run.notes) == (None, None, [])
     assert (run.results.divergence, run.results.constant_prediction, predictions.constant) == (None, None, None)
 
 
-def test_killed_run_stores_the_same_predictions(train_and_read, kill, resume, read_stored):
+def test_killed_run_stores_the_same_predictions(train, kill, resume, sessions):
     options = {"epochs": None, "max_steps": 4, "lam": 0}
-    _, uninterrupted = train_and_read(**options)
-    assert read_stored(resume(kill(2, options)).id).pack() == uninterrupted.pack()
+    _, uninterrupted = train_and_read(train, sessions, **options)
+    assert read_stored(sessions, resume(kill(2, options)).id).pack() == uninterrupted.pack()
