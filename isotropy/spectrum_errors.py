@@ -121,10 +121,7 @@ class SpectraWithoutBlocks:
 def scores_without_blocks(
     covariance: Decomposition, second_moment: Decomposition, blocks: Sequence[Moments], moments: Moments
 ) -> Iterator[dict[str, Score]]:
-    """Leave out each block in turn and yield the measures of the other rows by slug.
-
-    They come from the decomposed covariance and second moment of all rows.
-    """
+    """Yield measures by slug of the rows without each block in turn, from decompositions of the moments of all rows."""
     n, d = moments.n, moments.d
 
     def rankme(positive: Tensor) -> Tensor:

@@ -105,9 +105,7 @@ class Finding(NamedTuple):
         values = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.to_dict()}
         return {key: value for key, value in values.items() if not key.startswith("all_")}
 
-    def with_file_indices(
-        self, file_rows: NDArray[np.int64] | None, file_dimensions: NDArray[np.int64] | None
-    ) -> "Finding":
+    def renumber(self, file_rows: NDArray[np.int64] | None, file_dimensions: NDArray[np.int64] | None) -> "Finding":
         """Return the finding with indices of rows and dimensions in the file.
 
         The arguments hold the index in the file of each measured row and dimension; None if all of them were measured.

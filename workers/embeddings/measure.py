@@ -110,7 +110,7 @@ def compute_figures(cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, 
     """Return the data of each available figure by slug, as stored in ``FigureData``; ``seed`` drives all draws."""
     names_of = partial(values_of, matrix, matrix.selection.names)
     findings = [
-        finding.with_file_indices(matrix.file_rows, matrix.dimension_numbers)
+        finding.renumber(matrix.file_rows, matrix.dimension_numbers)
         for finding in findings_of(cloud, names_of, matrix.dimension_names)
     ]
     return {

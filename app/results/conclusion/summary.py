@@ -55,10 +55,7 @@ class Summary:
 
     @property
     def cards(self) -> list[Card]:
-        """Return cards of the best setting, the effect of λ and the relation to isotropy.
-
-        A card says what is awaited while runs are unfinished; there is none before the first has finished.
-        """
+        """Return cards of best setting, effect of λ and relation to isotropy; only one while runs are unfinished."""
         if not self._performance_by_setting:
             return []
         if self._evidence.unfinished:

@@ -102,10 +102,7 @@ def create_dataset(
         Form(description="How to read quotes in .tsv files. Leave it out to detect whether they enclose cells."),
     ] = None,
 ) -> Dataset:
-    """Upload a data set: a file for each split, or one whose rows a split column assigns or fractions are drawn from.
-
-    Rows with equal texts are drawn into the same split.
-    """
+    """Upload a file for each split, or one that a split column or fractions divide; equal texts stay together."""
     split_values = {"train": split_train, "validation": split_validation, "test": split_test}
     fractions = {"test": test_fraction, "validation": validation_fraction}
     return datasets.create_dataset(
