@@ -54,21 +54,17 @@ def gaussian_example() -> Figure:
     """Return the sample-size figure of a Gaussian sample, with the score of its distribution."""
     data = json.loads(FILE.read_text(encoding="utf-8"))
     (figure,) = draw_figures([Subject("Gaussian, d = 768", {}, {SAMPLE_SIZE: data})])
-    true_score, row_range = data["truth"], [data["rows"][0], data["n"]]
+    true_score = data["truth"]
     caption = f"{figure.caption} Long dashes: the score of the distribution, {number(true_score)}."
-    return replace(figure, caption=caption, draw=partial(_draw_example, figure, true_score, row_range))
-
-
-def _draw_example(figure: Figure, true_score: float, row_range: list[int]) -> go.Figure:
     line = go.Scatter(
-        x=row_range,
+        x=[data["rows"][0], data["n"]],
         y=[true_score, true_score],
         mode="lines",
         line={"color": palette.QUIET, "width": 1.6, "dash": "longdash"},
         name="truth",
         hovertemplate="the distribution: %{y:.3f}<extra></extra>",
     )
-    return figure.draw().add_trace(line)
+    return replace(figure, caption=caption, draw=lambda: figure.draw().add_trace(line))
 
 
 def shift_figure(position: Position) -> Figure:

@@ -1,6 +1,5 @@
 """Cutoffs of a similarity with a guaranteed rate of misses or of false matches, and P(match) with a band."""
 
-from collections.abc import Sequence
 from math import ceil, floor, log, log10
 
 import numpy as np
@@ -81,7 +80,8 @@ def match_curve(similarities: Numbers, is_match: NDArray[np.bool_], seed: int, s
     shares = isotonic_regression(np.add.reduceat(y, first) / counts, weights=counts.astype(np.float64)).x
     drawn = np.unique(np.linspace(0, len(x) - 1, CURVE_POINTS).round().astype(np.int64))
     positions = np.unique(np.searchsorted(distinct, x[drawn]))
-    total, widths = np.concatenate([[0], y.cumsum()]), _window_widths(len(x))
+    total = np.concatenate([[0], y.cumsum()])
+    widths = [width for power in range(len(x).bit_length()) if (width := SMALLEST_WINDOW * 2**power) <= len(x)]
     tail = (1 - LEVEL) / 2
     low, high = np.zeros(len(positions)), np.ones(len(positions))
     starts, ends = first[positions], first[positions] + counts[positions]
@@ -97,10 +97,6 @@ def match_curve(similarities: Numbers, is_match: NDArray[np.bool_], seed: int, s
     high = np.maximum.accumulate(np.maximum(high, shares[positions]))
     columns = np.stack([sign * distinct[positions], shares[positions], low, high])
     return [CurvePoint(*point) for point in columns.T[::sign].tolist()]
-
-
-def _window_widths(m: int) -> Sequence[int]:
-    return [SMALLEST_WINDOW * 2**power for power in range(m.bit_length()) if SMALLEST_WINDOW * 2**power <= m]
 
 
 def _share_bound(wrong: Numbers | int, n: int, level: float) -> Numbers:

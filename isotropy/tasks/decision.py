@@ -164,7 +164,8 @@ class Decision:
         interval = self._format_range(report.difference_low, report.difference_high)
         sentence = f"{chosen.variant.action}: {change} ({interval})."
         if report.difference_low <= 0:
-            return f"{sentence} The gain was clear where it was chosen; these held-out {self._units} do not confirm it."
+            units = TASKS[self.task].units
+            return f"{sentence} The gain was clear where it was chosen; these held-out {units} do not confirm it."
         return f"{sentence} It was chosen as the best change that clearly beats the baseline."
 
     def _saving(self) -> str:
@@ -187,10 +188,6 @@ class Decision:
         stored = replace(smallest.variant, method=AS_IT_IS, parameters=()) if same_method else smallest.variant
         action = stored.action
         return f"To save memory, {action[0].lower()}{action[1:]}{note}: {times:.3g} times smaller {price}."
-
-    @property
-    def _units(self) -> str:
-        return TASKS[self.task].units
 
     def _score_sentence(self, value: float) -> str:
         """Return what a score says: "nDCG@10 is 0.797"."""

@@ -59,7 +59,9 @@ class Summary:
         if not self._performance_by_setting:
             return []
         if self._evidence.unfinished:
-            return [self._waiting_card()]
+            n_ended, n_runs = sum(run.status.final for run in self._sweep.runs), len(self._sweep.runs)
+            reason = "It appears when all runs have ended. Before that it would favor lucky runs."
+            return [Card("Verdict", f"{count(n_ended)} of {plural(n_runs, 'run')} ended", reason)]
         return [self._best_card(), self._effect_card(), self._relation_card()]
 
     @property
@@ -109,11 +111,6 @@ class Summary:
             return label
         return "Baseline (λ = 0)" + (label[label.find(", ") :] if ", " in label else "")
 
-    def _waiting_card(self) -> Card:
-        ended = sum(run.status.final for run in self._sweep.runs)
-        answer = f"{count(ended)} of {plural(len(self._sweep.runs), 'run')} ended"
-        return Card("Verdict", answer, "It appears when all runs have ended. Before that it would favor lucky runs.")
-
     def _best_card(self) -> Card:
         evidence, question = self._evidence, "Best on validation"
         proposal = propose_seeds(evidence, self._sweep)
@@ -157,10 +154,11 @@ class Summary:
 
     def _effect_card(self) -> Card:
         evidence, question = self._evidence, "Does λ matter?"
+        settings = [collapse.setting for collapse in evidence.collapsed]
         collapsed = [
             collapse
             for collapse in evidence.collapsed
-            if not collapse.setting.is_baseline and not self._has_collapsed_baseline(collapse.setting)
+            if not collapse.setting.is_baseline and self._sweep.find_baseline(collapse.setting, settings) is None
         ]
         parts = [f"{join_first([collapse.label for collapse in collapsed])} collapsed"] if collapsed else []
         parts += [verdicts] if (verdicts := words.describe_verdicts(evidence)) else []
@@ -182,10 +180,6 @@ class Summary:
                 f"{words.describe_effect(evidence)} None clearly differs from the baseline.",
             )
         return Card(question, "No difference seen", words.describe_effect(evidence))
-
-    def _has_collapsed_baseline(self, setting: Setting) -> bool:
-        collapsed = (collapse.setting for collapse in self._evidence.collapsed)
-        return self._sweep.find_baseline(setting, collapsed) is not None
 
     def _relation_card(self) -> Card:
         relation = self._evidence.relation
