@@ -134,6 +134,6 @@ def _shift(x: Tensor, mask: Tensor | None, *, across_processes: bool) -> Tensor:
 
 
 def _rounded(factor: Tensor, dtype: torch.dtype) -> Tensor:
-    """Round a factor to ``dtype``; off a GPU, store it in at least float32, so that sums of products are too."""
+    """Round a factor to ``dtype``. On a CPU, return it in at least float32, so that products are summed in float32."""
     rounded = factor.to(dtype)
     return rounded if rounded.is_cuda else rounded.to(torch.promote_types(dtype, torch.float32))

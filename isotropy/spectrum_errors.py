@@ -121,7 +121,7 @@ class SpectraWithoutBlocks:
 def scores_without_blocks(
     covariance: Decomposition, second_moment: Decomposition, blocks: Sequence[Moments], moments: Moments
 ) -> Iterator[dict[str, Score]]:
-    """Yield measures by slug of the rows without each block in turn, from decompositions of the moments of all rows."""
+    """Leave out each block in turn and yield the measures by slug, from the decomposed moments of all rows."""
     n, d = moments.n, moments.d
 
     def rankme(positive: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 
 from app.db.job_kinds import IMPORT, Job, JobKind, Queue
 from app.db.models import Attempt, AttemptOutcome, FailureCause, Run, RunStatus
-from app.db.session import Sessions, error_line
+from app.db.session import TURNS_LOCK, Sessions, error_line
 from app.db.types import utcnow
 from app.db.work import (
     begin_attempt,
@@ -90,7 +90,7 @@ def enqueue_next_job(
     fits = next_job.workflow_id not in gpu_queue.waiting and may_start(sessions, device, next_job, gpu_queue)
     if not premature_ids and not fits:
         return
-    with suppress(ConflictError), locks.held("turns"):  # else another worker is doing this
+    with suppress(ConflictError), locks.held(TURNS_LOCK):  # else another worker is doing this
         if premature_ids:
             queue.cancel(*map(Job.parse, sorted(premature_ids)))
         if fits:

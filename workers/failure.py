@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import re
 from typing import Any, NamedTuple
 
 from sqlalchemy import Update
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 DATABASE_ERRORS = (OperationalError, InterfaceError)
 # Parts of error messages from torch's checkpoint writer, which hides the system's error number and message.
 TORCH_CANNOT_WRITE = ("inline_container.cc", "iostream error")
+# Part of torch's messages about a GPU, few of which have a type.
+GPU_ERROR = re.compile("CUDA|cuDNN|HIP")
 COLUMN_FIELDS = ("dataset_id", "label_column", "text_columns")
 
 
@@ -57,7 +60,7 @@ def record_error(error: Exception, sessions: Sessions, update: Update, **values:
 
 def raise_if_temporary(error: Exception) -> None:
     """Raise an error again if the job did not fail and is retried: no database, a full disk or a lost device."""
-    if isinstance(error, DATABASE_ERRORS) or is_disk_full(error):
+    if isinstance(error, (*DATABASE_ERRORS, DeviceLostError)) or is_disk_full(error):
         raise error
     if is_device_lost(error):
         raise DeviceLostError from error
@@ -116,15 +119,11 @@ def log_and_describe(error: Exception) -> str:
 
 
 def is_device_lost(error: Exception) -> bool:
-    """Return whether a GPU failed and does not answer a new process either."""
-    if isinstance(error, DeviceLostError):
-        return True
-    if not isinstance(error, RuntimeError):
+    """Return whether a GPU failed and does not answer a new process either, which takes seconds to find out."""
+    if not isinstance(error, RuntimeError) or is_out_of_memory(error) or not GPU_ERROR.search(str(error)):
         return False
-    from torch import AcceleratorError  # noqa: PLC0415 - the process that starts jobs must not load torch
-
     try:
-        return isinstance(error, AcceleratorError) and all(device.name == "cpu" for device in ask_torch())
+        return all(device.name == "cpu" for device in ask_torch())
     except UnavailableError:
         return True
 

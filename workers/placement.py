@@ -19,6 +19,7 @@ from app.db.models.runs import DeviceLoad
 from app.db.session import Sessions
 from app.db.work import slot_name
 from app.queue import QueueSnapshot
+from isoscope.core.errors import UnavailableError
 
 MAX_RUNS_PER_GPU = 8
 CORES_PER_RUN = 4
@@ -106,12 +107,15 @@ class Device:
 
 
 def choose_device(settings: Settings, requested: str) -> Device:
-    """Return the requested device, or the machine's best for ``auto``."""
+    """Return the requested device, or the machine's best for ``auto``; raise UnavailableError without it."""
     devices = [TorchDevice("cpu")] if requested == "cpu" else list_devices()
     name = devices[0].name if requested == "auto" else requested
     kind = name.partition(":")[0]
     same_kind = [device for device in devices if device.name.partition(":")[0] == kind]
-    torch_device = next((device for device in same_kind if name in (device.name, kind)), TorchDevice(name))
+    torch_device = next((device for device in same_kind if name in (device.name, kind)), None)
+    if torch_device is None:
+        choices = ", ".join(device.name for device in devices)
+        raise UnavailableError(f"This machine has no device {name}. Choose among: {choices}.")
     automatic = {"cuda": MAX_RUNS_PER_GPU, "cpu": max(1, machine_cores() // CORES_PER_RUN)}
     return Device(
         slot=slot_name(settings, name),

@@ -21,7 +21,6 @@ class SharedPolls(HttpMiddleware):
     def __init__(self, app: ASGIApp) -> None:
         super().__init__(app)
         self._gzip_app = GZipMiddleware(app)
-        # By path, query, rights and the headers that a response varies with.
         self._responses: dict[tuple[object, ...], asyncio.Task[list[Message]]] = {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:

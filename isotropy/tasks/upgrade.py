@@ -132,8 +132,8 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
     kept_old = kept_new = scores = kept_score = None
     if answers.neighbors is not None:
         shares = answers.shares(old_answers, new_answers)[:, reporting]
-        both_kept = intervals(shares, groups, mean, old.seed)
-        kept_old, kept_new = (KeptShare(kept_share.value, kept_share.low, kept_share.high) for kept_share in both_kept)
+        kept_intervals = intervals(shares, groups, mean, old.seed)
+        kept_old, kept_new = (KeptShare(interval.value, interval.low, interval.high) for interval in kept_intervals)
     if old_answers.values is not None and answers.values is not None and new_answers.values is not None:
         values = np.stack([old_answers.values, answers.values, new_answers.values])[:, reporting]
         all_scores = intervals(values, groups, report_statistic, old.seed)

@@ -1,4 +1,5 @@
 import asyncio
+import os
 import signal
 import time
 from types import SimpleNamespace
@@ -161,10 +162,11 @@ def test_shutdown_refunds_attempt_except_of_reassigned_run(context, job, run_job
 @pytest.mark.both_databases
 def test_worker_on_lost_device_ends_and_leaves_its_run_to_others(context, run_job, monkeypatch):
     leaving = executor(context, processes := Processes(DEVICE_LOST))
-    monkeypatch.setattr("workers.executor.os.kill", lambda *_: leaving.stop())
+    signals = []
+    monkeypatch.setattr("workers.executor.os.kill", lambda *arguments: (signals.append(arguments), leaving.stop()))
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(leaving.execute(run_job), 1))
-    assert processes.started == [run_job]
+    assert (signals, processes.started) == ([(os.getpid(), signal.SIGTERM)], [run_job])
     run = read(context, run_job)
     assert (run.status, run.attempts, run.error) == (models.RunStatus.QUEUED, 0, None)
     taking = Executor(context.sessions, processes := Processes(0), "there/cuda:0", context.settings.runs)

@@ -24,7 +24,7 @@ def settings(tmp_path, models_dir, database) -> Settings:
 
 
 @pytest.fixture
-def to_query_string(client, context, settings, work, module_cache):
+def encoded(client, context, settings, work, module_cache):
     def encode():
         lines = "\n".join(json.dumps({"text": text}) for text in TEXTS).encode()
         draft = client.post("/api/encodings", files={"file": ("texts.jsonl", lines)}).json()

@@ -122,7 +122,7 @@ def prediction_columns(split: Split, run_predictions: tuple[str, Predictions], t
 
 
 def opening_columns(named_opening: tuple[str, OpeningRecord], target: ImportTarget) -> dict[str, Any]:
-    """Return the columns of an opening, with the experiment's name; its id is the same at every attempt."""
+    """Return the columns of an opening and its experiment's name. The id is the same at every attempt."""
     name, record = named_opening
     columns = {"id": target.run_id(f"opening {record.number}"), "experiment_id": target.experiment_id}
     return {**columns, "experiment_name": name, **record.model_dump()}

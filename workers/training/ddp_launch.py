@@ -19,7 +19,7 @@ from app.core.settings import Settings
 from app.db.config import RunConfig
 from app.db.models import FailureCause
 from isoscope.core.errors import InvalidError, IsoscopeError
-from workers.failure import Failure, OtherProcessError, classify_error, raise_if_temporary
+from workers.failure import DATABASE_ERRORS, DeviceLostError, Failure, OtherProcessError, classify_error, is_disk_full
 from workers.job_rows import job_sessions
 from workers.training.ddp_sync import joined_process_group
 from workers.training.folder import DamagedError, RunFolder
@@ -84,10 +84,12 @@ def train_in_processes(spec: RunSpec, progress: Progress, folder: RunFolder, set
 
 
 def assign_devices(config: RunConfig, device: str) -> list[str]:
-    """Return the device of each process; raise InvalidError where there are too few."""
+    """Return the device of each process; raise InvalidError for too few, DeviceLostError for none."""
     if device == "cpu":
         return [device] * config.processes
     n_devices = torch.cuda.device_count() if device.startswith("cuda") else 1
+    if n_devices == 0:
+        raise DeviceLostError
     if config.processes > n_devices:
         raise InvalidError(
             f"Expected at most {n_devices} processes, one for each device of this machine, got {config.processes}. "
@@ -154,7 +156,8 @@ def _run_rank(
         except DamagedError as error:
             logger.warning("%s", error)
             end = End.LOST
-        except Exception as error:  # noqa: BLE001 - sent to the parent, which writes it into the row
-            raise_if_temporary(error)
+        except Exception as error:
+            if isinstance(error, DATABASE_ERRORS) or is_disk_full(error):
+                raise
             end, failure = End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED, classify_error(error)
         sender.send((end, failure))

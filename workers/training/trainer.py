@@ -96,7 +96,10 @@ class IsotropyTrainer(Trainer):
 
 
 def make_training_arguments(config: RunConfig, folder: Path, device: str) -> TrainingArguments:
-    """Return the Trainer's settings, silent; raise InvalidError for fp16 on a CPU, DeviceLostError without its GPU."""
+    """Return the Trainer's settings: silent, saving only on request.
+
+    Raises InvalidError for fp16 on a CPU, and DeviceLostError instead of falling back to the CPU.
+    """
     if config.precision is Precision.FP16 and device == "cpu":
         raise InvalidError(
             "fp16 needs a GPU, and this worker trains on the CPU. Choose bf16 or fp32.",

@@ -19,7 +19,7 @@ MEASUREMENTS_PER_RUN = 12
 def default_probe_every(max_steps: int, probe_tokens: float, tokens_per_step: float) -> float:
     """Return the steps between measurements of layers: twelve a run, but at most a sixth of the time of training.
 
-    ``probe_tokens`` is the cost of one in tokens of a forward pass, which takes a third of the time of a step.
+    ``probe_tokens`` is the cost of a measurement in tokens of a forward pass. A step costs three forward passes.
     """
     return max(1.0, max_steps / MEASUREMENTS_PER_RUN, 2 * probe_tokens / tokens_per_step)
 

@@ -55,7 +55,10 @@ class Summary:
 
     @property
     def cards(self) -> list[Card]:
-        """Return cards of best setting, effect of λ and relation to isotropy; only one while runs are unfinished."""
+        """Return cards of the best setting, the effect of λ and the relation to isotropy.
+
+        While runs are unfinished, one card counts those that ended. Before the first has finished there is none.
+        """
         if not self._performance_by_setting:
             return []
         if self._evidence.unfinished:

@@ -369,7 +369,7 @@ def _deviation_weights(size: int, group: Sequence[int], setting: int) -> Values:
 
 
 def _trend_weights(size: int, line: Sequence[int]) -> Values:
-    """Return the weights [size] of the mean of the upper half of a line of settings minus that of the lower half."""
+    """Return weights [size] of a linear trend along a line of settings; their absolute values add up to 2."""
     ranks = np.arange(len(line)) - (len(line) - 1) / 2
     weights = np.zeros(size)
     weights[list(line)] = 2 * ranks / np.abs(ranks).sum()

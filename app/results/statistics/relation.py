@@ -83,7 +83,7 @@ def measure_relation(runs: tuple[MeasuredRun, ...]) -> Relation:
         float(block.scores[single[0], single[0]]) for block in blocks for single in block.classes if len(single) == 1
     )
     parts = _sum_by_class(blocks, exact=exact)
-    # If exact, of all choices of one value from every part.
+    # An exact null distribution has the sum of every choice of one value per part.
     add_parts = (lambda sums, part: np.add.outer(sums, part).ravel()) if exact else np.add
     null_values = fixed_sum + reduce(add_parts, parts, np.zeros(1 if exact else N_DRAWN))
     tolerance = ROUNDING * norm

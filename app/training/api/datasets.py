@@ -102,7 +102,7 @@ def create_dataset(
         Form(description="How to read quotes in .tsv files. Leave it out to detect whether they enclose cells."),
     ] = None,
 ) -> Dataset:
-    """Upload a file for each split, or one that a split column or fractions divide; equal texts stay together."""
+    """Upload a file for each split, or one to divide by a column or by fractions, which keep equal texts together."""
     split_values = {"train": split_train, "validation": split_validation, "test": split_test}
     fractions = {"test": test_fraction, "validation": validation_fraction}
     return datasets.create_dataset(

@@ -15,15 +15,16 @@ from workers.training.job import fine_tune
 from workers.training.trainer import IsotropyTrainer
 
 GPU_ERROR = torch.AcceleratorError("CUDA error: unspecified launch failure")
+NO_GPU = RuntimeError("No CUDA GPUs are available")
 
 
 @pytest.fixture
 def lose_device(monkeypatch):
     """Make training fail as on a GPU; a new process then gets these devices, or this error."""
 
-    def lose_device(answer):
+    def lose_device(answer, error=GPU_ERROR):
         def compute_loss(*_, **__):
-            raise GPU_ERROR
+            raise error
 
         def ask_torch():
             if isinstance(answer, Exception):
@@ -36,9 +37,10 @@ def lose_device(monkeypatch):
     return lose_device
 
 
+@pytest.mark.parametrize("error", [GPU_ERROR, NO_GPU])
 @pytest.mark.parametrize("answer", [[TorchDevice("cpu")], UnavailableError("Torch is installed and does not start.")])
-def test_run_on_lost_device_is_not_failed(settings, make_run, get_run, lose_device, answer):
-    lose_device(answer)
+def test_run_on_lost_device_is_not_failed(settings, make_run, get_run, lose_device, answer, error):
+    lose_device(answer, error)
     run_id = make_run()
     with pytest.raises(DeviceLostError):
         fine_tune(run_id, settings, "cpu")
@@ -64,4 +66,4 @@ def test_error_on_working_device_fails_run(settings, make_run, get_run, lose_dev
 
 def test_run_never_falls_back_to_cpu(settings, make_run):
     with pytest.raises(DeviceLostError):
-        fine_tune(make_run(), settings, "mps")
+        fine_tune(make_run(), settings, "xpu")  # which this machine lacks
