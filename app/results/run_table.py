@@ -420,7 +420,7 @@ class RunTable:
         """Describe a setting by the fields that vary, or only by these: "CosReg, λ = 1, batch size 16"."""
         details = self._details(setting.zeta, setting.values, fields)
         if len(self.methods) > 1 and setting.is_baseline:
-            return ", ".join(["none", *details])
+            return ", ".join(["baseline", *details])
         method = [REGULARIZER_NAMES[setting.regularizer]] if len(self.methods) > 1 else []
         return ", ".join([*method, f"λ = {short(setting.lam)}", *details])
 

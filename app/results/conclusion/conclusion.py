@@ -112,9 +112,7 @@ def describe_left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
     if pruned_sentence := describe_pruned(sweep, "Left out").strip():
         sentences.append(pruned_sentence)
     if evidence.repeated:
-        sentences.append(
-            f"Run more than once, and counted once, by the mean of such runs: {join_first(evidence.repeated)}."
-        )
+        sentences.append(f"A seed of several runs counts once, by their mean: {join_first(evidence.repeated)}.")
     return sentences
 
 

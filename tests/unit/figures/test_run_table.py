@@ -31,7 +31,7 @@ def test_runs_that_differ_only_in_seed_are_one_setting():
     runs = [run(1.0, regularizer=name, zeta=zeta, batch_size=rows) for name, zeta in methods for rows in (8, 32)]
     table = sweep(run(0.0, batch_size=8), *runs, batch_size=[8, 32], epochs=[3])
     assert labels(table) == [
-        "none, batch size 8",
+        "baseline, batch size 8",
         "I-STAR, λ = 1, ζ = 0.2, batch size 8",
         "I-STAR, λ = 1, ζ = 0.8, batch size 8",
         "I-STAR, λ = 1, ζ = 0.2, batch size 32",
@@ -50,7 +50,7 @@ def test_options_split_only_runs_that_use_them():
         for lam, method in ((0.0, ISTAR), (1.0, COSREG), (1.0, ENTROPY))
     ]
     entropy = [f"persistent entropy, λ = 1, entropy bars {bars}" for bars in ("prominent", "all")]
-    assert labels(sweep(*runs, entropy_bars=["prominent", "all"])) == ["none", "CosReg, λ = 1", *entropy]
+    assert labels(sweep(*runs, entropy_bars=["prominent", "all"])) == ["baseline", "CosReg, λ = 1", *entropy]
     padding = {"include_padding": [False, True]}
     unused = [run(1.0, seed, points="sentence", include_padding=bool(seed)) for seed in (0, 1)]
     assert sweep(*unused, **padding).heads == ["lambda"]

@@ -64,7 +64,7 @@ def test_line_is_mean_of_setting_and_runs_are_optional():
     methods = [(0.0, Regularizer.ISTAR), (1.0, Regularizer.ISTAR), (-1.0, Regularizer.COSREG)]
     runs = [run(lam, regularizer=method) for lam, method in methods]
     traces = logged_curves(sweep(*runs), TASK_LOSS, {row.id: [(10, 0.7), (20, 0.5)] for row in runs}).draw().data
-    assert [trace.name for trace in traces] == ["CosReg, λ = −1", "none", "I-STAR, λ = 1"]
+    assert [trace.name for trace in traces] == ["CosReg, λ = −1", "baseline", "I-STAR, λ = 1"]
     assert "CosReg, λ = −1" in traces[0].hovertemplate
     figure = logged_curves(SWEEP, TASK_LOSS, BY_RUN, style=CurveStyle(seeds=True))
     assert figure.table.columns == ["lambda", "seed", "step", "task_loss"]
