@@ -26,8 +26,8 @@ Means = Mapping[Setting, Sequence[tuple[int, Estimate]]]
 
 # With more settings, only the table has the intervals, because bands would overlap.
 MAX_BANDS = legend.MAX_ENTRIES
-# Numbers of logged values in a moving average.
-WINDOWS = (1, 5, 21)
+# Numbers of logged values in a moving average, with their names in the form.
+WINDOWS = {1: "none", 5: "mean of 5 values", 21: "mean of 21 values"}
 
 
 class LoggedQuantity(NamedTuple):
