@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 DATABASE_ERRORS = (OperationalError, InterfaceError)
 # Parts of error messages from torch's checkpoint writer, which hides the system's error number and message.
 TORCH_CANNOT_WRITE = ("inline_container.cc", "iostream error")
-# Part of torch's messages about a GPU, few of which have a type.
+# Torch raises most errors of a GPU as RuntimeError, with one of these in the message.
 GPU_ERROR = re.compile("CUDA|cuDNN|HIP")
 COLUMN_FIELDS = ("dataset_id", "label_column", "text_columns")
 
@@ -60,10 +60,14 @@ def record_error(error: Exception, sessions: Sessions, update: Update, **values:
 
 def raise_if_temporary(error: Exception) -> None:
     """Raise an error again if the job did not fail and is retried: no database, a full disk or a lost device."""
-    if isinstance(error, (*DATABASE_ERRORS, DeviceLostError)) or is_disk_full(error):
+    if is_temporary(error):
         raise error
     if is_device_lost(error):
         raise DeviceLostError from error
+
+
+def is_temporary(error: Exception) -> bool:
+    return isinstance(error, (*DATABASE_ERRORS, DeviceLostError)) or is_disk_full(error)
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -122,9 +122,7 @@ class RunCost:
         self.padded_length = inputs.padded_lengths[run.batch_size]
         self.step_tokens = rows_per_step * self.padded_length
         probe_tokens = PROBE_TOKENS_PER_DIMENSION * model.width + max(inputs.tokens)
-        probe_every = run.probe_every or default_probe_every(
-            self.steps, probe_tokens, tokens_per_step=rows_per_step * inputs.mean
-        )
+        probe_every = run.probe_every or default_probe_every(self.steps, probe_tokens, rows_per_step * inputs.mean)
         tokens = rows * inputs_per_row * inputs.mean
         shrinkage = min(run.shrinkage_points / model.layers, tokens)
         n_refreshes = {

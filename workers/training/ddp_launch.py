@@ -19,7 +19,7 @@ from app.core.settings import Settings
 from app.db.config import RunConfig
 from app.db.models import FailureCause
 from isoscope.core.errors import InvalidError, IsoscopeError
-from workers.failure import DATABASE_ERRORS, DeviceLostError, Failure, OtherProcessError, classify_error, is_disk_full
+from workers.failure import DeviceLostError, Failure, OtherProcessError, classify_error, is_temporary
 from workers.job_rows import job_sessions
 from workers.training.ddp_sync import joined_process_group
 from workers.training.folder import DamagedError, RunFolder
@@ -157,7 +157,7 @@ def _run_rank(
             logger.warning("%s", error)
             end = End.LOST
         except Exception as error:
-            if isinstance(error, DATABASE_ERRORS) or is_disk_full(error):
+            if is_temporary(error):
                 raise
             end, failure = End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED, classify_error(error)
         sender.send((end, failure))
