@@ -76,13 +76,16 @@ class Serving:
         assert answer.is_success, answer.text
         return answer.json()
 
-    def child(self, *words: str) -> psutil.Process:
+    def children(self, word: str) -> list[psutil.Process]:
         children = []
         for process in psutil.Process(self.process.pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # a short-lived process
-                if all(word in " ".join(process.cmdline()) for word in words):
+                if word in " ".join(process.cmdline()):
                     children.append(process)
-        return max(children, key=lambda process: process.create_time())
+        return sorted(children, key=lambda process: process.create_time())
+
+    def child(self, word: str) -> psutil.Process:
+        return self.children(word)[-1]
 
     def measure(self, name: str, content: bytes, **options: Any) -> str:
         created = self.post("/api/embeddings?commit=auto", files={"file": (name, content)}, **options)

@@ -35,7 +35,10 @@ def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
     server.post(f"/api/runs/{runs(disturbed)[-1]['id']}/cancel")
     server.wait_for(lambda: training_lambdas() - {0, -1}, "a run in the place of the cancelled one")
     server.child("-m workers").kill()
-    server.wait_for(lambda: len(training_lambdas()) == 2, "two runs to train, after the worker was killed")
+    server.wait_for(
+        lambda: len(server.children("multiprocessing.forkserver")) == 3 and len(training_lambdas()) == 2,
+        "two processes of runs beside their parent, after the worker was killed",
+    )
     server.child("multiprocessing.forkserver").kill()  # the process of the run that started last
     server.wait_for(have_ended(disturbed), "the end of the sweep")
 
