@@ -70,15 +70,15 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def frees_space(
-    delete: Callable[Concatenate[Context, Arguments], Result],
+def makes_room(
+    service: Callable[Concatenate[Context, Arguments], Result],
 ) -> Callable[Concatenate[Context, Arguments], Result]:
-    """Let a service delete on a full disk by freeing the spare file first."""
+    """Let a service write on a full disk by freeing the spare file first."""
 
-    @wraps(delete)
+    @wraps(service)
     def with_room(context: Context, /, *args: Arguments.args, **keywords: Arguments.kwargs) -> Result:
         with context.spare_file.make_room():
-            return delete(context, *args, **keywords)
+            return service(context, *args, **keywords)
 
     return with_room
 

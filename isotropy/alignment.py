@@ -79,7 +79,7 @@ def cka(x: Tensor, y: Tensor) -> Score:
 
     HSIC is estimated without bias (Song et al. 2012), so the value can fall below 0 by chance.
     """
-    return _cka(*(_linear_kernel(points) for points in (x, y)))
+    return _cka(_linear_kernel(x), _linear_kernel(y))
 
 
 def procrustes_residual(x: Tensor, y: Tensor) -> Score:

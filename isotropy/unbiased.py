@@ -78,8 +78,8 @@ class FourthMoments(Moments):
         """Add the points of another instance; raise ValueError if its number of dimensions differs."""
         super().merge(moments)
         third_sum, fourth_sum = moments._sums_about(self.mean)
-        self.third_sum += third_sum
-        self._fourth_sum += fourth_sum
+        self.third_sum += third_sum.to(self.third_sum)
+        self._fourth_sum += fourth_sum.to(self._fourth_sum)
 
     def select_dimensions(self, dimensions: Tensor) -> Self:
         """Return the moments of the dimensions in a mask [d]; pass all points to ``add_distances`` to complete them."""

@@ -9,7 +9,7 @@ from pydantic import Field
 from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
-from app.context import Context, frees_space, not_found
+from app.context import Context, makes_room, not_found
 from app.core.names import base_name, clean_name
 from app.db import job_kinds
 from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_within_limits
@@ -249,9 +249,9 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
     with context.sessions.begin() as session:
         launched = _queue_encoding(session, encoding_id, config)
         if launched and queries is not None:
-            no_columns = dict.fromkeys(("label_column", "score_column", "match", "max_rows"))
-            all_queries = config.model_copy(update={"text_columns": [TEXT], **no_columns})
-            _queue_encoding(session, queries.id, all_queries)
+            unset = dict.fromkeys(("label_column", "score_column", "match", "max_rows"))
+            for_queries = config.model_copy(update={"text_columns": [TEXT], **unset})
+            _queue_encoding(session, queries.id, for_queries)
     encoding = get_encoding(context, encoding_id)
     if not launched:
         _require_launchable(encoding)
@@ -275,7 +275,7 @@ def _queue_encoding(session: Session, encoding_id: str, config: EncodingConfig) 
     return session.scalar(queued.returning(Encoding.id)) is not None
 
 
-@frees_space
+@makes_room
 def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
     cancelled = _mark_cancelled(context, encoding_id)
     encoding = get_encoding(context, encoding_id)
@@ -285,7 +285,7 @@ def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
     return encoding
 
 
-@frees_space
+@makes_room
 def delete_encoding(context: Context, encoding_id: str) -> None:
     get_encoding(context, encoding_id)
     # Cancel first, so that no worker adds embeddings in between.

@@ -7,7 +7,7 @@ from pydantic import Field
 from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session, defer, lazyload
 
-from app.context import PAGE_ROWS, Context, frees_space
+from app.context import PAGE_ROWS, Context, makes_room
 from app.db.models import Embedding, StoredFile
 from app.db.session import acquire_locks
 from app.db.types import utcnow
@@ -48,7 +48,7 @@ class Purged(Row):
     freed_bytes: int
 
 
-@frees_space
+@makes_room
 def trash_embedding(context: Context, embedding_id: str) -> Embedding:
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), TRASH_LOCK)
@@ -83,7 +83,7 @@ def get_trashed(context: Context, embedding_id: str) -> TrashedEmbedding:
     return rows[0]
 
 
-@frees_space
+@makes_room
 def purge_embedding(context: Context, embedding_id: str) -> Purged:
     """Permanently delete a trashed embedding: its rows, its jobs, and the files that nothing else needs."""
     purged = _purge(context, Embedding.id == embedding_id)
@@ -92,7 +92,7 @@ def purge_embedding(context: Context, embedding_id: str) -> Purged:
     return purged
 
 
-@frees_space
+@makes_room
 def empty_trash(context: Context) -> Purged:
     embeddings = freed_bytes = 0
     while (purged := _purge(context)).embeddings:

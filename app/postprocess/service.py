@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import delete, select
 from sqlalchemy.orm import defer
 
-from app.context import Context, frees_space
+from app.context import Context, makes_room
 from app.core.names import clean_name, describe_method
 from app.db import job_kinds
 from app.db.job_kinds import Job
@@ -85,7 +85,7 @@ def request_postprocessing(
     return current_trial
 
 
-@frees_space
+@makes_room
 def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> None:
     get_postprocessing(context, embedding_id, postprocessing_id)
     deletion = delete(PostProcessing).where(

@@ -116,7 +116,7 @@ def list_drawable_fields(table: RunTable) -> list[str]:
 
 
 def conclude_across(context: Context, selection: RunSelection, evaluation_key: str) -> Conclusion:
-    """Return the conclusion from the runs on one data set and metric, with the relation pooled over all of them."""
+    """Return the conclusion from the runs on one data set and metric, and the relation pooled over all data sets."""
     table = selection.table
     if not table.runs:
         return read_conclusion(context, table.group(()))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sqlalchemy import and_, case, delete, func, select, update
 
-from app.context import MAX_CHOICES, Context, frees_space, not_found
+from app.context import MAX_CHOICES, Context, makes_room, not_found
 from app.core.names import base_name
 from app.db import job_kinds
 from app.db.job_kinds import Job
@@ -161,7 +161,7 @@ def launch_task(context: Context, task_id: str, match: float | None = None) -> T
     return get_task(context, task_id)
 
 
-@frees_space
+@makes_room
 def cancel_task(context: Context, task_id: str) -> TaskRun:
     update_unfinished = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(UNFINISHED_TASK))
     cancellation = update_unfinished.values(status=TaskStatus.CANCELLED, finished_at=utcnow())
@@ -174,7 +174,7 @@ def cancel_task(context: Context, task_id: str) -> TaskRun:
     return get_task(context, task_id)
 
 
-@frees_space
+@makes_room
 def delete_task(context: Context, task_id: str) -> None:
     get_task(context, task_id)
     deletion = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAP_IDS_IN_USE))

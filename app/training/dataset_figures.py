@@ -39,9 +39,9 @@ def dataset_figures(dataset: Dataset) -> list[Figure]:
         if proposal.task is TaskKind.CLASSIFICATION and label is not None and label.train_counts is not None:
             figures = [_class_balance_figure(label)]
         texts = [columns[name] for name in proposal.text_columns if name in columns]
-    counted_columns = [column for column in texts if column.lengths is not None]
+    counted_texts = [(column.name, column.lengths) for column in texts if column.lengths is not None]
     return figures + [
-        _text_length_figure(f"lengths-{position}", column) for position, column in enumerate(counted_columns, 1)
+        _text_length_figure(f"lengths-{position}", *counted) for position, counted in enumerate(counted_texts, 1)
     ]
 
 
@@ -99,8 +99,7 @@ def _draw_classes(values: Sequence[str], shares: dict[str, list[float]]) -> go.F
     )
 
 
-def _text_length_figure(slug: str, column: Column) -> Figure:
-    lengths = column.lengths or TextLengths(n=0, mean=0, longest=0, counts=[])
+def _text_length_figure(slug: str, name: str, lengths: TextLengths) -> Figure:
     # Counts end at the last bin with a text, so there are fewer than edges.
     bins = zip(pairwise([*LENGTH_EDGES, lengths.longest + 1]), lengths.counts, strict=False)
     all_rows: list[list[Cell]] = [[low, high - 1, n] for (low, high), n in bins]
@@ -108,7 +107,7 @@ def _text_length_figure(slug: str, column: Column) -> Figure:
     mean, longest = number(lengths.mean), count(lengths.longest)
     return Figure(
         slug=slug,
-        title=f"Text length: {escape_text(column.name, MAX_CLASS_CHARACTERS)}",
+        title=f"Text length: {escape_text(name, MAX_CLASS_CHARACTERS)}",
         caption=f"{plural(lengths.n, 'train row')}: {mean} characters on average, {longest} at most. "
         "An English token has about four characters.",
         table=FigureTable(["from (characters)", "to", "train rows"], rows),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy import exists, select, update
 from sqlalchemy.orm import Session
 
-from app.context import Context, frees_space, not_found
+from app.context import Context, makes_room, not_found
 from app.core.names import base_name, clean_name
 from app.core.validation_messages import first_message
 from app.db.hub_tasks import TASKS, HubName
@@ -192,7 +192,7 @@ def list_experiments_using(context: Context, dataset_id: str) -> list[Experiment
     return context.scalars(query)
 
 
-@frees_space
+@makes_room
 def delete_dataset(context: Context, dataset_id: str) -> None:
     with context.sessions.begin() as session:
         dataset = find_dataset(session, dataset_id)

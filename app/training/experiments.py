@@ -8,7 +8,7 @@ from sqlalchemy import Select, func, select, update
 from sqlalchemy.orm import Session, defer, joinedload, raiseload, selectinload
 from sqlalchemy.orm.attributes import set_committed_value
 
-from app.context import Context, frees_space, not_found
+from app.context import Context, makes_room, not_found
 from app.core.names import clean_name
 from app.db import job_kinds
 from app.db.config import RunConfig, Seed, TrainingOptions, option_applies
@@ -169,7 +169,7 @@ def describe_experiment(context: Context, experiment_id: str, change: Descriptio
     return get_experiment(context, experiment_id)
 
 
-@frees_space
+@makes_room
 def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     with context.sessions.begin() as session:
         # Locked, because a worker might add runs that are not cancelled.
@@ -183,7 +183,7 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     return get_experiment(context, experiment_id)
 
 
-@frees_space
+@makes_room
 def delete_experiment(context: Context, experiment_id: str) -> None:
     """Hide an ended experiment, then delete its rows in short transactions, so that workers can write in between."""
     with context.sessions.begin() as session:

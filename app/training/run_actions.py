@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode
 from sqlalchemy import func, select
 from sqlalchemy.orm import selectinload
 
-from app.context import Context, frees_space
+from app.context import Context, makes_room
 from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Experiment, Opening, Run
@@ -28,7 +28,7 @@ def tag_run(context: Context, run_id: str, tags: Sequence[str]) -> Run:
     return experiments.get_run(context, run_id)
 
 
-@frees_space
+@makes_room
 def delete_run(context: Context, run_id: str) -> None:
     """Delete an ended run, unless its search is running, its test scores are open, or it is the only run."""
     experiment_id = experiments.get_run(context, run_id).experiment_id

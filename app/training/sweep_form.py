@@ -20,7 +20,7 @@ from app.training.option_form import (
     build_controls,
     field_pairs,
     read_fields,
-    split_values,
+    split_words,
     to_json_value,
     to_text,
     with_ascii_minus,
@@ -195,11 +195,11 @@ def _parse_grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], 
             parts = (
                 values_text.split(",")
                 if list_type(TrainingOptions.model_fields[name].annotation)
-                else split_values(values_text)
+                else split_words(values_text)
             )
             grid[name] = [
                 None if text == NULL_TEXT else to_json_value(TrainingOptions.model_fields[name], text)
-                for text in map(str.strip, parts)
+                for text in filter(None, map(str.strip, parts))
             ]
     return grid, [FieldError(f"grid-{number}", sentence) for number, sentence in errors]
 

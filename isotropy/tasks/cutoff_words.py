@@ -76,10 +76,10 @@ def describe_random(random: RandomSimilarity, similarity: Similarity) -> str:
 
 
 def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:
-    pairs = f"take pairs with {_limit(cutoff, mapping)} as matches"
-    action = pairs[0].upper() + pairs[1:]
+    rule = f"take pairs with {_limit(cutoff, mapping)} as matches"
+    action = rule[0].upper() + rule[1:]
     if mapping.variant != Variant():
-        action = f"{mapping.variant.action}, then {pairs}"
+        action = f"{mapping.variant.action}, then {rule}"
     sentences = [f"{action}: {_promise(cutoff)}, with {LEVEL:.0%} confidence."]
     if cutoff.kind is PromiseKind.FALSE_MATCH and source.documents:
         sentences.append(f"For a query, that is up to {ceil(cutoff.promise * source.documents):,} other documents.")

@@ -161,7 +161,7 @@ class Decision:
             sentence = f"Keep the vectors as they are: {self._score_sentence(report.value)} ({interval})."
             return f"{sentence} No change is clearly better."
         change = f"{self._score_sentence(report.value)} instead of {self._format_score(baseline.report.value)}"
-        interval = self._format_range(report.difference_low, report.difference_high)
+        interval = self._format_gain(report.difference_low, report.difference_high)
         sentence = f"{chosen.variant.action}: {change} ({interval})."
         if report.difference_low <= 0:
             units = TASKS[self.task].units
@@ -178,7 +178,7 @@ class Decision:
         if cost.difference == 0:
             price = f"with the same {title}"
         else:
-            difference, interval = self._format_range(cost.difference), self._format_range(*cost[1:])
+            difference, interval = self._format_gain(cost.difference), self._format_gain(*cost[1:])
             price = f"for {difference}{' of' if self.metric in ACCURACIES else ''} {title} ({interval})"
         note = ""
         if smallest.variant.storage is VectorStorage.RESCORED:
@@ -197,7 +197,7 @@ class Decision:
     def _format_score(self, value: float) -> str:
         return format_percent(value) if self.metric in ACCURACIES else f"{value:.3f}"
 
-    def _format_range(self, *differences: float) -> str:
+    def _format_gain(self, *differences: float) -> str:
         """Return a difference or the ends of its interval: "+0.2 to +1.7 points", or "+0.002 to +0.017"."""
         if self.metric in ACCURACIES:
             return f"{' to '.join(format_signed(100 * difference, 1) for difference in differences)} points"

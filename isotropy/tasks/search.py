@@ -117,10 +117,10 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
 
 def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> Iterator[tuple[Indices, Indices]]:
     """Search wider until no row beyond the candidates can tie with the k-th; yield queries and candidates."""
-    open_queries, width = np.arange(m), min(k + SPARE_CANDIDATES, n)
-    while len(open_queries):
-        unsettled = []
-        for query_indices in np.split(open_queries, range(step := max(1, BLOCK // width), len(open_queries), step)):
+    unsettled, width = np.arange(m), min(k + SPARE_CANDIDATES, n)
+    while len(unsettled):
+        remaining, step = [], max(1, BLOCK // width)
+        for query_indices in np.split(unsettled, range(step, len(unsettled), step)):
             distances, candidates = search(query_indices, width)
             is_settled = (
                 distances[:, -1] > distances[:, k - 1] + slack[query_indices]
@@ -128,8 +128,8 @@ def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]
                 else np.ones(len(query_indices), bool)
             )
             yield query_indices[is_settled], candidates[is_settled]
-            unsettled.append(query_indices[~is_settled])
-        open_queries, width = np.concatenate(unsettled), min(width * WIDENING_FACTOR, n)
+            remaining.append(query_indices[~is_settled])
+        unsettled, width = np.concatenate(remaining), min(width * WIDENING_FACTOR, n)
 
 
 def _rank_candidates(distances: NDArray[Any], candidates: Indices, tie_ranks: Indices, k: int) -> Indices:

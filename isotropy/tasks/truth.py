@@ -40,7 +40,7 @@ class Truth(ABC):
 
     @abstractmethod
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
-        """Return the group of each unit, int64 [m]; without named groups, exact copies of vectors are in one."""
+        """Return the group of each unit, int64 [m]; without named groups, exact copies of vectors share one."""
 
     @property
     def query_vectors(self) -> NDArray[Any] | None:

@@ -139,7 +139,7 @@ class SelectionCallback(TrainerCallback):
         with evaluation_mode(self.model):
             for batch_outputs in forward(self.model, self.rows, order, config, self.progress, hidden_states=False):
                 predictions.add(batch_outputs.outputs, batch_outputs.batch)
-                loss += batch_outputs.loss
+                loss += batch_outputs.loss_sum
         # With NaN logits the argmax is the first class, which may happen to be right, so check the loss.
         return predictions.metrics()[config.metric].value if math.isfinite(loss) else None
 

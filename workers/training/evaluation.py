@@ -64,8 +64,7 @@ class Observation:
     """Moments of every layer's sentence vectors."""
     sentences: Sentences
     predictions: Collector
-    loss: float = 0.0
-    """Summed over rows."""
+    loss_sum: float = 0.0
 
 
 def evaluate(
@@ -116,7 +115,7 @@ def evaluate(
         trivial=task.score_trivial_predictor(train, validation),
         constant_prediction=None if predictions is None else describe_constant(predictions, config.label_names),
         **task.extra_results(train, validation),
-        loss=observation.loss / len(validation),
+        loss=observation.loss_sum / len(validation),
         n_validation=validation.n_examples,
         tokens=n,
         points=union.n,
@@ -160,8 +159,8 @@ def observe(
             observation.vectors.update(vectors)
             observation.sentences.update(vectors, batch_indices)
             observation.predictions.add(outputs, batch)
-            observation.loss += batch_outputs.loss
-    if not math.isfinite(observation.loss):
+            observation.loss_sum += batch_outputs.loss_sum
+    if not math.isfinite(observation.loss_sum):
         raise NotFiniteError(
             "The trained model's loss is not a number on the rows it was evaluated on. Lower the learning rate.",
             "learning_rate",

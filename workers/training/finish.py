@@ -73,7 +73,7 @@ def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: 
     (model_folder / "README.md").write_text(card, encoding="utf-8")
     path = folder.path / "model.zip"
     with ZipFile(path, "w", ZIP_STORED) as archive:
-        for file_path in sorted(path for path in model_folder.rglob("*") if path.is_file()):
+        for file_path in sorted(filter(Path.is_file, model_folder.rglob("*"))):
             entry = ZipInfo(file_path.relative_to(model_folder).as_posix(), ZIP_DATE)
             with file_path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
                 shutil.copyfileobj(source, target)

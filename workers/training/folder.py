@@ -36,13 +36,13 @@ def seal_files(paths: Iterable[Path]) -> dict[Path, Seal]:
     files = list(paths)
     with ThreadPoolExecutor(THREADS) as pool:
         flushes = [pool.submit(flush, path) for path in files]
-        seals = list(pool.map(read_seal, files))
+        seals = list(pool.map(seal_of, files))
         for pending_flush in flushes:
             pending_flush.result()
     return dict(zip(files, seals, strict=True))
 
 
-def read_seal(path: Path) -> Seal:
+def seal_of(path: Path) -> Seal:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Seal(file.tell(), digest)
@@ -71,7 +71,7 @@ def find_damage(folder: Path) -> str | None:
         if (size := path.stat().st_size) != seal.bytes:
             return f"{path.name} has {size:,} bytes instead of {seal.bytes:,}"
     with ThreadPoolExecutor(THREADS) as pool:
-        present_seals = pool.map(lambda name: read_seal(folder / name), seals)
+        present_seals = pool.map(lambda name: seal_of(folder / name), seals)
         changed_names = [
             name for name, present_seal in zip(seals, present_seals, strict=True) if present_seal != seals[name]
         ]
@@ -111,7 +111,7 @@ class RunFolder:
         return _locked_path(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True))
 
     def lock_for_first_process(self) -> AbstractContextManager[None]:
-        """Lock the folder for the first of several processes, which may outlive its parent for a moment."""
+        """Lock a file for the first of several processes, which may outlive its parent for a moment."""
         lock = self.path / "first"
         return _locked_path(lock, lock.touch)
 
@@ -174,7 +174,7 @@ class RunFolder:
 
     def are_best_weights_sound(self, step: int) -> bool:
         path = self.best_weights_path(step)
-        return path.is_file() and read_seal(path) == self._best_seals.get(path.name)
+        return path.is_file() and seal_of(path) == self._best_seals.get(path.name)
 
     def remove_other_best_weights(self, except_step: int | None) -> None:
         """Remove all best weights except one and those that a checkpoint needs."""

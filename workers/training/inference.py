@@ -73,7 +73,7 @@ class BatchOutputs(NamedTuple):
     """The index of each row in the tokenized rows, [batch]."""
 
     @property
-    def loss(self) -> float:
+    def loss_sum(self) -> float:
         return float(self.outputs["loss"]) * len(self.indices)
 
 

@@ -51,7 +51,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     slot = slot_name(settings, device)
     update_run = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)
     with folder.locked():
-        with folder.log.capture_output(), folder.log.send_tail_regularly(partial(_write_log, sessions, update_run)):
+        with folder.log.capture_stderr(), folder.log.send_tail_regularly(partial(_write_log, sessions, update_run)):
             try:
                 if (spec := _begin(sessions, run_id, slot, folder)) is not None:
                     _train_with_retry(spec, Progress(sessions, run_id, slot), folder, settings, device)

@@ -40,8 +40,8 @@ class Log:
             file.write(f"{ATTEMPT_HEADER}{attempt} on {slot}, {utcnow():%Y-%m-%d %H:%M:%S} UTC\n")
 
     @contextmanager
-    def capture_output(self) -> Iterator[None]:
-        """Append logging and standard error to the file by descriptor, since C libraries write there too."""
+    def capture_stderr(self) -> Iterator[None]:
+        """Append logging to the file, and standard error by descriptor, since C libraries write it too."""
         console, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
         handler.setFormatter(logging.Formatter(LOG_FORMAT))

@@ -21,14 +21,14 @@ from workers.training.run_spec import OutOfMemoryError
 
 def test_log_keeps_records_and_output_of_all_attempts(tmp_path):
     log = Log(tmp_path)
-    with log.capture_output():
+    with log.capture_stderr():
         pass
     assert log.tail() is None
-    with log.capture_output():
+    with log.capture_stderr():
         logging.getLogger("workers").warning("memory ran out")
         os.write(2, b"a word of C\n")
     logging.getLogger("workers").warning("not of this run")
-    with log.capture_output():
+    with log.capture_stderr():
         os.write(2, b"the second attempt\n")
     first, second, third = log.tail().splitlines()
     assert first.endswith("WARNING workers: memory ran out")
@@ -39,7 +39,7 @@ def test_progress_is_logged_to_file_only(tmp_path, capfd):
     handler = logging.StreamHandler(sys.stderr)
     logging.getLogger().addHandler(handler)
     try:
-        with Log(tmp_path).capture_output():
+        with Log(tmp_path).capture_stderr():
             logging.getLogger("workers").warning("shown")
             os.write(2, b"inside\n")
             logging.getLogger("workers.training").info("step 3")
@@ -74,7 +74,7 @@ def test_tail_is_sent_on_change_and_after_outage(tmp_path):
         if len(tails) == 1:
             raise OperationalError("update", {}, ConnectionError("away"))
 
-    with log.capture_output(), log.send_tail_regularly(send, interval=0.01):
+    with log.capture_stderr(), log.send_tail_regularly(send, interval=0.01):
         os.write(2, b"one\n")
         wait_for(lambda: tails[-1:] == ["one"] and len(tails) >= 2)
         os.write(2, b"two\n")
@@ -86,7 +86,7 @@ def test_tail_sending_ends_with_failed_job(tmp_path):
     log, tails = Log(tmp_path), []
 
     def fail():
-        with log.capture_output(), log.send_tail_regularly(tails.append, interval=0.01):
+        with log.capture_stderr(), log.send_tail_regularly(tails.append, interval=0.01):
             os.write(2, b"one\n")
             wait_for(lambda: tails)
             raise ValueError("failed")

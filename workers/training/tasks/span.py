@@ -116,11 +116,11 @@ class BestAnswers:
             nonempty_tokens = np.flatnonzero(window.offsets[:, 1] > window.offsets[:, 0])
             is_inside[row, torch.from_numpy(window.first_token + nonempty_tokens)] = True
         best = best_spans(outputs["start_logits"], outputs["end_logits"], is_inside)
-        for window, score, start, end in zip(windows, *(column.tolist() for column in best), strict=True):
+        for window, score, first, last in zip(windows, *(column.tolist() for column in best), strict=True):
             if score > self._scores.get(window.question, -inf):
-                begin, stop = window.offsets[start - window.first_token, 0], window.offsets[end - window.first_token, 1]
+                start, end = window.offsets[first - window.first_token, 0], window.offsets[last - window.first_token, 1]
                 self._scores[window.question] = score
-                self._best_answers[window.question] = self._questions[window.question].context[begin:stop]
+                self._best_answers[window.question] = self._questions[window.question].context[start:end]
 
     def metrics(self) -> dict[str, Score]:
         _, _, exact_matches, word_f1s = self._score_questions()
