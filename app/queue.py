@@ -102,6 +102,8 @@ class JobQueue:
 
     def cancel(self, *jobs: Job) -> None:
         """Cancel jobs: a waiting one never starts, a running one stops within about a second."""
+        if not jobs:
+            return
         with _log_if_unreachable(jobs[0].workflow_id if len(jobs) == 1 else f"a batch of {len(jobs)} jobs"):
             self._client.cancel_workflows([job.workflow_id for job in jobs])
 

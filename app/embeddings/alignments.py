@@ -13,7 +13,7 @@ from app.core.evidence import block_degrees, t_quantile
 from app.db import job_kinds
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
 from app.embeddings.comparison import Against, Pairing, find_pairing, list_bases, list_rows_left_out
-from app.embeddings.service import queue_result, retry_failed
+from app.embeddings.service import request_result
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 
@@ -149,12 +149,8 @@ def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedP
         )
     for pair in aligned:
         ids = _sort_ids(pair.base, pair.embedding)
-        stored = stored_alignments.get(ids)
-        if stored is None:
-            alignment = Alignment(embedding_id=ids[0], other_id=ids[1], rows_by=pair.rows_by)
-            queue_result(context, job_kinds.ALIGN, alignment)
-        else:
-            retry_failed(context, job_kinds.ALIGN, stored)
+        new_alignment = Alignment(embedding_id=ids[0], other_id=ids[1], rows_by=pair.rows_by)
+        request_result(context, job_kinds.ALIGN, stored_alignments.get(ids), new_alignment)
     requested = find_alignments(context, pairs)
     if any(pair.status is None for pair in requested):
         raise ConflictError("One of these embeddings was just deleted or changed. Try again.")

@@ -298,8 +298,7 @@ def delete_encoding(context: Context, encoding_id: str) -> None:
         corpus_or_queries = or_(Qrels.corpus_id == encoding_id, Qrels.queries_id == encoding_id)
         hashes += session.scalars(select(Qrels.file_sha256).where(corpus_or_queries))
         session.delete(encoding)
-    for job in jobs:
-        context.queue.cancel(job)
+    context.queue.cancel(*jobs)
     context.ledger.release(encoding.file_sha256, *hashes)
 
 

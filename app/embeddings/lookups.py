@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.core.names import describe_method
 from app.db import job_kinds
-from app.db.models import Embedding, EmbeddingOrigin, Lookup, ResultStatus
+from app.db.models import Embedding, EmbeddingOrigin, Lookup
 from app.db.models.embeddings import lookup_key
 from app.embeddings.point_map import NamedRow, NearRow
-from app.embeddings.service import find_embedding, get_embedding, queue_result, require_ready, retry_failed
+from app.embeddings.service import delete_oldest, find_embedding, get_embedding, request_result, require_ready
 from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import Similarity
 
@@ -141,21 +141,12 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
         raise InvalidError(f"Give a text of 1 to {MAX_TEXT_CHARACTERS:,} characters.", "text")
     with context.sessions() as session:
         lookup = _find_lookup(session, embedding, text)
+    new_lookup = Lookup(embedding_id=embedding.id, key=lookup_key(embedding, text), name=text)
+    request_result(context, job_kinds.LOOKUP, lookup, new_lookup)
     if lookup is None:
-        lookup = Lookup(embedding_id=embedding.id, key=lookup_key(embedding, text), name=text)
-        queue_result(context, job_kinds.LOOKUP, lookup)
-        _delete_oldest(context, embedding_id)
-    else:
-        retry_failed(context, job_kinds.LOOKUP, lookup)
+        with context.sessions.begin() as session:
+            session.execute(delete_oldest(session, Lookup, embedding_id, MAX_LOOKUPS))
     return get_lookup(context, embedding_id, text)
-
-
-def _delete_oldest(context: Context, embedding_id: str) -> None:
-    lookups = select(Lookup.id).where(Lookup.embedding_id == embedding_id)
-    with context.sessions.begin() as session:
-        newest_ids = session.scalars(lookups.order_by(Lookup.created_at.desc(), Lookup.id).limit(MAX_LOOKUPS)).all()
-        outdated = Lookup.id.not_in(newest_ids), Lookup.status != ResultStatus.QUEUED
-        session.execute(delete(Lookup).where(Lookup.embedding_id == embedding_id, *outdated))
 
 
 def _find_lookup(session: Session, embedding: Embedding, text: str) -> Lookup | None:

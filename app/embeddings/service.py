@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
-from sqlalchemy import ColumnElement, case, delete, func, null, or_, select, update
+from sqlalchemy import ColumnElement, Delete, case, delete, func, null, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, selectinload
 
@@ -77,25 +77,29 @@ class EmbeddingSummary(Row):
         return self.tags
 
 
-def queue_result(context: Context, kind: job_kinds.JobKind, result: Result) -> None:
-    """Add a result and queue its job, unless another request just added the same or deleted an embedding."""
-    with suppress(IntegrityError):
+def request_result(context: Context, kind: job_kinds.JobKind, stored: Result | None, new: Result) -> None:
+    """Add the new result and queue its job if none is stored; if the stored one failed, queue its job again."""
+    if stored is None:
+        with suppress(IntegrityError):  # another request just added the same or deleted an embedding
+            with context.sessions.begin() as session:
+                session.add(new)
+            context.queue.enqueue(Job(kind, new.id))
+    elif stored.status is ResultStatus.FAILED:
+        table = type(stored)
+        failed = update(table).where(table.id == stored.id, table.status == ResultStatus.FAILED)
+        queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
         with context.sessions.begin() as session:
-            session.add(result)
-        context.queue.enqueue(Job(kind, result.id))
+            retried_id = session.scalar(queued.returning(table.id))
+        if retried_id is not None:
+            context.queue.restart(Job(kind, stored.id))
 
 
-def retry_failed(context: Context, kind: job_kinds.JobKind, result: Result) -> None:
-    """Queue the job of a result again if it failed."""
-    if result.status is not ResultStatus.FAILED:
-        return
-    table = type(result)
-    failed = update(table).where(table.id == result.id, table.status == ResultStatus.FAILED)
-    queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
-    with context.sessions.begin() as session:
-        retried_id = session.scalar(queued.returning(table.id))
-    if retried_id is not None:
-        context.queue.restart(Job(kind, result.id))
+def delete_oldest(session: Session, table: type[Lookup | PostProcessing], embedding_id: str, limit: int) -> Delete:
+    """Return the deletion of an embedding's results in a table, except for the newest ones and those that wait."""
+    newest = select(table.id).where(table.embedding_id == embedding_id).order_by(table.created_at.desc(), table.id)
+    newest_ids = session.scalars(newest.limit(limit)).all()
+    is_old = table.id.not_in(newest_ids), table.status != ResultStatus.QUEUED
+    return delete(table).where(table.embedding_id == embedding_id, *is_old)
 
 
 def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
@@ -244,8 +248,7 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
         embedding.status = EmbeddingStatus.INSPECTING
         embedding.attempts = 0
         embedding.error = None
-    for job in jobs:
-        context.queue.cancel(job)
+    context.queue.cancel(*jobs)
     context.ledger.release(*hashes)
     context.queue.restart(Job(job_kinds.INSPECT, embedding_id))
     return get_embedding(context, embedding_id)

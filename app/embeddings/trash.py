@@ -106,8 +106,7 @@ def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
         acquire_locks(session.connection(), TRASH_LOCK)
         ids = session.scalars(select(Embedding.id).where(TRASHED, *conditions).limit(BATCH)).all()
         jobs, hashes = drop_embeddings(session, ids)
-    for job in jobs:
-        context.queue.cancel(job)
+    context.queue.cancel(*jobs)
     return Purged(embeddings=len(ids), freed_bytes=context.ledger.release(*hashes))
 
 

@@ -12,7 +12,7 @@ from app.context import MAX_CHOICES, Context
 from app.db import job_kinds
 from app.db.models import Embedding, EmbeddingStatus, ZetaCurve
 from app.embeddings.figures.sample_size import ZetaLine, choose_zeta_line, parse_zeta_lines, zeta_curve
-from app.embeddings.service import find_embedding, queue_result, require_measured, retry_failed
+from app.embeddings.service import find_embedding, request_result, require_measured
 from app.figures.figure import Figure
 from isoscope.core.errors import InvalidError, NotFoundError
 
@@ -57,11 +57,8 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
                 "source_id",
             )
         curve = _find_curve(session, embedding_id, "embedding", source_id)
-    if curve is None:
-        curve = ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=source_id)
-        queue_result(context, job_kinds.CURVE, curve)
-    else:
-        retry_failed(context, job_kinds.CURVE, curve)
+    new_curve = ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=source_id)
+    request_result(context, job_kinds.CURVE, curve, new_curve)
     return get_zeta_curve(context, embedding_id, "embedding", source_id)
 
 

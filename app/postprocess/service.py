@@ -12,7 +12,13 @@ from app.db import job_kinds
 from app.db.job_kinds import Job
 from app.db.models import Embedding, PostProcessing, ResultStatus
 from app.db.models.embeddings import MAP_IDS_IN_USE
-from app.embeddings.service import add_mapped_embedding, get_embedding, queue_result, require_measured, retry_failed
+from app.embeddings.service import (
+    add_mapped_embedding,
+    delete_oldest,
+    get_embedding,
+    request_result,
+    require_measured,
+)
 from app.postprocess.method_settings import MethodSettings, check_settings
 from isoscope.core.errors import ConflictError, NotFoundError
 
@@ -76,10 +82,15 @@ def request_postprocessing(
             dropped_id = session.scalar(drop_waiting.returning(PostProcessing.id))
         if dropped_id is not None:
             context.queue.cancel(Job(job_kinds.POSTPROCESS, dropped_id))
+    key = embedding.hash_request(settings.method, settings.parameters)
+    new_trial = PostProcessing(embedding_id=embedding_id, key=key, method=method, parameters=settings.parameters)
+    request_result(context, job_kinds.POSTPROCESS, trial, new_trial)
     if trial is None:
-        _add_trial(context, embedding, settings)
-    else:
-        retry_failed(context, job_kinds.POSTPROCESS, trial)
+        with context.sessions.begin() as session:
+            deletion = delete_oldest(session, PostProcessing, embedding_id, MAX_TRIALS)
+            deletion = deletion.where(PostProcessing.id.not_in(MAP_IDS_IN_USE))
+            file_hashes = session.scalars(deletion.returning(PostProcessing.state_sha256)).all()
+        context.ledger.release(*file_hashes)
     if (current_trial := find_postprocessing(context, embedding, settings)) is None:
         raise ConflictError("This embedding or this result was just deleted. Try again.")
     return current_trial
@@ -120,21 +131,3 @@ def create_postprocessed_embedding(
         **{key: trial.results[key] for key in ("rows", "fit_rows", "seed")},
     }
     return add_mapped_embedding(context, source, trial.id, title, source.d or 0, provenance)
-
-
-def _add_trial(context: Context, embedding: Embedding, settings: MethodSettings) -> None:
-    key = embedding.hash_request(settings.method, settings.parameters)
-    trial = PostProcessing(embedding_id=embedding.id, key=key, method=settings.method, parameters=settings.parameters)
-    queue_result(context, job_kinds.POSTPROCESS, trial)
-    # Delete all but the newest results, except those whose map is making an embedding.
-    trials = select(PostProcessing.id).where(PostProcessing.embedding_id == embedding.id)
-    newest = trials.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(MAX_TRIALS)
-    with context.sessions.begin() as session:
-        delete_oldest = delete(PostProcessing).where(
-            PostProcessing.embedding_id == embedding.id,
-            PostProcessing.id.not_in(session.scalars(newest).all()),
-            PostProcessing.id.not_in(MAP_IDS_IN_USE),
-            PostProcessing.status != ResultStatus.QUEUED,
-        )
-        file_hashes = session.scalars(delete_oldest.returning(PostProcessing.state_sha256)).all()
-    context.ledger.release(*file_hashes)

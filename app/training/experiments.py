@@ -178,8 +178,7 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
         cancelled_ids = mark_cancelled(session, [run.id for run in experiment.runs])
         if experiment.study is not None and not experiment.study.over:
             experiment.study = experiment.study.model_copy(update={"over": True, "why": "It was cancelled."})
-    if cancelled_ids:
-        context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in cancelled_ids))
+    context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in cancelled_ids))
     return get_experiment(context, experiment_id)
 
 

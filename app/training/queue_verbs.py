@@ -188,8 +188,7 @@ def _pause(context: Context, *conditions: ColumnElement[bool], search_ids: Seque
         _set_searches_paused(session, search_ids, paused=True)
         ids = session.scalars(statement.returning(Run.id)).all()
         end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.PAUSED)
-    if ids:
-        context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in ids))
+    context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in ids))
     return ids
 
 
