@@ -9,7 +9,7 @@ from dataclasses import asdict
 from tqdm import tqdm
 
 from isoscope.cli.printing import number, table, write
-from isoscope.core.errors import InvalidError
+from isoscope.core.errors import InvalidError, value_errors_as_invalid
 from isoscope.core.formatting import plural
 from isoscope.decide import read_task, require_folder, save_map
 from isotropy.catalog import SIMILARITIES
@@ -27,29 +27,24 @@ def print_calibration(arguments: Namespace) -> int:
         raise InvalidError("--match is the minimum score of a match. Give it with --pairs only.", "match")
     if len(arguments.vectors or ()) > 1:
         raise InvalidError("A cutoff is of one embedding. Give one --vectors.", "vectors")
-    if arguments.save_map is not None:
-        require_folder(arguments.save_map, "save_map")
+    require_folder(arguments.save_map, "save_map")
     loaded, task = read_task(arguments, arguments.vectors[0] if arguments.vectors else None)
     kind = PromiseKind.MISS if arguments.false_match_rate is None else PromiseKind.FALSE_MATCH
     promise = arguments.miss_rate or arguments.false_match_rate or USUAL_PROMISES[kind]
     note_stream = sys.stderr if arguments.json else sys.stdout
     note_stream.writelines(f"{note}\n" for note in loaded.notes)
     rate = arguments.false_match_rate or USUAL_PROMISES[PromiseKind.FALSE_MATCH]
-    with tqdm(unit=" remedies", disable=None, leave=False) as bar:
+    with tqdm(unit=" remedies", disable=None, leave=False) as bar, value_errors_as_invalid():
         try:
             calibration, mapping = calibrate(task, arguments.match, rate, bar.update)
         except MatchScoreError as error:
             raise InvalidError(f"{error} Say it by --match.", "match") from error
-        except ValueError as error:
-            raise InvalidError(str(error)) from error
-    conclusion = calibration.conclude(kind, promise)
-    document = asdict(calibration) | {"conclusion": conclusion}
-    lines = _calibration_lines(calibration) if not arguments.json else [json.dumps(document, allow_nan=False)]
-    cutoff = calibration.find_cutoff(kind, promise)
     if arguments.save_map is not None:
         save_map(mapping, arguments.save_map, mapping.variant.name, "save_map")
-    code = [] if cutoff.code is None else ["", cutoff.code]
-    return write([*lines, *([] if arguments.json else [*code, conclusion])])
+    conclusion, code = calibration.conclude(kind, promise), calibration.find_cutoff(kind, promise).code
+    if arguments.json:
+        return write([json.dumps(asdict(calibration) | {"conclusion": conclusion}, allow_nan=False)])
+    return write([*_calibration_lines(calibration), *([] if code is None else ["", code]), conclusion])
 
 
 def _calibration_lines(calibration: Calibration) -> Iterator[str]:

@@ -189,9 +189,10 @@ def print_decisions(arguments: Namespace) -> int:
             )
         variant_lists.append(list(describe_variants(select_variants(arguments, task), task)))
         note_stream.writelines(f"{name}: {note}\n" for note in loaded.notes)
+    lines = list(_variant_lists(names, variant_lists))
     if arguments.list:
-        return write(_variant_lists(names, variant_lists))
-    note_stream.writelines(f"{line}\n" for line in (*_variant_lists(names, variant_lists), ""))
+        return write(lines)
+    note_stream.writelines(f"{line}\n" for line in (*lines, ""))
     judged_vectors = []
     for name, vectors in zip(names, arguments.vectors, strict=True):
         _, task = read_task(arguments, vectors)

@@ -21,7 +21,6 @@ from app.db.models import (
     Experiment,
     Import,
     ImportStatus,
-    Opening,
     Run,
     RunFigure,
     SealedScore,
@@ -35,6 +34,7 @@ from app.results.archive import container
 from app.results.archive.container import FORMAT, README_TEXT, ArchiveWriter, write_json
 from app.results.archive.records import AttemptRecord, DatasetRecord, ExperimentRecord, RunRecord
 from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, split_predictions
+from app.results.openings import list_openings
 from app.storage import Incoming
 from app.storage.storage import BLOCK_BYTES
 from app.training.experiments import get_experiment
@@ -102,8 +102,7 @@ def _write_members(context: Context, experiment: Experiment, figures: Iterable[F
     with context.sessions() as session:
         in_experiment = Run.experiment_id == experiment.id
         scores = session.scalars(select(SealedScore).join(Run).where(in_experiment).order_by(Run.position)).all()
-        opening_query = select(Opening).where(Opening.experiment_id == experiment.id)
-        openings = session.scalars(opening_query.order_by(Opening.number)).all()
+        openings = list_openings(session, experiment.id)
     if scores:
         records = ({"run": row.run_id} | _column_values(row, SCORE_FIELDS) for row in scores)
         archive.add(container.SEALED_SCORES, map(write_json, records))

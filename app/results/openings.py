@@ -67,7 +67,7 @@ class TestSplit:
 
 def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
     with context.sessions() as session:
-        openings = _list_openings(session, experiment.id)
+        openings = list_openings(session, experiment.id)
         n_scored, n, rows_sha256 = session.execute(_select_score_summary(experiment.id)).one()
         n_opened = _count_openings(session, rows_sha256) if rows_sha256 else 0
         scores = None
@@ -105,7 +105,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
         rows_sha256 = session.scalar(select(func.min(SealedScore.rows_sha256)).where(SealedScore.run_id.in_(ids)))
         if rows_sha256 is None:
             raise ConflictError(f"No run of {choice.label} has a test score. Choose another.", "choose")
-        earlier = _list_openings(session, experiment_id)
+        earlier = list_openings(session, experiment_id)
         if earlier and (earlier[-1].kind, earlier[-1].position) == (choice.kind, choice.position):
             raise ConflictError(f"{choice.label} is already the choice.", "choose")
         session.add(
@@ -127,7 +127,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
 
 
 def require_opened(session: Session, run: Run, split: Split) -> None:
-    if split is Split.TEST and not _list_openings(session, run.experiment_id):
+    if split is Split.TEST and not list_openings(session, run.experiment_id):
         raise ConflictError(
             "Test scores and predictions are sealed. Freeze a choice and open them on the experiment's page, or by "
             f"POST /api/experiments/{run.experiment_id}/opening.",
@@ -148,7 +148,7 @@ def _select_score_summary(experiment_id: str) -> Select[int, int | None, str | N
     return summary_query.select_from(SealedScore).join(Run).where(Run.experiment_id == experiment_id)
 
 
-def _list_openings(session: Session, experiment_id: str) -> list[Opening]:
+def list_openings(session: Session, experiment_id: str) -> list[Opening]:
     opening_query = select(Opening).where(Opening.experiment_id == experiment_id)
     return list(session.scalars(opening_query.order_by(Opening.number)))
 

@@ -170,7 +170,7 @@ class _TaskRows(NamedTuple):
         _require_same_rows(self.corpus, embedding)
         queries = chosen_queries
         if self.queries is not None:
-            queries = chosen_queries or self._find_queries(embedding)
+            queries = chosen_queries or self._find_queries(embedding, self.queries)
             _require_same_rows(self.queries, queries)
         elif chosen_queries is not None:
             raise InvalidError(f"A task of kind {self.task.config.kind} takes no queries. Leave them out.")
@@ -178,27 +178,23 @@ class _TaskRows(NamedTuple):
         check_columns(self.task.config, embedding, queries)
         return queries
 
-    def _find_queries(self, embedding: Embedding) -> Embedding:
-        if self.queries is None:
-            raise InvalidError("There are no queries.")
+    def _find_queries(self, embedding: Embedding, task_queries: Embedding) -> Embedding:
         same_file = self.is_layer(embedding) and embedding.encoding_id is None
+        model, row_sources = _get_model_identity(embedding), _get_row_sources(task_queries)
         for queries in self.possible_queries:
-            if same_file and queries.series == self.queries.series and queries.layer == embedding.layer:
+            if same_file and queries.series == task_queries.series and queries.layer == embedding.layer:
                 return queries
-            if (
-                _get_model_identity(embedding) is not None
-                and _get_model_identity(embedding) == _get_model_identity(queries)
-                and _get_row_sources(queries) == _get_row_sources(self.queries)
-            ):
+            same_rows = _get_row_sources(queries) == row_sources
+            if model is not None and _get_model_identity(queries) == model and same_rows:
                 return queries
-        if embedding.layer is None or _get_row_sources(self.queries) is None:
+        if embedding.layer is None or row_sources is None:
             raise InvalidError(
                 f"Which queries belong to {embedding.name} is not known. Open its own task page and upload "
                 "the same ground truth with its queries: it is then drawn here too."
             )
         pooling = "" if embedding.pooling is None else f", {embedding.pooling}"
         raise InvalidError(
-            f"{self.queries.name} has no partner of layer {embedding.layer}{pooling}. Encode the queries with that "
+            f"{task_queries.name} has no partner of layer {embedding.layer}{pooling}. Encode the queries with that "
             "layer and measure it."
         )
 

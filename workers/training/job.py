@@ -122,18 +122,17 @@ def _fail(error: Exception, sessions: Sessions, update_run: Update, folder: RunF
     raise_if_temporary(error)
     failure = classify_error(error)  # logs unexpected errors
     with sessions.begin() as session:
-        if failure.cause is FailureCause.MEMORY:
-            run = session.scalar(update_run.values(log=folder.log.tail()).returning(Run))
-            if run is not None and ran_beside_others(session, run):
-                end_attempts(session, Attempt.run_id == run.id, AttemptOutcome.FAILED, failure.sentence)
-                queue_for_whole_device(run)
-                return
-        failure_columns = {"error": failure.sentence, "cause": failure.cause, "error_field": failure.field}
-        values = {**failure_columns, "log": folder.log.tail(), "finished_at": utcnow()}
-        mark_failed = update_run.values(status=RunStatus.FAILED, **values).returning(Run.id)
-        if (run_id := session.scalar(mark_failed)) is not None:
-            end_attempts(session, Attempt.run_id == run_id, AttemptOutcome.FAILED, failure.sentence)
-            pause_waiting_runs(session, session.get_one(Run, run_id, populate_existing=True))
+        run = session.scalar(update_run.values(log=folder.log.tail()).returning(Run))
+        if run is None:
+            return
+        shared_memory = failure.cause is FailureCause.MEMORY and ran_beside_others(session, run)
+        end_attempts(session, Attempt.run_id == run.id, AttemptOutcome.FAILED, failure.sentence)
+        if shared_memory:
+            queue_for_whole_device(run)
+            return
+        run.status, run.finished_at = RunStatus.FAILED, utcnow()
+        run.error, run.cause, run.error_field = failure.sentence, failure.cause, failure.field
+        pause_waiting_runs(session, run)
 
 
 def _write_log(sessions: Sessions, update_run: Update, tail: str | None) -> None:

@@ -177,7 +177,6 @@ class MetricsCallback(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Write a row or a layer measurement if it is time; at the last step both."""
         step, is_last = state.global_step, control.should_training_stop or state.global_step == state.max_steps
-        measures_layers = is_last or step % self.probe_every == 0
         if not (is_last or self.writes_row_at(step)):
             self.progress.advance(step)
             return
@@ -193,7 +192,7 @@ class MetricsCallback(TrainerCallback):
             )
         self.tally.clear()
         logger.info("step %s of %s: loss %.4g, penalty %.4g", step, state.max_steps, task_loss, penalty)
-        layers = self.probe.measure() if measures_layers else None
+        layers = self.probe.measure() if is_last or step % self.probe_every == 0 else None
         self._write(Step(run_id=self.progress.run_id, step=step, task_loss=task_loss, penalty=penalty, layers=layers))
 
     def _write(self, row: Step) -> None:

@@ -1,6 +1,7 @@
 """Choose the next trials of a search and prune its runs; all state is read from the rows."""
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -115,23 +116,19 @@ def _to_frozen_trial(search: Search, trial: Trial) -> FrozenTrial:
     params = {name: coordinates[name] for name in space}
     has_two_objectives = search.objective is Objective.PERFORMANCE_AND_ISOTROPY
     objectives = [trial.performance, trial.isotropy] if has_two_objectives else [trial.performance]
+    make_trial = partial(create_trial, params=params, distributions=space)
     if trial.is_unfinished:
-        return create_trial(state=TrialState.RUNNING, params=params, distributions=space)
+        return make_trial(state=TrialState.RUNNING)
     if trial.pruned and not has_two_objectives:
         selections = [run.results.selection for run in trial.runs if run.results and run.results.selection]
         intermediate_values = {
             step: value for selection in selections for step, value in selection.history if value is not None
         }
-        return create_trial(
-            state=TrialState.PRUNED,
-            params=params,
-            distributions=space,
-            intermediate_values=dict(sorted(intermediate_values.items())),
-        )
+        return make_trial(state=TrialState.PRUNED, intermediate_values=dict(sorted(intermediate_values.items())))
     defined_objectives = [value for value in objectives if value is not None]
     if trial.pruned or len(defined_objectives) < len(objectives):
-        return create_trial(state=TrialState.FAIL, params=params, distributions=space)
-    return create_trial(state=TrialState.COMPLETE, params=params, distributions=space, values=defined_objectives)
+        return make_trial(state=TrialState.FAIL)
+    return make_trial(state=TrialState.COMPLETE, values=defined_objectives)
 
 
 MIN_RUNS = 4
