@@ -96,25 +96,29 @@ def _draw_activation(overlay: Overlay) -> go.Figure:
     y_axis: dict[str, Any] = {"title": {"text": "Activation (band: 1 sd)"}}
     if not overlay.several:
         profile = overlay.series[0].detail(PROFILE)
-        blamed = [i for i in overlay.series[0].subject.blamed if i < dimensions]
-        are_named = len(blamed) <= MAX_NAMED
-        tops = [profile["mean"][i] + profile["std"][i] for i in blamed]
-        traces.append(
-            go.Scatter(
-                x=blamed,
-                y=tops,
-                mode="markers+text" if are_named else "markers",
-                marker={"color": palette.MARKED, "size": 7},
-                text=[str(i) for i in blamed],
-                textposition="top center",
-                hoverinfo="skip",
-            )
-        )
-        if tops and are_named:
+        tops = [mean + std for mean, std in zip(profile["mean"], profile["std"], strict=True)]
+        marks = _mark_blamed(overlay.series[0], tops, 7)
+        traces.append(marks)
+        if 0 < len(marks.y) <= MAX_NAMED:
             # Room above the highest mark, whose name plotly does not count.
             low = min(mean - std for mean, std in zip(profile["mean"], profile["std"], strict=True))
-            y_axis["autorangeoptions"] = {"include": max(tops) + HEADROOM * (max(tops) - low)}
+            y_axis["autorangeoptions"] = {"include": max(marks.y) + HEADROOM * (max(marks.y) - low)}
     return _plot_by_dimension(traces, overlay, dimensions, y_axis)
+
+
+def _mark_blamed(series: Series, heights: Sequence[float], size: int, **settings: Any) -> go.Scatter:
+    """Return marks at the height of the dimensions that findings name, with their numbers if they are few."""
+    blamed = [i for i in series.subject.blamed if i < len(heights)]
+    return go.Scatter(
+        x=blamed,
+        y=[heights[i] for i in blamed],
+        mode="markers+text" if len(blamed) <= MAX_NAMED else "markers",
+        marker={"color": palette.MARKED, "size": size},
+        text=[str(i) for i in blamed],
+        textposition="top center",
+        hoverinfo="skip",
+        **settings,
+    )
 
 
 def _plot_by_dimension(traces: list[go.Scatter], overlay: Overlay, d: int, y_axis: dict[str, Any]) -> go.Figure:
@@ -204,20 +208,7 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
         )
         traces.append(stems)
     if not overlay.several:
-        contributions = _read_contributions(overlay.series[0])
-        blamed = [i for i in overlay.series[0].subject.blamed if i < dimensions]
-        traces.append(
-            go.Scatter(
-                x=blamed,
-                y=[contributions[i] for i in blamed],
-                mode="markers+text" if len(blamed) <= MAX_NAMED else "markers",
-                marker={"color": palette.MARKED, "size": 6},
-                text=[str(i) for i in blamed],
-                textposition="top center",
-                hoverinfo="skip",
-                showlegend=False,
-                cliponaxis=False,
-            )
-        )
+        (series,) = overlay.series
+        traces.append(_mark_blamed(series, _read_contributions(series), 6, showlegend=False, cliponaxis=False))
     y_axis = {"title": {"text": "Contribution to the mean cosine"}}
     return _plot_by_dimension(traces, overlay, dimensions, y_axis)
