@@ -88,9 +88,8 @@ class JobQueue:
 
     def enqueue(self, job: Job) -> None:
         """Enqueue a job unless the engine has it already."""
-        options = _enqueue_options(job)
         with _log_if_unreachable(job.workflow_id):
-            self._client.enqueue(options, job.kind.name, job.row_id)
+            self._client.enqueue(_enqueue_options(job), job.kind.name, job.row_id)
 
     def try_insert(self) -> None:
         """Enqueue a job and roll back, in one transaction. Raises SQLAlchemyError if no job can be written."""

@@ -58,9 +58,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 def missing_protections() -> list[str]:
     if sys.platform != "linux":
         return ["Landlock", "seccomp"]
-    libc.prctl(
-        SET_SECCOMP, ctypes.c_ulong(2), None, None, None
-    )  # fails with EFAULT, except in emulators without filters
+    # Fails with EFAULT, except in emulators without filters.
+    libc.prctl(SET_SECCOMP, ctypes.c_ulong(2), None, None, None)
     has_seccomp = platform.machine() in PROCESSORS and ctypes.get_errno() == errno.EFAULT
     return ["Landlock"] * (_landlock_version() < 1) + ["seccomp"] * (not has_seccomp)
 

@@ -40,10 +40,9 @@ def two_sided_p(t: float, degrees: float) -> float:
     square = t * t
     if square == inf:
         return 0.0
-    is_small = square < 1
     # Use the smaller of x and 1 - x: the one near 1 has lost digits to rounding.
     x, complement = degrees / (degrees + square), square / (degrees + square)
-    if is_small:
+    if square < 1:
         return 1 - incomplete_beta(complement, x, 0.5, degrees / 2)
     return incomplete_beta(x, complement, degrees / 2, 0.5)
 

@@ -150,8 +150,7 @@ def redacted(url: URL) -> str:
 
 def driver_message(error: SQLAlchemyError) -> str:
     """Return the driver's message in one line."""
-    message = str(getattr(error, "orig", None) or error)
-    return " ".join(message.split()).rstrip(".")
+    return " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".")
 
 
 def error_line(error: Exception) -> str:

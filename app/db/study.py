@@ -160,8 +160,7 @@ class Search(Options):
         """Return the lambda at a position of the axis, rounded to the displayed digits."""
         if self.least_size is not None:
             position = math.copysign(self.least_size * math.exp(abs(position)), position)
-        rounded = float(f"{position:.4g}")
-        return min(max(rounded, self.lam_low), self.lam_high)
+        return min(max(float(f"{position:.4g}"), self.lam_low), self.lam_high)
 
     def round_zeta(self, zeta: float) -> float:
         """Round a sampled zeta to the displayed digits; clip it to the range, whose bounds may have more digits."""

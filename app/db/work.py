@@ -172,5 +172,4 @@ def pause_waiting_runs(session: Session, run: Run) -> None:
 
 def is_silent(run: Run) -> bool:
     """Return whether a run is streaming but its script has stopped reporting."""
-    last_heard = run.heard_at or run.queued_at
-    return run.status is RunStatus.STREAMING and utcnow() - last_heard > SILENT_AFTER
+    return run.status is RunStatus.STREAMING and utcnow() - (run.heard_at or run.queued_at) > SILENT_AFTER

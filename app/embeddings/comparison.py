@@ -227,8 +227,7 @@ class EmbeddingComparison:
         return compared
 
     def _subtract_bases(self, measurements: list[Measurement | None], against: Against) -> list[Difference | None]:
-        bases = list_bases(measurements, against)
-        pairs = zip(measurements[1:], bases, self._have_same_rows[against], strict=True)
+        pairs = zip(measurements[1:], list_bases(measurements, against), self._have_same_rows[against], strict=True)
         return [None, *(subtract_baseline(row, base, same_rows=same_rows) for row, base, same_rows in pairs)]
 
     @cached_property

@@ -107,8 +107,7 @@ def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery
     if not lines:
         return Shrinkage(query, sources, curve, [], None, None)
     line = choose_zeta_line(lines, query.rows)
-    figure = zeta_curve(lines, line, query.zeta, sources[query.source])
-    return Shrinkage(query, sources, curve, lines, line, figure)
+    return Shrinkage(query, sources, curve, lines, line, zeta_curve(lines, line, query.zeta, sources[query.source]))
 
 
 ShrinkageDep = Annotated[ShrinkageQuery, Depends()]

@@ -32,8 +32,7 @@ ENCODING = EncodingConfig(
 
 def launch_samples(context: Context) -> bool:
     """Launch both samples if nothing is stored; return whether they were launched."""
-    tables = (Embedding, Encoding, Dataset, Experiment)
-    if any(context.scalar(select(exists(select(table.id)))) for table in tables):
+    if any(context.scalar(select(exists(select(table.id)))) for table in (Embedding, Encoding, Dataset, Experiment)):
         return False
     # The embedding first: it takes seconds, and its report can be read while the sweep trains.
     launch_sample_encoding(context)
@@ -73,8 +72,7 @@ def build_sample_sweep(dataset: Dataset) -> SweepRequest:
 
 def launch_sample_encoding(context: Context) -> Encoding:
     """Encode and measure the sample's train sentences. Earlier encodings of them stay."""
-    dataset = get_sample_dataset(context)
-    draft = create_encoding_of_dataset(context, dataset.id, "train", EMBEDDING_NAME)
+    draft = create_encoding_of_dataset(context, get_sample_dataset(context).id, "train", EMBEDDING_NAME)
     return launch_encoding(context, draft.id, ENCODING)
 
 

@@ -253,8 +253,7 @@ class PlaygroundQuery(NamedTuple):
 
 
 def playground_figures(query: PlaygroundQuery) -> list[Figure]:
-    cloud = cloud_figure(query.position, flat=query.view == "flat")
-    return [cloud, shift_figure(query.position), gaussian_example()]
+    return [cloud_figure(query.position, flat=query.view == "flat"), shift_figure(query.position), gaussian_example()]
 
 
 def _read_query(

@@ -62,8 +62,7 @@ def list_logged(context: Context, source: RunSource, quantity: Literal["task_los
 def list_layer_measurements(context: Context, source: RunSource, measures: Sequence[str]) -> LoggedValues[Layers]:
     """Return measures by layer, in the order of layers, at every step where the layers of a run were measured."""
     column = _STEPS.c.layers
-    texts = [cast(column[measure], Text) for measure in measures]
-    rows, total, stride = _read_steps(context, source, column, texts)
+    rows, total, stride = _read_steps(context, source, column, [cast(column[measure], Text) for measure in measures])
     # Parse them together: for many short texts, calling the parser costs more than parsing.
     lists = [f"[{','.join(text or 'null' for text in row[2:])}]" for row in rows]
     measurements = (dict(zip(measures, values, strict=True)) for values in from_json(f"[{','.join(lists)}]"))

@@ -268,8 +268,7 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
                 query_rows = _find_named_rows(context, queries, task.config.query_ids)
                 task.preview = read(check_qrels, *source, rows, query_rows, target)
             else:
-                groups = task.config.groups
-                task.preview = read(check_pairs, *source, groups, rows, target)
+                task.preview = read(check_pairs, *source, task.config.groups, rows, target)
         except InvalidError as error:
             if error.field in (None, "qrels", "pairs"):
                 error.field = "file"

@@ -73,8 +73,7 @@ def move_run(context: Context, run_id: str, to: QueueMove) -> Run:
 
 def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Experiment:
     """Move an experiment's waiting runs before or behind all others, without changing their order."""
-    experiment = get_experiment(context, experiment_id)
-    own_run_ids = {run.id for run in experiment.runs}
+    own_run_ids = {run.id for run in get_experiment(context, experiment_id).runs}
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), TURNS_LOCK)
         waiting = _list_priorities(session)

@@ -40,8 +40,7 @@ class Tasks(Connection):
         }
         if file is None:
             return self.post("embeddings", embedding, "tasks", data=fields)
-        path = path_of("embeddings", embedding, "tasks")
-        return self.send_files(path, [("file", file)], dict(fields), progress)
+        return self.send_files(path_of("embeddings", embedding, "tasks"), [("file", file)], dict(fields), progress)
 
     def tasks(self, embedding: Reference, *, limit: int = 100, offset: int = 0) -> list[Row]:
         """Return the tasks of an embedding, newest first."""

@@ -175,8 +175,7 @@ def find_layout(sample: list[Record]) -> TableLayout:
         if sum(map(is_list, filled)) * 2 > len(filled):
             lists.append(column)
             continue
-        is_whole = all(WHOLE_NUMBER.fullmatch(cell) for cell in cells)
-        number_kind = ValueKind.INTEGER if is_whole else ValueKind.REAL
+        number_kind = ValueKind.INTEGER if all(WHOLE_NUMBER.fullmatch(cell) for cell in cells) else ValueKind.REAL
         # If most cells are numbers, the others are mistakes.
         is_numeric = sum(NUMBER.fullmatch(cell) is not None for cell in filled) * 2 > len(filled)
         kinds[column] = number_kind if is_numeric else ValueKind.TEXT

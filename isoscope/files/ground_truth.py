@@ -127,8 +127,7 @@ def read_vectors(
     vectors = vectors or proposal.vectors
     if isinstance(vectors, list) and contents.parts:
         vectors = ",".join(vectors)
-    id_matrix = select(contents, Selection(vectors=vectors))
-    row_ids = read_ids(id_matrix, paths[0].name, ids, proposal.names, field)
+    row_ids = read_ids(select(contents, Selection(vectors=vectors)), paths[0].name, ids, proposal.names, field)
     row_ids.require_unique(field, "choose the column of ids by --ids")
     matrix = select(contents, Selection(vectors=vectors, names=row_ids.column, labels=labels, groups=groups))
     return vectors_of(matrix, row_ids, field)
@@ -270,8 +269,7 @@ def _find_column(table: Table, names: Sequence[str], index: int) -> str | None:
 
 
 def _read_cells(table: Table, columns: Sequence[str | None]) -> Iterator[list[str]]:
-    used_columns = [column for column in columns if column is not None]
-    for row in table.rows(used_columns):
+    for row in table.rows([column for column in columns if column is not None]):
         texts = iter(map(cell_text, row))
         yield ["" if column is None else next(texts) for column in columns]
 
@@ -320,8 +318,7 @@ class NamedRows:
     ids: str | None = None
 
     def read(self, field: str) -> RowIds:
-        matrix = open_matrix(self.upload, self.selection)
-        row_ids = read_ids(matrix, self.name, self.ids, self.selection.names, field)
+        row_ids = read_ids(open_matrix(self.upload, self.selection), self.name, self.ids, self.selection.names, field)
         row_ids.require_unique(field, COLUMN_ADVICE)
         return row_ids
 

@@ -39,8 +39,7 @@ def gains(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> li
     blocks = len(influence)
     error = np.sqrt((blocks - 1) / blocks * np.square(influence).sum(0))
     error[(values == values[0]).all(1)] = 0
-    margin = _critical_value(influence[:, error > 0], seed) * error
-    return _gains_within(difference, margin)
+    return _gains_within(difference, _critical_value(influence[:, error > 0], seed) * error)
 
 
 def resampled_gains(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> list[Gain]:
@@ -56,8 +55,7 @@ def resampled_gains(values: Numbers, groups: Codes, statistic: Statistic, seed: 
     error[(values == values[0]).all(1)] = 0
     varies = error > 0
     largest = np.abs(deviations[:, varies] / error[varies]).max(1, initial=0)
-    margin = float(np.quantile(largest, LEVEL)) * error
-    return _gains_within(difference, margin)
+    return _gains_within(difference, float(np.quantile(largest, LEVEL)) * error)
 
 
 def _gains_within(difference: Numbers, margin: Numbers) -> list[Gain]:

@@ -118,8 +118,7 @@ def decide(
     scored_variants = [measured_variants[variant][0] for variant in variants]
     measurements = [measured_variants[variant][1] for variant in variants]
     values = np.stack([measurement.values for measurement in measurements])
-    choosing_groups = task.groups[parts == TaskPart.CHOOSE]
-    choose_gains = gains(values[:, choosing], choosing_groups, statistic, task.seed)
+    choose_gains = gains(values[:, choosing], task.groups[parts == TaskPart.CHOOSE], statistic, task.seed)
     choice = choose_variants(
         variants,
         [scored.choose_score for scored in scored_variants],

@@ -88,11 +88,10 @@ class QueryTruth(Truth):
         if self.groups is not None:
             return self.groups
         document_numbers = _equal_row_numbers(corpus, (row for rows in self.relevant for row in rows))
-        query_codes = equal_vectors(self.vectors)
         return groups_of(
             [
                 [("query", code), *(document_numbers[row] for row in rows)]
-                for code, rows in zip(query_codes, self.relevant, strict=True)
+                for code, rows in zip(equal_vectors(self.vectors), self.relevant, strict=True)
             ]
         )
 

@@ -103,8 +103,7 @@ def create_embedding(
 ) -> Embedding:
     """Upload a file, or several shards. With `?commit=auto` it is measured as soon as a worker has read it."""
     annotation_file = None if annotations is None else to_incoming(annotations)
-    vectors = [*map(to_incoming, file)]
-    return service.create_embedding(context, vectors, annotation_file, name, commit=commit == "auto")
+    return service.create_embedding(context, [*map(to_incoming, file)], annotation_file, name, commit=commit == "auto")
 
 
 @router.get("/{embedding_id}", response_model=EmbeddingOut)

@@ -210,5 +210,4 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
     if not overlay.several:
         (series,) = overlay.series
         traces.append(_mark_blamed(series, _read_contributions(series), 6, showlegend=False, cliponaxis=False))
-    y_axis = {"title": {"text": "Contribution to the mean cosine"}}
-    return _plot_by_dimension(traces, overlay, dimensions, y_axis)
+    return _plot_by_dimension(traces, overlay, dimensions, {"title": {"text": "Contribution to the mean cosine"}})

@@ -105,8 +105,7 @@ MARKDOWN_MISSING = "–"
 
 
 def escape_markdown(text: str) -> str:
-    parts = GITHUB_LINKS.split(one_line(text))
-    return EMPTY_COMMENT.join(PUNCTUATION.sub(r"\\\1", part) for part in parts)
+    return EMPTY_COMMENT.join(PUNCTUATION.sub(r"\\\1", part) for part in GITHUB_LINKS.split(one_line(text)))
 
 
 def format_markdown(table: PrintedTable) -> str:
