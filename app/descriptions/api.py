@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from app.db.types import RowId
-from app.descriptions.row_list import MAX_ROWS, RowList
-from app.web.dependencies import ContextDep, Row
+from app.descriptions.row_list import MAX_ROWS, RefusedRow, RowList
+from app.web.dependencies import ContextDep
 
 
 class RowActionIn(BaseModel):
@@ -17,19 +17,11 @@ class RowActionIn(BaseModel):
     ids: Annotated[list[RowId], Field(min_length=1, max_length=MAX_ROWS)]
 
 
-class RefusedRowOut(Row):
-    """A row on which the action failed, and why."""
-
-    id: str
-    name: str
-    reason: str
-
-
 class RowActionOut(BaseModel):
     """The result of an action; rows do not depend on each other."""
 
     done: list[str] = Field(description="Ids of the rows to which the action was applied.")
-    refused: list[RefusedRowOut]
+    refused: list[RefusedRow]
 
 
 def actions_router(row_list: RowList, tag: str) -> APIRouter:
@@ -42,7 +34,7 @@ def actions_router(row_list: RowList, tag: str) -> APIRouter:
     )
     def act_on_rows(context: ContextDep, request: RowActionIn) -> RowActionOut:
         ids = list(dict.fromkeys(request.ids))
-        refused = [RefusedRowOut.model_validate(row) for row in row_list.apply_action(context, request.action, ids)]
+        refused = row_list.apply_action(context, request.action, ids)
         refused_ids = {row.id for row in refused}
         return RowActionOut(done=[row_id for row_id in ids if row_id not in refused_ids], refused=refused)
 

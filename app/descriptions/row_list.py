@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from app.context import Context
 from app.web.activity import note_change
+from app.web.dependencies import Row
 from isoscope.core.errors import InvalidError, IsoscopeError
 
 MAX_ROWS = 1000
@@ -20,7 +21,7 @@ class RowAction(NamedTuple):
     warning: str = ""
 
 
-class RefusedRow(NamedTuple):
+class RefusedRow(Row):
     """A row on which an action failed, and why."""
 
     id: str
@@ -59,7 +60,7 @@ class RowList:
             try:
                 action.apply(context, row_id)
             except IsoscopeError as error:
-                refused_rows.append(RefusedRow(row_id, name, error.message))
+                refused_rows.append(RefusedRow(id=row_id, name=name, reason=error.message))
             else:
                 note_change(slug, f"{self.path}/{row_id}", name)
         return refused_rows

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from app.db.options.regularization import describe_regularizer
 from app.db.run_rows import AnyRun
 from app.results.run_table import EXPERIMENT, RunTable, cell_text, sort_key
+from app.web.dependencies import Row
 
 MAX_COMPARED_COLUMNS = 8
 MAX_LISTED_VALUES = 8
 
 
-class ComparedColumn(NamedTuple):
+class ComparedColumn(Row):
     """A run, or an experiment with its runs, whose settings are compared."""
 
     name: str
@@ -42,7 +42,7 @@ def compare_settings(table: RunTable) -> SettingComparison:
         for run in table.runs:
             runs_by_experiment[run.experiment_id].append(run)
         columns = [
-            (ComparedColumn(table.experiment_names[row_id], f"/experiments/{row_id}", len(runs)), table.subset(runs))
+            (table.experiment_names[row_id], f"/experiments/{row_id}", table.subset(runs))
             for row_id, runs in runs_by_experiment.items()
         ]
     else:
@@ -50,13 +50,13 @@ def compare_settings(table: RunTable) -> SettingComparison:
         for run in table.runs:
             name = f"{describe_regularizer(run.regularizer, run.lam)}, seed {run.seed}"
             name = f"{table.experiment_names[run.experiment_id]}: {name}" if len(table.experiment_names) > 1 else name
-            columns.append((ComparedColumn(name, f"/runs/{run.id}", 1), table.subset([run])))
+            columns.append((name, f"/runs/{run.id}", table.subset([run])))
     visible_columns = columns[:MAX_COMPARED_COLUMNS]
     fields = [name for name in table.groupable_fields if name != EXPERIMENT]
     return SettingComparison(
-        [column for column, _ in visible_columns],
+        [ComparedColumn(name=name, href=href, runs=len(subset.runs)) for name, href, subset in visible_columns],
         {
-            name: [_format_values(subset, name) for _, subset in visible_columns]
+            name: [_format_values(subset, name) for *_, subset in visible_columns]
             for name in fields
             if name in table.differing_fields
         },

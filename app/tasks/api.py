@@ -94,20 +94,11 @@ class FamilyOut(BaseModel):
     left_out: Annotated[list[LeftOutLayer], Field(description="Requested layers that cannot be judged.")] = []
 
 
-class ChoiceIn(Strict):
-    """An embedding to judge by the same task."""
-
-    embedding_id: RowId
-    queries_id: Annotated[
-        RowId | None, Field(description="Its queries; null takes those of the same model and layer.")
-    ] = None
-
-
 class OthersIn(Strict):
     """Other embeddings to judge by the same task."""
 
     others: Annotated[
-        list[ChoiceIn] | None,
+        list[EmbeddingChoice] | None,
         Field(min_length=1, max_length=MAX_OTHERS, description="Null: every other layer of its encoding or file."),
     ] = None
 
@@ -217,12 +208,7 @@ def show_family(context: ContextDep, task_id: str) -> FamilyOut:
 @router.post("/others", status_code=201)
 def judge_others(context: ContextDep, task_id: str, request: OthersIn) -> FamilyOut:
     """Judge other embeddings of the same rows by this task; what was judged already is left as it is."""
-    choices = (
-        None
-        if request.others is None
-        else [EmbeddingChoice(choice.embedding_id, choice.queries_id) for choice in request.others]
-    )
-    judged = others.judge_others(context, task_id, choices)
+    judged = others.judge_others(context, task_id, request.others)
     return _show_family(service.get_task(context, task_id), judged.members, judged.left_out)
 
 

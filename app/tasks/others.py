@@ -9,12 +9,14 @@ from sqlalchemy.orm import defer, lazyload
 
 from app.context import MAX_CHOICES, PAGE_ROWS, Context
 from app.db.models import Embedding, EmbeddingStatus, StoredFile, TaskRun, TaskStatus
+from app.db.types import RowId
 from app.embeddings.family import WITH_TRUTH, FamilyMember, read_family
 from app.embeddings.service import get_embedding
 from app.storage import Stored
 from app.tasks.service import LAUNCHABLE, check_columns, check_vectors, get_task, launch_task
 from app.web.dependencies import Row
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
+from isoscope.files.strict import Strict
 from isotropy.catalog import TruthKind
 
 MAX_OTHERS = 100
@@ -36,11 +38,13 @@ class SameRowsEmbedding(NamedTuple):
     reason: str | None
 
 
-class EmbeddingChoice(NamedTuple):
-    """An embedding to judge. If no queries are named, those of the same model and layer are used."""
+class EmbeddingChoice(Strict):
+    """An embedding to judge by the same task."""
 
-    embedding_id: str
-    queries_id: str | None = None
+    embedding_id: RowId
+    queries_id: Annotated[
+        RowId | None, Field(description="Its queries; null takes those of the same model and layer.")
+    ] = None
 
 
 class LeftOutLayer(Row):
@@ -94,7 +98,11 @@ def judge_others(context: Context, task_id: str, choices: Sequence[EmbeddingChoi
             layer for layer in map(task_rows.describe, _list_candidates(context, task_rows.corpus)) if layer.is_layer
         ]
         left_out = [LeftOutLayer.model_validate(layer) for layer in layers if layer.reason]
-        candidates = [EmbeddingChoice(layer.embedding_id, layer.queries_id) for layer in layers if not layer.reason]
+        candidates = [
+            EmbeddingChoice(embedding_id=layer.embedding_id, queries_id=layer.queries_id)
+            for layer in layers
+            if not layer.reason
+        ]
         if not layers:
             raise InvalidError(f"{task_rows.corpus.name} has no other layers. Name the embeddings to judge.", "others")
     else:
@@ -209,7 +217,7 @@ def _resolve_choice(context: Context, task_rows: _TaskRows, choice: EmbeddingCho
     except IsoscopeError as error:
         error.field = "others"
         raise
-    return EmbeddingChoice(embedding.id, queries.id if queries else None)
+    return EmbeddingChoice(embedding_id=embedding.id, queries_id=queries.id if queries else None)
 
 
 def _list_candidates(context: Context, reference: Embedding) -> list[Embedding]:

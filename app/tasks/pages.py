@@ -133,7 +133,7 @@ def judge_other_embeddings(
     every_layer: Annotated[str, Form()] = "",
     others: Annotated[list[str] | None, Form()] = None,
 ) -> Response:
-    choices = None if every_layer else [EmbeddingChoice(embedding_id) for embedding_id in others or []]
+    choices = None if every_layer else [EmbeddingChoice(embedding_id=embedding_id) for embedding_id in others or []]
     try:
         if choices == []:
             raise InvalidError("Choose at least one embedding.", "others")

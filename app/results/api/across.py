@@ -17,7 +17,7 @@ from app.results.across import (
     summarize_selection,
 )
 from app.results.api.conclusion import ConclusionOut
-from app.results.setting_comparison import compare_settings
+from app.results.setting_comparison import ComparedColumn, compare_settings
 from app.results.sweep_figures import SweepDep
 from app.results.tables.printed import MAX_DECIMALS, PrintStyle
 from app.results.tables.summary import SummaryTable, TableColumns
@@ -77,14 +77,6 @@ class ConclusionOfRunsOut(_SelectionOut):
     conclusion: ConclusionOut
 
 
-class ComparedColumnOut(Row):
-    """A run, or an experiment if there are more than eight runs."""
-
-    name: str
-    href: str
-    runs: int
-
-
 class DifferingOut(BaseModel):
     """A setting in which some of the runs differ."""
 
@@ -102,7 +94,7 @@ class EqualOut(BaseModel):
 class SettingsOut(_SelectionOut):
     """Settings side by side."""
 
-    sides: list[ComparedColumnOut]
+    sides: Annotated[list[ComparedColumn], Field(description="Runs, or experiments if there are more than eight runs.")]
     left_out: Annotated[int, Field(description="Experiments beyond the first eight, which are not shown.")]
     differing: list[DifferingOut]
     equal: list[EqualOut]
@@ -176,7 +168,7 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
     return SettingsOut(
         runs=len(selection.table.runs),
         total=selection.total,
-        sides=[ComparedColumnOut.model_validate(column) for column in comparison.columns],
+        sides=comparison.columns,
         left_out=comparison.n_left_out,
         differing=[DifferingOut(field=field, values=values) for field, values in comparison.differing.items()],
         equal=[EqualOut(field=field, value=value) for field, value in comparison.equal.items()],

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from app.core.evidence import look_level
 from app.results.conclusion.comparisons import Comparison, Verdict
 from app.results.conclusion.conclusion import Conclusion
-from app.results.conclusion.evidence import RelationShape
+from app.results.conclusion.evidence import Flagged, RelationShape
 from app.results.conclusion.proposal import propose_seeds
 from app.results.conclusion.verdict_words import format_quote
 from app.web.dependencies import Row
@@ -95,14 +95,6 @@ class CollapsedOut(Row):
     why: str
 
 
-class FlaggedOut(Row):
-    """A run that learned nothing or diverged."""
-
-    run_id: str
-    label: str
-    why: str
-
-
 class PooledOut(BaseModel):
     """The relation pooled over data sets and metrics; settings are compared only within one."""
 
@@ -142,8 +134,8 @@ class ConclusionOut(BaseModel):
     relation: RelationOut
     shape: RelationShape = Field(description="How performance changes with isotropy across settings.")
     peak: str | None = Field(description="The setting that exceeds both the least and the most isotropic one.")
-    learned_nothing: list[FlaggedOut]
-    diverged: list[FlaggedOut]
+    learned_nothing: list[Flagged]
+    diverged: list[Flagged]
     pooled: PooledOut | None
     sentences: list[str] = Field(
         description="The conclusion: findings, what they generalize to, and the number to report."
@@ -169,8 +161,8 @@ class ConclusionOut(BaseModel):
             relation=RelationOut.model_validate(evidence.relation),
             shape=evidence.shape,
             peak=evidence.peak,
-            learned_nothing=[FlaggedOut.model_validate(run) for run in evidence.learned_nothing],
-            diverged=[FlaggedOut.model_validate(run) for run in evidence.diverged],
+            learned_nothing=evidence.learned_nothing,
+            diverged=evidence.diverged,
             pooled=pooled and PooledOut(measured=pooled.n_sweeps, relation=RelationOut.model_validate(pooled.relation)),
             sentences=[*filter(None, sentences)],
             methods=conclusion.methods,

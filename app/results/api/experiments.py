@@ -15,13 +15,13 @@ from app.db.study import Search
 from app.descriptions.service import DescriptionChange
 from app.results import exchange
 from app.results.api.conclusion import ConclusionOut
-from app.results.api.runs import FoundRunOut, PerformanceRangeOut, RunsQ, RunsSort, RunSummary
+from app.results.api.runs import FoundRunOut, RunsQ, RunsSort, RunSummary
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.exchange import export_experiment
 from app.results.rounds import SeedRequest, add_seeds
 from app.results.run_table import RunTable
 from app.results.search import listing
-from app.results.search.listing import ExperimentFilter, RunQuery
+from app.results.search.listing import ExperimentFilter, PerformanceSpread, RunQuery
 from app.results.sweep_figures import SweepDep, read_all_figures
 from app.training import experiments, queue_verbs
 from app.training.api.queue import MoveToEnd, PriorityIn
@@ -77,7 +77,7 @@ class ExperimentSummary(ExperimentHead):
     dataset: str = Field(description="Name of its data set.")
     total: int = Field(description="Number of runs.")
     counts: dict[RunStatus, int] = Field(description="Number of runs in each state.")
-    performance: PerformanceRangeOut = Field(description="In the metric of the configuration.")
+    performance: PerformanceSpread = Field(description="In the metric of the configuration.")
 
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])

@@ -139,14 +139,6 @@ class FoundRunOut(RunSummary):
     tags: Annotated[list[str], Field(validation_alias="tag_names")]
 
 
-class PerformanceRangeOut(Row):
-    """Number and range of performances."""
-
-    n: int
-    lowest: float | None
-    highest: float | None
-
-
 def csv_response(predictions: PredictionTable) -> StreamingResponse:
     """Return predictions as a CSV file, sent while it is written."""
     headers = attachment_headers(f"predictions-{predictions.run.id}.csv")

@@ -24,12 +24,13 @@ from app.results.conclusion.relations import list_counted_runs, measure_runs
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.layout import Overall
 from app.results.statistics.relation import MeasuredRun, Relation, measure_relation
+from app.web.dependencies import Row
 
 FLAT_MARGIN = 0.02
 """Difference within which all intervals lie if performance is flat."""
 
 
-class Flagged(NamedTuple):
+class Flagged(Row):
     """A run that learned nothing or whose training diverged, and why, as a sentence."""
 
     run_id: str
@@ -237,7 +238,7 @@ def _flag_runs(
     sweep: RunTable, facts: Mapping[str, RunFacts], find_reason: Callable[[RunFacts], str | None]
 ) -> list[Flagged]:
     return [
-        Flagged(run.id, _label_run(sweep, setting, run.seed), reason)
+        Flagged(run_id=run.id, label=_label_run(sweep, setting, run.seed), why=reason)
         for setting, runs in sweep.finished_by_setting.items()
         for run in runs
         if (reason := find_reason(facts.get(run.id, NO_FACTS)))

@@ -18,6 +18,7 @@ from app.results.run_table import setting_of
 from app.results.search.conditions import parse_conditions, sort_column
 from app.results.search.kinds import Condition
 from app.training.experiments import NEWEST_FIRST, WITH_DATASET_AND_TAGS, WITHOUT_LARGE_COLUMNS
+from app.web.dependencies import Row
 from isotropy.catalog import Regularizer, TokenPooling
 
 RUNS_NEWEST_FIRST = (
@@ -217,7 +218,7 @@ class StripMark(NamedTuple):
     """From 0 (lowest) to 1."""
 
 
-class PerformanceSpread(NamedTuple):
+class PerformanceSpread(Row):
     """Number and range of an experiment's performances."""
 
     n: int
@@ -325,8 +326,8 @@ def _add_summaries(session: Session, experiments: Sequence[Experiment]) -> list[
     marks: dict[str, list[StripMark]] = {experiment_id: [] for experiment_id in ids}
     for experiment_id, lam, step in session.execute(mark_query):
         marks[experiment_id].append(StripMark(lam, step / STRIP_POSITIONS))
-    spreads = {row.experiment_id: PerformanceSpread(*row[1:]) for row in session.execute(select(ranges))}
-    no_run = PerformanceSpread(0, None, None)
+    spreads = {row.experiment_id: PerformanceSpread.model_validate(row) for row in session.execute(select(ranges))}
+    no_run = PerformanceSpread(n=0, lowest=None, highest=None)
     return [
         ListedExperiment(experiment, counts[experiment.id], spreads.get(experiment.id, no_run), marks[experiment.id])
         for experiment in experiments
