@@ -6,9 +6,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+from pydantic import Field, NonNegativeInt
 
 from isoscope.core.formatting import number
+from isoscope.files.strict import Frozen
 from isotropy.catalog import Similarity
 
 # Slug of the map in FigureData, and of its points in FigureFile.
@@ -43,10 +44,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SectionType = Literal["float32", "uint32", "uint16"]
 
 
-class MapSection(BaseModel):
+class MapSection(Frozen):
     """A sequence of little-endian numbers in the file of points."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: SectionType
     # In bytes from the start of the file.
@@ -54,20 +53,16 @@ class MapSection(BaseModel):
     count: NonNegativeInt
 
 
-class MapLabels(BaseModel):
+class MapLabels(Frozen):
     """The labels of the rows of a map, the most frequent first."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # The last is empty, for rows without a label or with one of the rarer labels.
     names: list[str]
     counts: list[int]
 
 
-class MapColumn(BaseModel):
+class MapColumn(Frozen):
     """A column that rows can be colored by, in its own file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     # By point: a number, NaN if missing; for labels an index in labels.names; for dates days since 1970.
@@ -84,10 +79,8 @@ class MapColumn(BaseModel):
         return (EPOCH + timedelta(days=value)).date().isoformat() if self.dates else number(value)
 
 
-class MapNeighbors(BaseModel):
+class MapNeighbors(Frozen):
     """The nearest neighbors of a map's rows by a similarity, among ``rows`` of them sampled at random."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     k: int
     rows: int
@@ -106,10 +99,8 @@ class MapNeighbors(BaseModel):
         return {Similarity.COSINE: 1 - distance, Similarity.DOT: -distance}.get(self.similarity, distance)
 
 
-class LayoutHeader(BaseModel):
+class LayoutHeader(Frozen):
     """A neighbor layout: a second picture of some points of a map, which a job computes after the measures."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     rows: int
     # How many of the k nearest neighbors among these rows, copies aside, a picture has among its own k, on average.
@@ -120,10 +111,8 @@ class LayoutHeader(BaseModel):
     sections: dict[Literal["point", "xy"], MapSection]
 
 
-class MapHeader(BaseModel):
+class MapHeader(Frozen):
     """Sizes and file sections of a map."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # Measured rows.
     n: int
@@ -138,7 +127,7 @@ class MapHeader(BaseModel):
     sections: dict[Literal["xy", "norm", "row", "label"], MapSection]
     labels: MapLabels | None
     named: bool
-    columns: list[MapColumn] = []
+    columns: list[MapColumn] = Field([])
     # None if not computed, as by earlier versions.
     neighbors: MapNeighbors | None = None
     # Rows of the file of unit vectors: all points, or an even sample. 0 if neighbors covers every row, and in maps of

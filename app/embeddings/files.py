@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from app.context import Context
 from app.db.models import Embedding, PostProcessing
 from app.embeddings.service import get_embedding
-from app.storage.storage import BLOCK_BYTES, Download
+from app.storage.storage import BLOCK_BYTES
 from isoscope.core.errors import ConflictError, NotFoundError
 from isoscope.files.arrays import StoredArray
 from isoscope.files.npy import read_npy
 from isoscope.files.safetensors import TYPE_NAMES
+from isoscope.files.upload import NamedFile
 
 TENSOR = "embeddings"
 NPY = "npy"
@@ -39,22 +40,22 @@ class SafetensorsFile:
                 yield block
 
 
-def get_file(context: Context, embedding_id: str, position: int) -> Download:
+def get_file(context: Context, embedding_id: str, position: int) -> NamedFile:
     embedding = get_embedding(context, embedding_id)
     file = next((file for file in embedding.files if file.position == position), None)
     if file is None:
         raise NotFoundError(
             f"There is no file {position} of {embedding.name}, which has {len(embedding.files)}: they count from 0."
         )
-    return Download(context.storage.local_path(file.file_sha256), file.filename)
+    return NamedFile(context.storage.local_path(file.file_sha256), file.filename)
 
 
-def get_npy(context: Context, embedding_id: str) -> Download:
+def get_npy(context: Context, embedding_id: str) -> NamedFile:
     embedding = get_embedding(context, embedding_id)
     if reason := explain_no_npy(embedding):
         raise ConflictError(reason)
     (file,) = embedding.shards
-    return Download(context.storage.local_path(file.file_sha256), file.filename)
+    return NamedFile(context.storage.local_path(file.file_sha256), file.filename)
 
 
 def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
@@ -74,10 +75,10 @@ def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
     return SafetensorsFile(len(header).to_bytes(8, "little") + header, array, f"{name}.safetensors")
 
 
-def get_trial_map(context: Context, postprocessing: PostProcessing) -> Download:
+def get_trial_map(context: Context, postprocessing: PostProcessing) -> NamedFile:
     if postprocessing.state_sha256 is None:
         raise ConflictError(f"This trial is {postprocessing.status}; there is a map when it is ready.")
-    return Download(context.storage.local_path(postprocessing.state_sha256), f"{postprocessing.method}.safetensors")
+    return NamedFile(context.storage.local_path(postprocessing.state_sha256), f"{postprocessing.method}.safetensors")
 
 
 def explain_no_npy(embedding: Embedding) -> str:

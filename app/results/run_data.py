@@ -15,11 +15,11 @@ from app.db.models import RunPredictions as StoredPredictions
 from app.db.predictions import Predictions, read_predictions
 from app.figures.figure import FigureTable
 from app.results.openings import require_opened
-from app.storage.storage import Download
 from app.training.experiments import get_run, run_not_found
 from isoscope.core.errors import ConflictError, NotFoundError
 from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
+from isoscope.files.upload import NamedFile
 
 ACTIVATION = "activation"
 # Maximum number of logged values in a figure. With more, each run is sampled at equal steps, with a minimum per run.
@@ -252,7 +252,7 @@ def count_predictions(context: Context, run_id: str) -> int | None:
         return session.scalar(select(StoredPredictions.n).where(StoredPredictions.run_id == run_id, is_validation))
 
 
-def get_model(context: Context, run_id: str) -> Download:
+def get_model(context: Context, run_id: str) -> NamedFile:
     """Return the trained model of a run as a zip file, if the run was launched with export."""
     run = get_run(context, run_id)
     if run.model_sha256 is None:
@@ -261,4 +261,4 @@ def get_model(context: Context, run_id: str) -> Download:
             "with export has one."
         )
     name = f"{run.experiment.name}, {run.regularizer}, lambda {run.lam:g}, seed {run.seed}, {run.id[:8]}.zip"
-    return Download(context.storage.local_path(run.model_sha256), name)
+    return NamedFile(context.storage.local_path(run.model_sha256), name)

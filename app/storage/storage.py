@@ -176,11 +176,3 @@ class FolderStorage(Storage):
 
     def _path(self, sha256: str) -> Path:
         return self.folder / require_hash(sha256)
-
-
-@dataclass(frozen=True)
-class Download:
-    """A file on this machine and its download name."""
-
-    path: Path
-    filename: str

@@ -5,20 +5,20 @@ from app.core.names import clean_name, describe_method
 from app.db.models import Embedding
 from app.db.task import MapFile, MapVariant, Side
 from app.embeddings.service import add_mapped_embedding, get_embedding, require_measured
-from app.storage.storage import Download
 from app.tasks.service import get_results, get_task
 from isoscope.core.errors import ConflictError, InvalidError
+from isoscope.files.upload import NamedFile
 from isotropy.catalog import METHODS
 
 
-def get_map(context: Context, task_id: str, map_file: MapFile = "chosen") -> Download:
+def get_map(context: Context, task_id: str, map_file: MapFile = "chosen") -> NamedFile:
     task = get_task(context, task_id)
     sha256 = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256, "cutoff": task.cutoff_sha256}[map_file]
     if sha256 is None and task.results is not None:
         raise ConflictError("This task has no cutoff, so there is no map for it.")
     if sha256 is None:
         raise ConflictError(f"This task is {task.status}; there is a map when it has finished.")
-    return Download(context.storage.local_path(sha256), "map.safetensors")
+    return NamedFile(context.storage.local_path(sha256), "map.safetensors")
 
 
 def create_mapped_embedding(

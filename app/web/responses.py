@@ -10,10 +10,10 @@ from fastapi.responses import FileResponse, RedirectResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
 from app.figures.figure import Figure, FigureTable
-from app.storage.storage import Download
 from app.web.error_responses import STATUS
 from app.web.templating import templates
 from isoscope.core.errors import IsoscopeError, NotFoundError
+from isoscope.files.upload import NamedFile
 
 FileKind = Literal["json", "csv"]
 BINARY = "application/octet-stream"
@@ -83,8 +83,8 @@ def attachment_headers(name: str | None = None) -> dict[str, str]:
     return {"Content-Disposition": f"attachment; {parameter}"}
 
 
-def download_response(download: Download) -> FileResponse:
-    return FileResponse(download.path, media_type=BINARY, headers=attachment_headers(download.filename))
+def download_response(file: NamedFile) -> FileResponse:
+    return FileResponse(file.path, media_type=BINARY, headers=attachment_headers(file.filename))
 
 
 def stream_download(filename: str, size_bytes: int, blocks: Iterator[bytes]) -> StreamingResponse:

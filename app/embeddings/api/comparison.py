@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import AliasPath, BaseModel, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, Field
 
 from app.db.models import ResultStatus, RowsBy
 from app.db.types import RowId
@@ -18,6 +18,7 @@ from app.embeddings.comparison import (
 )
 from app.embeddings.service import EmbeddingSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
+from isoscope.files.strict import Strict
 from isotropy.catalog import ALIGNMENTS
 
 
@@ -128,10 +129,8 @@ class AlignmentOut(Row):
     ]
 
 
-class AlignmentRequest(BaseModel):
+class AlignmentRequest(Strict):
     """The embeddings in order, and what each is compared with."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: Annotated[list[RowId], Field(description=f"{MIN_COMPARED} to {MAX_COMPARED} measured embeddings.")]
     to: Annotated[Against, Field(description="`first` or `previous`.")] = Against.FIRST

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import (
     AfterValidator,
     AwareDatetime,
-    BaseModel,
     ConfigDict,
     Field,
     ValidatorFunctionWrapHandler,
@@ -37,6 +36,7 @@ from app.training.grid_expansion import Grid
 from isoscope.core.formatting import one_line
 from isoscope.files.columns import Column
 from isoscope.files.division import Division
+from isoscope.files.strict import Strict
 from isoscope.files.text import Quoting
 from isotropy.catalog import Regularizer
 
@@ -77,20 +77,14 @@ LayerNumbers = Annotated[list[Number | None], Field(min_length=1, max_length=MAX
 GridInOrder = Annotated[Grid, WrapValidator(_validate_in_order)]
 
 
-class Record(BaseModel):
-    """Base of all records; unknown fields are refused."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class Member(Record):
+class Member(Strict):
     """A member of the archive in its manifest."""
 
     sha256: Sha256
     bytes: int = Field(ge=0)
 
 
-class Manifest(Record):
+class Manifest(Strict):
     """Format, version, time and members of an archive."""
 
     format: int
@@ -99,7 +93,7 @@ class Manifest(Record):
     members: dict[str, Member]
 
 
-class DatasetRecord(Record):
+class DatasetRecord(Strict):
     """The data set of an experiment, without its rows."""
 
     name: Name
@@ -119,7 +113,7 @@ class DatasetRecord(Record):
     quoting: dict[SplitName, Quoting] | None = None
 
 
-class ExperimentRecord(Record):
+class ExperimentRecord(Strict):
     """An experiment without its runs."""
 
     id: Id
@@ -132,7 +126,7 @@ class ExperimentRecord(Record):
     dataset: DatasetRecord
 
 
-class AttemptRecord(Record):
+class AttemptRecord(Strict):
     """One process that worked on a run."""
 
     number: Count
@@ -146,7 +140,7 @@ class AttemptRecord(Record):
     last_step: Count | None
 
 
-class RunRecord(Record):
+class RunRecord(Strict):
     """A run without its steps, figures and model."""
 
     REQUIRED_RESULTS: ClassVar[tuple[str, ...]] = ("loss", "tokens", "zeta", "reference")
@@ -213,7 +207,7 @@ class RunRecord(Record):
         return self
 
 
-class StepRecord(Record):
+class StepRecord(Strict):
     """Losses and measures of a run at one step."""
 
     run: Id
@@ -223,7 +217,7 @@ class StepRecord(Record):
     layers: Annotated[dict[Measure, LayerNumbers], Field(max_length=100)] | None
 
 
-class Activation(Record):
+class Activation(Strict):
     """Mean and standard deviation of a run's sentence vectors by dimension."""
 
     n: Count
@@ -237,7 +231,7 @@ class Activation(Record):
         return self
 
 
-class RunFigureRecord(Record):
+class RunFigureRecord(Strict):
     """Data of a run's figure that the row of the run does not hold."""
 
     run: Id
@@ -245,7 +239,7 @@ class RunFigureRecord(Record):
     data: Activation
 
 
-class PredictionsRecord(Record):
+class PredictionsRecord(Strict):
     """Some predictions of a run. Records of one run follow one another, sorted by row."""
 
     run: Id

@@ -11,13 +11,14 @@ from app.db.models import ChoiceKind, Split
 from app.db.predictions import MAX_ROWS, MAX_TEXT_BYTES, Predictions, read_column
 from app.db.run_results import Reason
 from app.db.types import Count, Number
-from app.results.archive.records import PREDICTIONS_AT_ONCE, Id, Moment, Name, PredictionsRecord, Record, Sha256
+from app.results.archive.records import PREDICTIONS_AT_ONCE, Id, Moment, Name, PredictionsRecord, Sha256
 from isoscope.core.task import Metric, TaskKind
+from isoscope.files.strict import Strict
 
 MAX_OPENINGS = 10_000
 
 
-class SealedScoreRecord(Record):
+class SealedScoreRecord(Strict):
     """Scores of a run on the test rows."""
 
     run: Id
@@ -27,7 +28,7 @@ class SealedScoreRecord(Record):
     rows_sha256: Sha256
 
 
-class OpeningRecord(Record):
+class OpeningRecord(Strict):
     """A frozen choice of the experiment."""
 
     record_id: Id
