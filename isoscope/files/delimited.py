@@ -214,15 +214,7 @@ def parse_list(cell: str, line: int, column: str) -> list[float]:
     try:
         return list(map(float, values))
     except ValueError:
-        unreadable = next(value for value in values if not _is_number(value))
+        unreadable = next(value for value in values if not NUMBER.fullmatch(value))
         raise InvalidError(
             f"Line {line} holds {quote(unreadable)} in a list of the column {quote(column)}, where a number belongs."
         ) from None
-
-
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True

@@ -203,16 +203,8 @@ def _require_width(lists: pa.Array, start: int, name: str, d: int) -> None:
 def _is_scalar(type_: pa.DataType) -> bool:
     if pa.types.is_dictionary(type_):
         return _is_scalar(type_.value_type)
-    return any(
-        test(type_)
-        for test in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_integer,
-            pa.types.is_floating,
-            pa.types.is_boolean,
-        )
-    )
+    is_text = pa.types.is_string(type_) or pa.types.is_large_string(type_)
+    return is_text or pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_)
 
 
 def _is_span(type_: pa.DataType) -> bool:

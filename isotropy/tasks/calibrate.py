@@ -107,11 +107,8 @@ def _compare_variants(
 ) -> tuple[float | None, list[FindingRate]]:
     """Return how many matches each variant finds, by similarities [V, m], at the same rate of false matches."""
     choosing, reporting = (pairs.parts == part for part in (TaskPart.CHOOSE, TaskPart.REPORT))
-    non_matches, reported, held_out = (
-        choosing & ~pairs.is_match,
-        reporting & pairs.is_match,
-        reporting & ~pairs.is_match,
-    )
+    non_matches, held_out = choosing & ~pairs.is_match, reporting & ~pairs.is_match
+    reported = reporting & pairs.is_match
     possible = [value for value in PROMISES if value >= rate and value * non_matches.sum() >= FEWEST_TAKEN]
     fewest_matches = min((choosing & pairs.is_match).sum(), reported.sum())
     if not possible or fewest_matches < FEWEST_FOUND or not held_out.any():
