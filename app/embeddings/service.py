@@ -239,7 +239,7 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
             raise ConflictError(
                 f"{embedding.name} could not be read, so there is nothing to choose from. Upload it again."
             )
-        Inspection.model_validate(embedding.inspection).check(selection)
+        selection.check(Inspection.model_validate(embedding.inspection))
         jobs, hashes = drop_results(session, [embedding_id])
         session.expire(embedding, ["measurements", "curves"])
         embedding.n_left_out = embedding.measured_at = None

@@ -68,11 +68,11 @@ def find_beir(files: Iterable[NamedFile]) -> BeirFiles:
     return BeirFiles(texts[CORPUS], texts[QUERIES], {split: qrels[split] for split in splits})
 
 
-def choose_split(splits: Iterable[str], requested: str | None, field: str = "split") -> str:
+def choose_split(splits: Iterable[str], requested: str | None) -> str:
     available = list(splits)
     if requested is not None and requested not in available:
         raise InvalidError(
-            f"There are no qrels of the split {quote(requested)}. Splits are: {listed(available)}.", field
+            f"There are no qrels of the split {quote(requested)}. Splits are: {listed(available)}.", "split"
         )
     return requested or (USUAL_SPLIT if USUAL_SPLIT in available else available[0])
 

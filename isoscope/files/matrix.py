@@ -189,9 +189,6 @@ class Inspection(Frozen):
     def layer(self) -> int | None:
         return next((part.layer for part in self.parts if part.name == self.selection.vectors), None)
 
-    def check(self, selection: Selection) -> None:
-        selection.check(self)
-
 
 def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
     """Read the files in chunks and describe them under ``selection``, or under the likeliest one."""
