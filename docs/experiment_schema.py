@@ -10,8 +10,9 @@ from pydantic.json_schema import models_json_schema
 
 from app.results.archive import container, records
 from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord
+from isoscope.files.strict import Strict
 
-HOLDS: dict[str, tuple[type[records.Record], ...]] = {
+HOLDS: dict[str, tuple[type[Strict], ...]] = {
     container.MANIFEST: (records.Manifest,),
     container.EXPERIMENT: (records.ExperimentRecord, records.LoggedExperimentRecord),
     container.RUNS: (records.RunRecord, records.LoggedRunRecord),

@@ -203,8 +203,8 @@ def _require_width(lists: pa.Array, start: int, name: str, d: int) -> None:
 def _is_scalar(type_: pa.DataType) -> bool:
     if pa.types.is_dictionary(type_):
         return _is_scalar(type_.value_type)
-    is_text = pa.types.is_string(type_) or pa.types.is_large_string(type_)
-    return is_text or pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_)
+    is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_)
+    return bool(is_number or pa.types.is_boolean(type_) or pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
 def _is_span(type_: pa.DataType) -> bool:
