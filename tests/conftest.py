@@ -1,5 +1,3 @@
-"""Shared fixtures: a new data folder, the application on it, and the real processes."""
-
 import gc
 import os
 import shutil
@@ -126,6 +124,14 @@ def serving(tmp_path: Path) -> Iterator[Callable[..., Serving]]:
     yield start
     for server in started:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def bench_data() -> Path:
+    folder = os.environ.get("ISOSCOPE_BENCH_DATA")
+    if folder is None:
+        pytest.skip("ISOSCOPE_BENCH_DATA is unset: no reference data")
+    return Path(folder)
 
 
 @pytest.fixture

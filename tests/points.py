@@ -1,5 +1,3 @@
-"""Random points and their streamed moments, for tests of measures."""
-
 import numpy as np
 import torch
 

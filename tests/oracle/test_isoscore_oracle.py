@@ -1,10 +1,14 @@
-import IsoScore.IsoScore
+from itertools import permutations, product
+
 import numpy as np
 import pytest
 import torch
+from dimensionality import participation_ratio
 
+from isotropy import unbiased
 from isotropy.isoscore import ShrinkageCurve, isoscore, isoscore_from_covariance, isoscore_star
-from isotropy.spectrum import Moments, scaled_identity, shrink
+from isotropy.spectrum import scaled_identity, shrink
+from tests.points import fourth_moments_of, moments_of
 
 
 def recipe(eigenvalues):
@@ -20,14 +24,6 @@ def cloud(n, d, seed=0):
     spreads = torch.rand(d, dtype=torch.float64, generator=generator) ** 2 + 0.01
     turn, _ = torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=generator))
     return 3 + torch.randn(n, d, dtype=torch.float64, generator=generator) * spreads @ turn
-
-
-@pytest.fixture
-def exact_package():
-    """The package takes square roots in the default dtype; float64 avoids an error of 6e-8."""
-    torch.set_default_dtype(torch.float64)
-    yield IsoScore.IsoScore
-    torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.measure("isoscore")
@@ -63,9 +59,7 @@ def test_isoscore_star_forms_match_package(exact_package, zeta):
 
 
 def test_isoscores_of_word2vec_match_package_and_stored_value(exact_package, word2vec):
-    moments = Moments(300)
-    moments.update(word2vec.double())
-    x, S_S = word2vec[:200].double(), moments.covariance()
+    x, S_S = word2vec[:200].double(), moments_of(word2vec.double()).covariance()
     expected = float(exact_package.IsoScore_star(x.numpy(), S_S, 0.2))
     assert float(isoscore_star(x, 0.2, S_S)) == pytest.approx(expected, rel=1e-7)
     assert isoscore(word2vec).value == pytest.approx(isoscore(word2vec.double()).value, rel=1e-7)
@@ -108,3 +102,90 @@ def test_gradient_matches_finite_differences(zeta):
     S_S = torch.diag(torch.arange(1.0, 5.0, dtype=torch.float64))
     x = cloud(7, 4).requires_grad_()
     assert torch.autograd.gradcheck(lambda points: isoscore_star(points, zeta, S_S), (x,))
+
+
+def package_score(x):
+    """Return the score of Chun et al. (2026): ``row`` is the participation ratio corrected for few rows."""
+    return (participation_ratio(x.double().numpy(), return_all=True)["row"] - 1) / (x.shape[1] - 1)
+
+
+def enumerate_statistics(x, groups):
+    """Return the estimates of tr(S)^2 and tr(S S) by definition: averages over four rows of distinct groups."""
+    kernels = []
+    for chosen in permutations(range(len(x)), 4):
+        if len({groups[row] for row in chosen}) == 4:
+            i, j, k, m = x.numpy()[list(chosen)]
+            kernels.append((((i - j) @ (i - j)) * ((k - m) @ (k - m)) / 4, ((i - j) @ (k - m)) ** 2 / 4))
+    return np.mean(kernels, axis=0)
+
+
+def uneven_cloud(n, d, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    spreads = torch.rand(d, dtype=torch.float64, generator=generator) + 0.1
+    return 3 + torch.randn(n, d, dtype=torch.float64, generator=generator) * spreads
+
+
+@pytest.mark.measure("isoscore_unbiased")
+@pytest.mark.measure("participation_ratio_unbiased")
+@pytest.mark.parametrize(("n", "d"), [(4, 2), (5, 9), (7, 3), (8, 8)])
+def test_both_forms_match_enumerated_u_statistics(n, d):
+    x = uneven_cloud(n, d)
+    trace_squared, squares = enumerate_statistics(x, range(n))
+    expected = pytest.approx((trace_squared / squares - 1) / (d - 1), rel=1e-7)
+    assert unbiased.isoscore_unbiased_from_moments(fourth_moments_of(x)).value == expected
+    ratio = unbiased.corrected_scores_from_moments(fourth_moments_of(x))["participation_ratio_unbiased"]
+    assert ratio.value == pytest.approx(trace_squared / squares, rel=1e-7)
+    assert unbiased.isoscore_unbiased(x, torch.arange(n)).value == expected
+    trace = float(torch.cov(x.T).trace())
+    estimates = np.array(unbiased.trace_estimates(fourth_moments_of(x))) * trace**2
+    np.testing.assert_allclose(estimates, (trace_squared, squares), rtol=1e-9, atol=1e-12 * trace**2)
+
+
+@pytest.mark.parametrize(
+    "groups", [[0, 0, 1, 2, 3], [5, 1, 1, 3, 3, 7, 5, 8], [0, 0, 0, 1, 2, 2, 3], [4, 3, 2, 1, 1, 1]]
+)
+def test_groups_match_u_statistics_over_distinct_groups(groups):
+    x = uneven_cloud(len(groups), 4)
+    trace_squared, squares = enumerate_statistics(x, groups)
+    expected = (trace_squared / squares - 1) / 3
+    assert unbiased.isoscore_unbiased(x, torch.tensor(groups)).value == pytest.approx(expected, rel=1e-7)
+
+
+def test_trace_estimates_are_unbiased_over_all_samples():
+    population = torch.tensor([[0.0, 1.0], [2.0, -1.0], [5.0, 3.0]], dtype=torch.float64)
+    totals = np.zeros(2)
+    for drawn in product(range(3), repeat=5):
+        moments = fourth_moments_of(population[list(drawn)])
+        trace = float(moments.covariance().trace())
+        if trace > 0:
+            totals += np.array(unbiased.trace_estimates(moments)) * trace**2
+    S = torch.cov(population.T, correction=0)
+    expected = [float(S.trace() ** 2), float((S @ S).trace())]
+    np.testing.assert_allclose(totals / 3**5, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "d"), [(5, 40), (60, 300), (300, 60), (700, 128)])
+def test_isoscore_unbiased_matches_package_on_generated_clouds(n, d):
+    x = uneven_cloud(n, d)
+    assert unbiased.isoscore_unbiased(x).value == pytest.approx(package_score(x), rel=1e-7)
+    assert unbiased.isoscore_unbiased_from_moments(fourth_moments_of(x)).value == pytest.approx(
+        package_score(x), rel=1e-7
+    )
+
+
+@pytest.mark.parametrize("rows", [40, 299, 1500])
+def test_isoscore_unbiased_matches_package_on_word2vec(word2vec, rows):
+    x = word2vec[:rows]
+    assert unbiased.isoscore_unbiased(x.double()).value == pytest.approx(package_score(x), rel=1e-7)
+    assert unbiased.isoscore_unbiased(x).value == pytest.approx(package_score(x), rel=1e-4)
+
+
+def test_isoscore_unbiased_of_few_points_averages_to_population():
+    variances = torch.arange(1, 97, dtype=torch.float64) ** -0.5
+    population = float((variances.sum() ** 2 / variances.square().sum() - 1) / 95)
+    generator = torch.Generator().manual_seed(0)
+    draws = torch.randn(200, 64, 96, dtype=torch.float64, generator=generator) * variances.sqrt()
+    corrected = np.mean([unbiased.isoscore_unbiased(x).value for x in draws])
+    plain = np.mean([isoscore(x).value for x in draws])
+    assert corrected == pytest.approx(population, rel=0.02)
+    assert plain < 0.6 * population

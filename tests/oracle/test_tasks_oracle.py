@@ -1,7 +1,4 @@
-"""Search, storage, metrics and intervals of tasks, against faiss, trec_eval, SciPy and scikit-learn."""
-
-import os
-from pathlib import Path
+from itertools import pairwise
 
 import faiss
 import numpy as np
@@ -9,18 +6,20 @@ import pytest
 import pytrec_eval
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import binomtest, skew, spearmanr, ttest_1samp
+from scipy.stats import beta, binomtest, skew, spearmanr, ttest_1samp
+from sklearn.isotonic import IsotonicRegression
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from isotropy.catalog import Similarity
+from isotropy.catalog.calibration import PromiseKind
 from isotropy.tasks.bootstrap import intervals, mean, spearman_with
+from isotropy.tasks.cutoffs import allowed_errors, error_rate, fewest_labels, find_cutoff, match_curve
 from isotropy.tasks.parts import groups_of
 from isotropy.tasks.search import count_retrievals, nearest, prepare, rank_ties
 from isotropy.tasks.storage import PQ_ITERATIONS, StoredSpace, VectorStorage, bytes_of, pq_bytes
 from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, ranking_metric
 
 N, M, D = 700, 120, 24
-WORD2VEC = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "embeddings" / "word2vec_googlenews_300d_8k.npz"
 
 
 @pytest.fixture
@@ -105,20 +104,12 @@ def test_scalar_and_product_quantizers_match_faiss(similarity, x, queries):
         assert index.sa_code_size() == bytes_of(storage, D)
 
 
-@pytest.fixture
-def words():
-    """Vectors of word2vec [n, 300]."""
-    if not WORD2VEC.is_file():
-        pytest.skip("ISOSCOPE_BENCH_DATA names no folder with word2vec")
-    return np.load(WORD2VEC)["vectors"].astype(np.float32)
-
-
 @pytest.mark.parametrize("similarity", Similarity)
 @pytest.mark.parametrize("is_real", [False, True])
 @pytest.mark.parametrize(("storage", "name"), [(VectorStorage.INT4, "SQ4"), (VectorStorage.RABITQ, "RR,RaBitQ")])
 def test_hits_match_faiss_index(similarity, is_real, storage, name, x, queries, request):
     if is_real:
-        x = request.getfixturevalue("words")
+        x = request.getfixturevalue("word2vec").numpy()
         x, queries = x[M : M + N], x[:M]
     x, queries = prepare(x, similarity), prepare(queries, similarity)
     metric = faiss.METRIC_L2 if similarity is Similarity.EUCLIDEAN else faiss.METRIC_INNER_PRODUCT
@@ -148,7 +139,7 @@ def rotate(x, queries):
 @pytest.mark.parametrize("is_real", [False, True])
 def test_binary_search_matches_faiss(is_real, x, queries, request):
     if is_real:
-        x = request.getfixturevalue("words")
+        x = request.getfixturevalue("word2vec").numpy()
         x, queries = x[M : M + N], x[:M]
     d = x.shape[1]
     lsh = faiss.IndexLSH(d, d, True, False)
@@ -293,3 +284,59 @@ def test_neighbor_votes_match_sklearn(random, x):
     tied = (~clear).nonzero()[0]
     nearest_of_tied = [next(code for code in codes[neighbors[row]] if winners[row, code]) for row in tied]
     np.testing.assert_array_equal(right[tied], np.array(nearest_of_tied) == codes[~fit][tied])
+
+
+@pytest.mark.parametrize(("promise", "labels"), [(0.01, 299), (0.05, 59), (0.1, 29)])
+def test_promise_takes_as_many_labels_as_wilks_says(promise, labels):
+    assert fewest_labels(promise) == labels
+    assert (allowed_errors(labels - 1, promise), allowed_errors(labels, promise)) == (-1, 0)
+
+
+@pytest.mark.parametrize("promise", [0.01, 0.05, 0.1])
+def test_allowed_errors_keep_upper_bound_below_promise(promise):
+    for n in (29, 59, 120, 299, 600, 2_000):
+        allowed = allowed_errors(n, promise)
+        upper = [binomtest(k, n).proportion_ci(0.9).high for k in (max(allowed, 0), allowed + 1)]  # 95% one-sided
+        assert upper[1] > promise
+        assert allowed < 0 or upper[0] <= promise
+
+
+@pytest.mark.parametrize("kind", PromiseKind)
+def test_true_rate_of_cutoff_has_distribution_of_order_statistic(kind, random):
+    n, promise, draws = 120, 0.1, 4_000
+    rates = []
+    for _ in range(draws):
+        cutoff = find_cutoff(random.random(n), kind, promise, unit=1e-9)
+        rates.append(cutoff if kind is PromiseKind.MISS else 1 - cutoff)
+    k = allowed_errors(n, promise) + 1
+    expected = beta.cdf(promise, k, n - k + 1)
+    assert expected >= 0.95
+    assert np.mean(np.array(rates) <= promise) == pytest.approx(expected, abs=4 * (0.05 * 0.95 / draws) ** 0.5)
+
+
+def test_error_rate_has_clopper_pearson_interval():
+    for wrong, n in ((0, 7), (3, 40), (40, 40)):
+        rate = error_rate(np.arange(n) < wrong)
+        interval = binomtest(wrong, n).proportion_ci()
+        assert (rate.value, rate.pairs) == (wrong / n, n)
+        assert (rate.low, rate.high) == pytest.approx((interval.low, interval.high), abs=1e-9)
+    assert error_rate(np.zeros(0, bool)) is None
+
+
+@pytest.mark.parametrize("digits", [None, 1])
+@pytest.mark.parametrize("n", [60, 700])
+def test_curve_is_isotonic_regression(digits, n, random):
+    similarities = random.normal(size=n) if digits is None else random.normal(size=n).round(digits)
+    is_match = random.random(n) < 1 / (1 + np.exp(-2 * similarities))
+    curve = match_curve(similarities, is_match, seed=0)
+    oracle = IsotonicRegression().fit(similarities, is_match)
+    expected = oracle.predict([point.similarity for point in curve])
+    np.testing.assert_allclose([point.share for point in curve], expected, atol=1e-9)
+    for lower, upper in pairwise(curve):
+        assert lower.similarity < upper.similarity
+        assert (lower.low, lower.high) <= (upper.low, upper.high)
+    assert all(0 <= point.low <= point.share <= point.high <= 1 for point in curve)
+    np.testing.assert_array_equal(
+        [point.similarity for point in match_curve(similarities, is_match, 0, sign=-1)],
+        [-point.similarity for point in curve[::-1]],
+    )

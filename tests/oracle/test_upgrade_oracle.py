@@ -1,5 +1,3 @@
-"""Bridges and what they keep, against SciPy, scikit-learn and closed forms."""
-
 from dataclasses import replace
 
 import numpy as np

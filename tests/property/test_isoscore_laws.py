@@ -1,11 +1,18 @@
+import numpy as np
 import pytest
 import torch
 from clouds import clouds, rotation, seeds, solved_clouds
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isotropy.cloud import read_cloud
 from isotropy.isoscore import ShrinkageCurve, isoscore, isoscore_from_covariance, isoscore_star, participation_ratio
+from isotropy.projection import projection
+from isotropy.rows import Rows
+from isotropy.sample_size import sample_size
 from isotropy.spectrum import covariance, scaled_identity
+from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
+from tests.points import fourth_moments_of
 
 
 @given(clouds())
@@ -73,3 +80,67 @@ def gradient(x, zeta):
 @given(clouds(), st.floats(0, 1))
 def test_gradient_keeps_mean(x, zeta):
     assert gradient(x, zeta).sum(0).tolist() == pytest.approx([0] * x.shape[1], abs=1e-8)
+
+
+def approx_value(score):
+    return pytest.approx(score.value, rel=1e-6, abs=1e-6) if score.value is not None else None
+
+
+large_clouds = clouds(min_n=6, max_n=30)
+
+
+@given(large_clouds, seeds, st.floats(1e-9, 1e9), st.floats(-100, 100))
+def test_isoscore_unbiased_ignores_similarity_transforms(x, seed, scale, shift):
+    by_pairs = isoscore_unbiased(x, torch.arange(len(x)))
+    assert isoscore_unbiased_from_moments(fourth_moments_of(x)).value == approx_value(by_pairs)
+    rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    for moved in (x[rows] @ rotation(x.shape[1], seed), x * scale, x + shift):
+        assert isoscore_unbiased(moved).value == approx_value(isoscore_unbiased(x))
+
+
+@given(large_clouds, st.integers(0, 30), st.integers(0, 30))
+def test_chunked_or_merged_fourth_moments_are_exact(x, first, second):
+    total = fourth_moments_of(x)
+    chunked = FourthMoments(x.shape[1])
+    merged = FourthMoments(x.shape[1])
+    for piece in x.tensor_split(sorted([first, second])):
+        chunked.update(piece)
+    for piece in reversed(x.tensor_split(sorted([first, second]))):
+        merged.merge(fourth_moments_of(piece))
+    fourth = float((x - x.mean(0)).square().sum(1).square().sum())
+    for moments in (total, chunked, merged):
+        assert moments.n == len(x)
+        assert moments.fourth_sum == pytest.approx(fourth, rel=1e-9)
+        torch.testing.assert_close(moments.covariance(), total.covariance(), rtol=1e-10, atol=1e-9)
+
+
+@given(large_clouds, seeds)
+def test_line_scores_zero_and_group_names_do_not_matter(x, seed):
+    score = isoscore_unbiased(x[:, :1] @ rotation(x.shape[1], seed)[:1])
+    assert score.value == pytest.approx(0, abs=1e-7)
+    generator = torch.Generator().manual_seed(seed)
+    groups = torch.arange(len(x)) % 5
+    rows, names = torch.randperm(len(x), generator=generator), torch.randperm(5, generator=generator)
+    assert isoscore_unbiased(x[rows], names[groups[rows]]).value == approx_value(isoscore_unbiased(x, groups))
+
+
+@given(solved_clouds())
+def test_projection_has_three_largest_variances(solved):
+    points, spectrum = solved
+    data = projection(read_cloud(Rows(points.numpy())))
+    largest = [*spectrum[:3].tolist(), 0.0, 0.0][:3]
+    variances = [np.var(data[axis], ddof=1) for axis in "xyz"]
+    assert variances == pytest.approx(largest, rel=1e-3, abs=1e-9 * float(spectrum[0]))
+    assert data["shares"] == pytest.approx([share / float(spectrum.sum()) for share in largest], abs=1e-9)
+
+
+@given(clouds(max_n=80), seeds)
+def test_curve_ends_at_isoscore_and_is_invariant(points, seed):
+    data = sample_size(read_cloud(Rows(points.numpy())))
+    assert data["isoscore"]["mean"][-1] == pytest.approx(isoscore(points).value, abs=1e-9)
+    moved = sample_size(read_cloud(Rows((5 + 1e-3 * points @ rotation(points.shape[1], seed)).numpy())))
+    assert moved["rows"] == data["rows"]
+    curves, other_curves = ((line["isoscore"], *line["isoscore_star"]) for line in (data, moved))
+    for curve, other_curve in zip(curves, other_curves, strict=True):
+        assert other_curve["mean"] == pytest.approx(curve["mean"], abs=1e-6)
+        assert all(0 <= value <= 1 for value in curve["mean"])

@@ -1,5 +1,3 @@
-"""Laws of splits, choices and lists of variants for any groups, scores and sizes."""
-
 import tracemalloc
 
 import numpy as np
