@@ -1,5 +1,12 @@
+from collections.abc import Callable
+from multiprocessing.context import ForkServerContext
+from multiprocessing.queues import Queue
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
+from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from isotropy.distributed import gathered, max_over_processes, summed
@@ -8,7 +15,6 @@ from isotropy.regularizers.istar import IStar
 from isotropy.regularizers.persistent_entropy import PersistentEntropy
 from isotropy.regularizers.spectrum_control import SpectrumControl
 from isotropy.regularizers.unbiased_istar import UnbiasedIStar
-from tests.ranks import run_ranks
 from tests.rounding import tolerance
 
 pytestmark = pytest.mark.slow
@@ -177,3 +183,39 @@ def test_values_are_unchanged_without_process_group():
     assert summed(x) is x
     assert gathered(x) is x
     assert torch.equal(max_over_processes(x), x.detach())
+
+
+def run_ranks(work: Callable[[int], Any], folder: Path, context: ForkServerContext, world_size: int = 2) -> list[Any]:
+    results: Queue[tuple[int, Any]] = context.Queue()
+    meeting = (folder / "meeting").as_uri()
+    processes = [
+        context.Process(target=_rank, args=(work, rank, world_size, meeting, results), daemon=True)
+        for rank in range(world_size)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        by_rank = {}
+        for _ in processes:
+            rank, value = results.get(timeout=300)
+            if isinstance(value, Exception):
+                raise value  # other ranks may wait for this one forever
+            by_rank[rank] = value
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+    return [by_rank[rank] for rank in range(world_size)]
+
+
+def _rank(
+    work: Callable[[int], Any], rank: int, world_size: int, meeting: str, results: "Queue[tuple[int, Any]]"
+) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world_size)
+    try:
+        value = work(rank)
+        distributed.destroy_process_group()
+    except Exception as error:  # noqa: BLE001 (the test raises it)
+        value = error
+    results.put((rank, value))

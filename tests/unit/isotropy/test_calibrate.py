@@ -1,5 +1,3 @@
-"""Cutoffs of tasks: what they promise, when they cannot, remedies, and random pairs."""
-
 import json
 from dataclasses import asdict
 
@@ -75,9 +73,8 @@ def test_clear_remedy_is_advised_with_held_out_shares():
     baseline, chosen = (calibration.variants[index].finding for index in (0, calibration.chosen))
     assert calibration.false_match_rate == 0.05  # of 300 other pairs, 3 would pass at .01
     assert chosen.gain_low > 0
-    assert f"at 5% false matches you find {chosen.report:.0%} of matches instead of {baseline.report:.0%}" in (
-        calibration.comparison
-    )
+    sentence = f"at 5% false matches you find {chosen.report:.0%} of matches instead of {baseline.report:.0%}"
+    assert sentence in calibration.comparison
     assert calibration.conclude(PromiseKind.MISS, 0.05).startswith(calibration.comparison)
     assert [space.name for space in calibration.spaces] == ["as it is", calibration.variants[calibration.chosen].name]
     assert calibration.spaces[1].confidence > calibration.spaces[0].confidence == 0.95
@@ -93,9 +90,8 @@ def test_isotropic_vectors_are_kept():
 def test_too_few_labels_are_counted():
     calibration, _ = calibrate(JudgingTask(*scored_pairs(120)))
     cutoffs = cutoffs_of(calibration)
-    assert {key for key, cutoff in cutoffs.items() if cutoff.cutoff is not None} == {
-        (kind, 0.1) for kind in PromiseKind
-    }
+    reached = {key for key, cutoff in cutoffs.items() if cutoff.cutoff is not None}
+    assert reached == {(kind, 0.1) for kind in PromiseKind}
     miss = cutoffs[PromiseKind.MISS, 0.05]
     assert (miss.labels_needed, miss.code) == (59, None)
     assert miss.sentence == (

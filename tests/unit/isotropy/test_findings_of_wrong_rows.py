@@ -1,5 +1,3 @@
-"""Planted errors are found with their rows and dimensions; natural data has none."""
-
 import numpy as np
 import pytest
 import torch

@@ -3,20 +3,14 @@ import statistics
 import pytest
 import torch
 
+from isotropy import unbiased
 from isotropy.anisotropy import mean_share
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore, isoscore_from_covariance
 from isotropy.score import Jackknife, Score, count_blocks_in_memory
 from isotropy.spectrum import Moments
-from isotropy.unbiased import (
-    BlockProducts,
-    FourthMoments,
-    corrected_scores_from_moments,
-    isoscore_unbiased,
-    isoscore_unbiased_from_moments,
-    scores_across_blocks,
-)
-from tests.points import randn
+from isotropy.unbiased import BlockProducts, FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
+from tests.points import fourth_moments_of, moments_of, randn
 
 
 def jackknife_of(x, blocks=10, kind=Moments, n=None):
@@ -60,12 +54,10 @@ def spread(moments):
 
 
 def test_standard_error_of_mean_matches_hand_computation():
-    x, blocks = randn(40, 2), block_of_each_row(40, 5)
-    block_means = [float(x[blocks == block, 0].mean()) for block in range(5)]
-    assert jackknife_of(x, 5).standard_error(mean) == pytest.approx(statistics.stdev(block_means) / 5**0.5, rel=1e-10)
-    x, block = randn(20, 2), block_of_each_row(20)
-    block_means = [float(x[block == b, 0].mean()) for b in range(10)]
-    assert jackknife_of(x).standard_error(mean) == pytest.approx(statistics.stdev(block_means) / 10**0.5, rel=1e-10)
+    for n, blocks in ((40, 5), (20, 10)):
+        x, block = randn(n, 2), block_of_each_row(n, blocks)
+        expected = statistics.stdev(float(x[block == b, 0].mean()) for b in range(blocks)) / blocks**0.5
+        assert jackknife_of(x, blocks).standard_error(mean) == pytest.approx(expected, rel=1e-10)
     # 160 rows are announced, so a slice has 10. One block gets the first slice, the other the next two, because the
     # second round is reversed: mean 3, block means 0 and 4.5, shares 1/3 and 2/3.
     variance = ((0 - 3) ** 2 / 2 + 2 * (4.5 - 3) ** 2) / 2
@@ -82,12 +74,10 @@ def test_standard_error_matches_recomputation_without_each_block(kind, statistic
     x = 1 + randn(101, 4)
     n = len(x)
     block = block_of_each_row(n, blocks)
-    total = kind(4)
-    total.update(x)
+    total = moments_of(x, kind)
     pseudo, shares = [], []
     for left_out in range(blocks):
-        remaining = kind(4)
-        remaining.update(x[block != left_out])
+        remaining = moments_of(x[block != left_out], kind)
         shares.append(float((block == left_out).double().mean()))
         pseudo.append((statistic(total).value - (1 - shares[-1]) * statistic(remaining).value) / shares[-1])
     center = sum(share * value for share, value in zip(shares, pseudo, strict=True))
@@ -179,8 +169,7 @@ def test_slice_is_an_eighth_of_a_block_up_to_a_chunk(n, length):
 
 def test_total_is_moments_of_all_points():
     x = randn(333, 4)
-    expected = Moments(4)
-    expected.update(x)
+    expected = moments_of(x)
     for blocks in (1, 2, 10):
         total = jackknife_of(x, blocks).total()
         assert total.n == 333
@@ -221,11 +210,7 @@ def test_zero_blocks_and_mismatched_points_are_refused():
 
 
 def blocks_of(x, codes):
-    blocks = []
-    for code in codes.unique():
-        blocks.append(FourthMoments(x.shape[1]))
-        blocks[-1].update(x[codes == code])
-    return blocks
+    return [fourth_moments_of(x[codes == code]) for code in codes.unique()]
 
 
 def points(n, d, shift=3.0, scale=1.0):
@@ -240,23 +225,23 @@ def test_scores_match_unbiased_score_over_distinct_blocks(blocks, scale):
     codes = torch.randint(blocks, (60,), generator=torch.Generator().manual_seed(blocks))
     products = BlockProducts(blocks_of(scale * x, codes))
     expected = isoscore_unbiased(x, codes)
-    scores = scores_across_blocks(products)
+    scores = unbiased.scores_across_blocks(products)
     assert scores["isoscore_unbiased"].value == pytest.approx(expected.value, rel=1e-9)
     assert scores["participation_ratio_unbiased"].value == pytest.approx(1 + 4 * expected.value, rel=1e-9)
 
 
 def test_block_can_be_left_out_but_four_are_needed():
     x = torch.randn(6000, 100, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    scores = scores_across_blocks(BlockProducts(blocks_of(x, torch.arange(6000) % 10)))
+    scores = unbiased.scores_across_blocks(BlockProducts(blocks_of(x, torch.arange(6000) % 10)))
     assert scores["isoscore_unbiased"].value == pytest.approx(1, abs=0.01)
     x, codes = points(60, 5), torch.arange(60) % 6
-    left_out = scores_across_blocks(BlockProducts(blocks_of(x, codes)), 2)["isoscore_unbiased"]
+    left_out = unbiased.scores_across_blocks(BlockProducts(blocks_of(x, codes)), 2)["isoscore_unbiased"]
     assert left_out.value == pytest.approx(isoscore_unbiased(x[codes != 2], codes[codes != 2]).value, rel=1e-9)
     products = BlockProducts(blocks_of(points(20, 3), torch.arange(20) % 4))
-    assert scores_across_blocks(products)["isoscore_unbiased"].value is not None
-    assert "at least 4 independent rows" in scores_across_blocks(products, 0)["isoscore_unbiased"].reason
+    assert unbiased.scores_across_blocks(products)["isoscore_unbiased"].value is not None
+    assert "at least 4 independent rows" in unbiased.scores_across_blocks(products, 0)["isoscore_unbiased"].reason
     products = BlockProducts(blocks_of(torch.ones(20, 3, dtype=torch.float64), torch.arange(20) % 4))
-    assert "all points are equal" in scores_across_blocks(products)["participation_ratio_unbiased"].reason
+    assert "all points are equal" in unbiased.scores_across_blocks(products)["participation_ratio_unbiased"].reason
 
 
 @pytest.mark.parametrize("huge", [0, 1e3, 1e8])
@@ -265,9 +250,8 @@ def test_scores_without_block_match_scores_of_other_rows(huge):
     x[7] += huge
     blocks = torch.arange(500) // 50
     scores = BlockProducts(blocks_of(x, blocks)).scores_without(0)
-    moments_without_block = FourthMoments(8)
-    moments_without_block.update(x[50:])
-    expected = corrected_scores_from_moments(moments_without_block) | {"mean_share": mean_share(moments_without_block)}
+    other_rows = fourth_moments_of(x[50:])
+    expected = unbiased.corrected_scores_from_moments(other_rows) | {"mean_share": mean_share(other_rows)}
     assert {slug: score.value for slug, score in scores.items()} == pytest.approx(
         {slug: score.value for slug, score in expected.items()}, rel=1e-12
     )

@@ -1,5 +1,3 @@
-"""Every post-processing method: shapes, dtypes, edge cases, messages and its entry in the catalog."""
-
 import dataclasses
 import inspect
 import subprocess
@@ -12,16 +10,10 @@ from safetensors.torch import load, save
 
 from isotropy.catalog import METHODS
 from isotropy.isoscore import isoscore
+from isotropy.postprocess import whitening
 from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.methods import FITTERS, fit, restore
 from isotropy.postprocess.removal import fit_all_but_the_top, fit_weighted_removal
-from isotropy.postprocess.whitening import (
-    fit_centering,
-    fit_pca_whitening,
-    fit_soft_zca,
-    fit_standardisation,
-    fit_zca_whitening,
-)
 from isotropy.spectrum import covariance
 from tests.rounding import tolerance
 
@@ -263,7 +255,7 @@ def test_constant_dimension_standardizes_to_zero(dtype):
     points = gaussian(10_000, 3, dtype=dtype)
     points[:, 1] = 0.1
     new = gaussian(5, 3, seed=1, dtype=dtype)
-    images = fit_standardisation(points).apply(new)
+    images = whitening.fit_standardisation(points).apply(new)
     assert not images[:, 1].any()
     assert images[:, [0, 2]].all()
 
@@ -272,12 +264,12 @@ def test_rounding_noise_counts_as_constant():
     points = gaussian(50, 2, dtype=torch.float32)
     points[:, 0] = 1000 * (1 + torch.arange(50) % 2 * torch.finfo(torch.float32).eps)
     assert points[:, 0].unique().numel() == 2
-    assert not fit_standardisation(points).apply(points)[:, 0].any()
-    assert not fit_pca_whitening(points).apply(points)[:, 1].any()
+    assert not whitening.fit_standardisation(points).apply(points)[:, 0].any()
+    assert not whitening.fit_pca_whitening(points).apply(points)[:, 1].any()
     plane = gaussian(500, 2) @ gaussian(2, 6, seed=1)
-    fitted = fit_zca_whitening((1000 + plane).float())
+    fitted = whitening.fit_zca_whitening((1000 + plane).float())
     assert torch.linalg.matrix_rank(fitted.matrix) == 2
-    torch.testing.assert_close(fit_zca_whitening(1000 + plane).matrix, fitted.matrix, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(whitening.fit_zca_whitening(1000 + plane).matrix, fitted.matrix, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(("d", "D"), [(3, 1), (199, 1), (200, 2), (768, 7)])
@@ -291,7 +283,9 @@ def test_all_but_the_top_removes_strongest_components():
     images = fitted.apply(5 + torch.tensor([[7.0, 8.0, 9.0]], dtype=torch.float64))
     torch.testing.assert_close(images, torch.tensor([[7.0, 0.0, 0.0]], dtype=torch.float64))
     points = gaussian(30, 4)
-    torch.testing.assert_close(fit_all_but_the_top(points, 0).apply(points), fit_centering(points).apply(points))
+    torch.testing.assert_close(
+        fit_all_but_the_top(points, 0).apply(points), whitening.fit_centering(points).apply(points)
+    )
     assert fit_all_but_the_top(points, 4).apply(points).abs().max() < 1e-14
 
 
@@ -321,12 +315,12 @@ def test_weights_without_other_variances_level_to_smallest(D):
 
 def test_whitening_few_points_keeps_only_their_directions():
     points = gaussian(4, 10)
-    pca, zca = fit_pca_whitening(points), fit_zca_whitening(points)
+    pca, zca = whitening.fit_pca_whitening(points), whitening.fit_zca_whitening(points)
     assert torch.linalg.matrix_rank(pca.matrix) == torch.linalg.matrix_rank(zca.matrix) == 3
     assert not pca.apply(points)[:, 3:].any()
-    for whitening in (pca, zca):
-        assert isoscore(whitening.apply(points)).value == pytest.approx((3 - 1) / (10 - 1), rel=1e-9)
-        assert whitening.apply(1000 * gaussian(1, 10, seed=1)).abs().max() < 1e5
+    for fitted in (pca, zca):
+        assert isoscore(fitted.apply(points)).value == pytest.approx((3 - 1) / (10 - 1), rel=1e-9)
+        assert fitted.apply(1000 * gaussian(1, 10, seed=1)).abs().max() < 1e5
     spread = torch.linalg.eigvalsh(covariance(zca.apply(points)))
     assert spread.tolist() == pytest.approx([0] * 7 + [1] * 3, abs=1e-9)
 
@@ -355,11 +349,11 @@ def test_directions_of_rounding_noise_are_dropped(n):
 
 def test_soft_zca_is_zca_at_eps_0_and_scaling_at_large_eps():
     points = gaussian(40, 3)
-    torch.testing.assert_close(fit_soft_zca(points, 0).matrix, fit_zca_whitening(points).matrix)
+    torch.testing.assert_close(whitening.fit_soft_zca(points, 0).matrix, whitening.fit_zca_whitening(points).matrix)
     scaling = 1e-6 * torch.eye(3, dtype=torch.float64)
-    torch.testing.assert_close(fit_soft_zca(points, 1e12).matrix, scaling, rtol=1e-9, atol=1e-15)
+    torch.testing.assert_close(whitening.fit_soft_zca(points, 1e12).matrix, scaling, rtol=1e-9, atol=1e-15)
     points = torch.nn.functional.pad(gaussian(40, 2), (0, 1))
-    images = fit_soft_zca(points, 0.25).apply(torch.tensor([[0.0, 0.0, 3.0]], dtype=torch.float64))
+    images = whitening.fit_soft_zca(points, 0.25).apply(torch.tensor([[0.0, 0.0, 3.0]], dtype=torch.float64))
     assert images[0, 2] == pytest.approx(6)
 
 
@@ -368,4 +362,4 @@ def test_invalid_eps_is_refused(eps):
     with pytest.raises(
         ValueError, match=f"Expected eps of at least 0, finite, got {eps}: 0 whitens fully, more whiten"
     ):
-        fit_soft_zca(gaussian(9, 2), eps)
+        whitening.fit_soft_zca(gaussian(9, 2), eps)

@@ -49,10 +49,8 @@ def test_curve_is_mean_and_sd_over_draws(dtype):
     S = cloud.moments.covariance()
     for i, (m, drawn) in enumerate(zip(data["rows"][:-1], data["drawn"], strict=False)):
         draws = [cloud.sample[k * m : (k + 1) * m].double() for k in range(drawn)]
-        measures = {
-            "isoscore": [isoscore(draw).value for draw in draws],
-            "isoscore_unbiased": [isoscore_unbiased(draw).value for draw in draws],
-        }
+        functions = {"isoscore": isoscore, "isoscore_unbiased": isoscore_unbiased}
+        measures = {slug: [function(draw).value for draw in draws] for slug, function in functions.items()}
         for name, values in measures.items():
             assert data[name]["mean"][i] == pytest.approx(fmean(values), rel=1e-9), (m, name)
             assert data[name]["sd"][i] == (pytest.approx(stdev(values), rel=1e-6) if drawn > 1 else None), (m, name)
@@ -172,10 +170,8 @@ def test_unrelated_variants_have_sidak_critical_value(random):
 
 def test_grouped_units_widen_interval(random):
     change = np.repeat(random.normal(0.1, 0.2, 30), 4)
-    ungrouped, grouped = (
-        gains(np.stack([np.zeros(120), change]), groups, mean, 0)[1]
-        for groups in (np.arange(120), np.repeat(np.arange(30), 4))
-    )
+    x, groupings = np.stack([np.zeros(120), change]), (np.arange(120), np.repeat(np.arange(30), 4))
+    ungrouped, grouped = (gains(x, groups, mean, 0)[1] for groups in groupings)
     assert grouped.high - grouped.low == pytest.approx(2 * (ungrouped.high - ungrouped.low), rel=0.1)
 
 

@@ -1,13 +1,18 @@
 import math
+from math import hypot, log
 
 import numpy as np
 import pytest
 import scipy.stats
 import torch
 
+from isotropy.cloud import read_cloud
+from isotropy.hubness import HubPoint, find_largest_hubs, hubness
 from isotropy.intrinsic import FIGURE_POINTS, levina_bickel, twonn, twonn_mle
-from isotropy.neighbors import NearestNeighbors, nearest_neighbors
-from isotropy.score import count_clause
+from isotropy.neighbors import BlockNeighbors, NearestNeighbors, nearest_neighbors
+from isotropy.report import measure
+from isotropy.rows import Rows
+from isotropy.score import BLOCKS, count_clause
 from tests.points import randn
 
 
@@ -184,8 +189,8 @@ def test_shifted_points_keep_dimension_in_any_precision(dtype):
 def test_near_duplicates_do_not_change_dimension():
     x = randn(500, 5).float()
     x[:40] = x[40:80] * (1 + 2**-22)
-    for measure in MEASURES:
-        single, double = (measure(nearest_neighbors(points, 2)).value for points in (x, x.double()))
+    for estimate in MEASURES:
+        single, double = (estimate(nearest_neighbors(points, 2)).value for points in (x, x.double()))
         assert single == pytest.approx(double, rel=1e-9)
 
 
@@ -206,6 +211,124 @@ def test_invalid_number_of_neighbors_is_refused():
     for k in (1, 0):
         with pytest.raises(ValueError, match=f"Expected at least 2 neighbors, got k = {k}: one neighbor has no ratio"):
             levina_bickel(nearest_neighbors(randn(20, 3), 3), k)
-    for measure in (twonn, twonn_mle, levina_bickel):
+    for estimate in (twonn, twonn_mle, levina_bickel):
         with pytest.raises(ValueError, match="Expected k from 1 to 1, as many neighbors as were searched"):
-            measure(nearest_neighbors(randn(20, 3), 1))
+            estimate(nearest_neighbors(randn(20, 3), 1))
+
+
+def neighbors_at(indices):
+    indices = torch.tensor(indices)
+    distances = torch.arange(1, indices.shape[1] + 1, dtype=torch.float64).repeat(len(indices), 1)
+    return NearestNeighbors(distances, indices, sizes=torch.ones(len(indices), dtype=torch.float64), roundoff=2**-24)
+
+
+def test_hubness_of_star_matches_hand_computation():
+    star = torch.cat([torch.zeros(1, 6), torch.eye(6), -torch.eye(6)[:1] / 2])
+    result = hubness(nearest_neighbors(star, 2), k=1)
+    # The center is nearest to all seven, and the shorter arm to the center.
+    assert result.greatest.value == 7
+    assert result.antihubs.value == 6 / 8
+    assert result.robin_hood.value == pytest.approx(6 / 8)
+    # Deviations 6, six times -1 and 0: third moment 210 / 8, variance 42 / 8.
+    assert result.skewness.value == pytest.approx((210 / 8) / (42 / 8) ** 1.5)
+    result = hubness(neighbors_at([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
+    # Counts 5, 5, 2, 0, 0, 0: of 12 places, 3 and 3 are more than 2.
+    assert result.robin_hood.value == pytest.approx(6 / 12)
+
+
+def test_hubs_are_most_frequent_neighbors_and_circle_has_none():
+    angles = torch.arange(30, dtype=torch.float64) * (2 * torch.pi / 30)
+    result = hubness(nearest_neighbors(torch.stack([angles.cos(), angles.sin()], dim=1), 5), k=4)
+    assert result.skewness.reason == "The skewness is undefined: every point is a neighbor of exactly 4 others."
+    assert (result.robin_hood.value, result.antihubs.value, result.greatest.value) == (0, 0, 4)
+    x = torch.randn(100, 20, generator=torch.Generator().manual_seed(0))
+    wide, enough = (hubness(nearest_neighbors(x, k)) for k in (15, 11))
+    assert wide == enough
+    counts = nearest_neighbors(x, 10).indices.flatten().bincount(minlength=100)
+    assert enough.greatest.value == counts.max()
+    result = hubness(neighbors_at([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), k=2)
+    assert result.hubs == (HubPoint(0, 5), HubPoint(1, 5), HubPoint(2, 2))
+    hubs = find_largest_hubs(torch.tensor([1, 3, 0, 3, 2]), max_hubs=3)
+    assert hubs == (HubPoint(1, 3), HubPoint(3, 3), HubPoint(4, 2))
+    assert hubness(nearest_neighbors(torch.eye(100), 11)).hubs == ()
+    with pytest.raises(ValueError, match="Expected k from 1 to 10, as many neighbors as were searched, got 11"):
+        hubness(nearest_neighbors(torch.randn(30, 3), 10))
+
+
+def sparse(n, d, nonzeros):
+    positions = torch.rand(n, d, generator=torch.Generator().manual_seed(0)).topk(nonzeros).indices
+    return torch.zeros(n, d).scatter_(1, positions, 1.0)
+
+
+def binary(n, d):
+    return (torch.rand(n, d, generator=torch.Generator().manual_seed(0)) < 0.5).float()
+
+
+@pytest.mark.parametrize("turned", [lambda x: x, lambda x: rotated(x).float(), rotated], ids=["as is", "32", "64"])
+@pytest.mark.parametrize(
+    ("x", "share"),
+    [(torch.eye(100), "100%"), (sparse(1000, 300, 3), "100%"), (binary(1000, 16), "87%"), (torch.zeros(50, 3), "100%")],
+    ids=["one-hot", "three ones", "binary", "duplicates"],
+)
+def test_tied_neighbors_leave_hubness_undefined(x, share, turned):
+    result = hubness(nearest_neighbors(turned(x), 11))
+    for score in (result.skewness, result.robin_hood, result.antihubs, result.greatest):
+        assert score.value is None
+        assert score.reason == (
+            f"Hubness is undefined: {share} of the points have a tie for their 10-th nearest neighbor, "
+            "which the order of the rows or rounding would decide."
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shift", [0, 3])
+def test_rounding_without_ties_keeps_hubness(dtype, shift):
+    x = torch.randn(1000, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    rounded, exact = (hubness(nearest_neighbors(points, 11)) for points in ((x + shift).to(dtype), x))
+    assert rounded.skewness.value == pytest.approx(exact.skewness.value, rel=0.02)
+
+
+def test_ties_of_one_percent_of_points_are_allowed():
+    rare, frequent = (neighbors_at([[1 + i % 20, 0] for i in range(100)]) for _ in range(2))
+    rare.distances[:1, 1] = frequent.distances[:2, 1] = 1
+    assert hubness(rare, k=1).greatest.value == 5
+    assert "2% of the points have a tie for their 1-th" in hubness(frequent, k=1).greatest.reason
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 11])
+def test_too_few_points_have_no_hubness(n):
+    result = hubness(nearest_neighbors(torch.randn(n, 3), 11))
+    for score in (result.skewness, result.robin_hood, result.antihubs, result.greatest):
+        assert score.reason == f"Hubness with k = 10 needs at least 12 points; {count_clause(n)}."
+
+
+def rows(n, d=4, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def test_standard_errors_are_batch_means_of_logarithms():
+    x, blocks = torch.from_numpy(rows(1000)), np.arange(1000) % BLOCKS
+    result = BlockNeighbors(x, blocks, 11).score(twonn_mle)
+    logs = [log(twonn_mle(nearest_neighbors(x[blocks == block], 11)).value) for block in range(BLOCKS)]
+    assert result.value == pytest.approx(twonn_mle(nearest_neighbors(x, 11)).value)
+    assert result.se == pytest.approx(result.value * np.std(logs, ddof=1) / BLOCKS**0.5)
+    assert result.se == pytest.approx(hypot(*result.parts))
+
+
+@pytest.mark.slow
+def test_scores_are_given_at_standard_sizes_within_n():
+    result = measure(read_cloud(Rows(rows(2100))), ["twonn", "levina_bickel"])
+    for result_of_slug in result.values():
+        assert list(result_of_slug.at_sizes) == [1000, 2000]
+        assert result_of_slug.score.se is not None
+        assert all(score.se is not None for score in result_of_slug.at_sizes.values())
+    result = measure(read_cloud(Rows(rows(990))), ["twonn"])["twonn"]
+    assert result.score.value is not None
+    assert (result.score.se, result.score.parts, dict(result.at_sizes)) == (None, (), {})
+
+
+def test_score_at_size_equals_score_of_first_rows():
+    x, blocks = torch.from_numpy(rows(1100)), np.arange(1100) % BLOCKS
+    all_rows, first_rows = BlockNeighbors(x, blocks, 11), BlockNeighbors(x[:1000], blocks[:1000], 11)
+    expected = first_rows.score(twonn_mle)
+    assert all_rows.scores_by_size(twonn_mle)[1000] == expected == first_rows.scores_by_size(twonn_mle)[1000]
