@@ -1,7 +1,5 @@
 import csv
 import io
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -155,9 +153,6 @@ def test_table_without_vectors_is_refused(lines, sentence):
         layout(*lines)
 
 
-DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
-
-
 def write(tmp_path, content):
     path = tmp_path / "table.tsv"
     path.write_text(content, newline="")
@@ -213,9 +208,8 @@ def test_chosen_quoting_is_used_and_lines_are_numbered(tmp_path):
     assert caught.value.field == "quoting"
 
 
-@pytest.mark.skipif(DATA is None, reason="ISOSCOPE_BENCH_DATA is unset: no reference data")
-def test_reference_files_read_cell_for_cell():
-    files = sorted(Path(str(DATA)).glob("*/*.tsv"))
+def test_reference_files_read_cell_for_cell(bench_data):
+    files = sorted(bench_data.glob("*/*.tsv"))
     assert files
     for path in files:
         assert detect_quotes(path).reading in {None, Quoting.TEXT}, path.name

@@ -5,18 +5,10 @@ import pytest
 from pydantic import ValidationError
 
 from isoscope.core.errors import InvalidError
+from isoscope.files import selection
 from isoscope.files.contents import Annotation, Part
 from isoscope.files.matrix import inspect, open_matrix
-from isoscope.files.selection import (
-    MAX_BITS,
-    MAX_EXCLUDED_ROWS,
-    MAX_LISTED,
-    Selection,
-    excluded_columns,
-    possible_labels,
-    propose,
-    unpack_rows,
-)
+from isoscope.files.selection import Selection, excluded_columns, possible_labels, propose, unpack_rows
 from isoscope.files.upload import NamedFile, Upload
 
 ARRAYS = SimpleNamespace(
@@ -138,7 +130,7 @@ def test_invalid_exclusion_is_refused(tmp_path, without, field, sentence):
 
 
 @pytest.mark.parametrize(
-    "rows", [[-1], list(range(MAX_EXCLUDED_ROWS + 1)), "not base64", "A" * (MAX_BITS // 6 + 5)],
+    "rows", [[-1], list(range(selection.MAX_EXCLUDED_ROWS + 1)), "not base64", "A" * (selection.MAX_BITS // 6 + 5)],
     ids=["below zero", "too many", "not base64", "too many bits"],
 )  # fmt: skip
 def test_invalid_row_list_is_refused(rows):
@@ -157,12 +149,13 @@ def test_new_selection_keeps_valid_exclusions():
 
 
 def test_many_excluded_rows_are_stored_as_bits():
-    rows = list(range(3, 3 * MAX_LISTED + 6, 3))
-    listed, packed = (Selection(vectors="array", without_rows=rows[:count]) for count in (MAX_LISTED, MAX_LISTED + 1))
+    rows = list(range(3, 3 * selection.MAX_LISTED + 6, 3))
+    limit = selection.MAX_LISTED
+    listed, packed = (Selection(vectors="array", without_rows=rows[:count]) for count in (limit, limit + 1))
     stored = packed.model_dump()["without_rows"]
-    assert listed.model_dump()["without_rows"] == rows[:MAX_LISTED]
+    assert listed.model_dump()["without_rows"] == rows[: selection.MAX_LISTED]
     assert isinstance(stored, str)
-    assert len(stored) < MAX_LISTED
+    assert len(stored) < selection.MAX_LISTED
     assert unpack_rows(stored) == rows
     assert Selection.model_validate(packed.model_dump()) == packed
     assert Selection.model_validate_json(packed.model_dump_json()) == packed

@@ -1,8 +1,12 @@
+import json
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from isoscope.core.errors import InvalidError
-from isoscope.files.matrix import inspect, open_matrix
+from isoscope.core.errors import InvalidError, UnsupportedFormatError
+from isoscope.files.matrix import Inspection, inspect, open_matrix
 from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, Upload, open_upload
 
@@ -84,3 +88,114 @@ def test_all_columns_are_compared_and_errors_name_file(tmp_path):
     shards = upload(tmp_path, a_csv="x,y\n1.5,2\n", b_csv="x,y\n1.5,2\n2.5,3\nabc,3\n")
     with pytest.raises(InvalidError, match=r"^b\.csv: Line 4, column 1 \('x'\) holds 'abc' where a number belongs"):
         inspect(shards)
+
+
+WORDS = ["king", "queen", "pawn", "rook", "a b", "é"]
+LABELS = [1, 1, 0, 0, 1, 0]
+
+
+def table(separator):
+    lines = [f"{word}{separator}{label}" for word, label in zip(WORDS, LABELS, strict=True)]
+    return "\n".join([f"word{separator}label", *lines]).encode()
+
+
+def write(folder, filename):
+    path = folder / filename
+    if path.suffix == ".jsonl":
+        rows = zip(WORDS, LABELS, strict=True)
+        path.write_text("".join(json.dumps({"word": word, "label": label}) + "\n" for word, label in rows))
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.table({"word": WORDS, "label": pa.array([*LABELS[:5], None])}), path)
+    else:
+        path.write_bytes(table("," if path.suffix == ".csv" else "\t"))
+    return NamedFile(path, filename)
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, X[:6])
+    return NamedFile(path, "x.npy")
+
+
+def second(tmp_path, filename, content):
+    path = tmp_path / filename
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        np.save(path, content)
+    return NamedFile(path, filename)
+
+
+@pytest.mark.parametrize("filename", ["t.csv", "t.tsv", "t.jsonl", "t.parquet"])
+def test_second_table_names_and_labels_rows(tmp_path, vectors, filename):
+    upload = Upload((vectors,), write(tmp_path, filename))
+    inspection = inspect(upload)
+    assert inspection.selection == Selection(vectors="array", names="word", labels="label")
+    assert [(row.name, row.label) for row in inspection.preview[:3]] == [("king", "1"), ("queen", "1"), ("pawn", "0")]
+    assert Inspection.model_validate_json(inspection.model_dump_json()) == inspection
+    inspection.check(Selection(vectors="array", names="label", labels="word"))
+    matrix = open_matrix(upload, inspection.selection)
+    assert matrix.names() == WORDS
+    assert matrix.labels() == [*map(str, LABELS[:5]), "" if filename.endswith("parquet") else "0"]
+
+
+def test_array_or_lines_are_one_column(vectors, tmp_path):
+    array = inspect(Upload((vectors,), second(tmp_path, "labels.npy", np.array(LABELS))))
+    assert [(annotation.name, annotation.n_distinct) for annotation in array.annotations] == [("array", 2)]
+    lines = Upload((vectors,), second(tmp_path, "words.txt", "\n".join([*WORDS[:5], ""]).encode() + b"\r\n"))
+    assert open_matrix(lines, Selection(vectors="array", names="line")).names() == [*WORDS[:5], ""]
+    upload = Upload((vectors,), second(tmp_path, "w.txt", b"a\nb\nc\nd\n"))
+    matrix = open_matrix(upload, Selection(vectors="array", names="line", transpose=True))
+    assert (matrix.n, matrix.names()) == (4, ["a", "b", "c", "d"])
+    with pytest.raises(InvalidError, match="'line' has 4 values, but the matrix has 6 rows"):
+        open_matrix(upload, Selection(vectors="array", names="line"))
+
+
+def test_equal_column_names_get_filename(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("word,x,y\n" + "".join(f"own{i},{i}.5,{i}.25\n" for i in range(6)))
+    table_file = second(tmp_path, "more.csv", b"word,x,group\n" + b"a,b,0\nc,d,1\n" * 3)
+    upload = Upload((NamedFile(path, "own.csv"),), table_file)
+    inspection = inspect(upload)
+    columns = ["word (more.csv)", "x (more.csv)", "group", "word"]
+    assert [annotation.name for annotation in inspection.annotations] == columns
+    matrix = open_matrix(upload, Selection(vectors=["x", "y"], names="word", labels="x (more.csv)"))
+    assert matrix.names() == [f"own{i}" for i in range(6)]
+    assert matrix.labels() == ["b", "d"] * 3
+
+
+@pytest.mark.parametrize(
+    ("filename", "content", "error", "sentence"),
+    [
+        ("l.txt", b"a\nb\n", InvalidError, r"l\.txt: expected a row for each vector, 6, got 2\. Check that"),
+        ("l.csv", b"king\n" * 6, InvalidError, r"got 5\. .* a line with the names of the columns stands above a table"),
+        ("l.csv", b"1\n" * 6, InvalidError, r"l\.csv: Line 1 should name the columns, but holds the number 1"),
+        ("l.csv", b"a,b\nc\n", InvalidError, r"l\.csv: Line 2 has another number of columns"),
+        ("l.npy", X, InvalidError, r"l\.npy: expected an array of one dimension, of text or whole numbers"),
+        ("l.npz", b"PK\x03\x04" + bytes(26), UnsupportedFormatError, r"l\.npz: Expected \.npy, .* got a npz file"),
+        ("l.parquet", b"PAR1PAR1", InvalidError, r"l\.parquet: The parquet file cannot be read"),
+        ("l.jsonl", b'{"a": [1]}\n' * 6, InvalidError, r"l\.jsonl: No key of the objects holds text or numbers"),
+        ("l.txt", b"", InvalidError, r"l\.txt: The file is empty"),
+    ],
+)
+def test_unfit_second_file_is_refused_by_name(vectors, tmp_path, filename, content, error, sentence):
+    with pytest.raises(error, match=sentence) as raised:
+        inspect(Upload((vectors,), second(tmp_path, filename, content)))
+    assert raised.value.field == "annotations"
+
+
+def test_second_file_altered_after_opening_is_refused(vectors, tmp_path):
+    labels = second(tmp_path, "l.csv", b"word\n" + b"king\n" * 6)
+    _, contents = open_upload(Upload((vectors,), labels))
+    labels.path.write_bytes(b"word\nking,queen\n")
+    with pytest.raises(InvalidError, match=r"l\.csv: Line 2 has another number of columns") as raised:
+        list(contents.values("word"))
+    assert raised.value.field == "annotations"
+
+
+def test_second_file_needs_one_row_per_vector(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("x,y\n1.5,2.5\n3.5,4.5\n")
+    with pytest.raises(InvalidError, match=r"expected a row for each vector, 2, got 3\."):
+        inspect(Upload((NamedFile(path, "own.csv"),), second(tmp_path, "l.txt", b"a\nb\nc\n")))

@@ -1,18 +1,10 @@
-"""Hundreds of named files that are not valid data, hostile or uploaded by mistake."""
-
 import pickle
 from collections.abc import Iterator
 
 from tests.uploads.good import GOOD, Explosive, Upload, delimited, noise
+from tests.uploads.hostile import tables
 from tests.uploads.hostile.archives import archive, hostile_npz
 from tests.uploads.hostile.arrays import hostile_hdf5, hostile_npy, hostile_safetensors
-from tests.uploads.hostile.tables import (
-    hostile_delimited,
-    hostile_jsonl,
-    hostile_parquet,
-    hostile_word2vec,
-    hostile_word2vec_binary,
-)
 
 BINARY = ("x.npy", "x.npz", "x.safetensors", "wide.parquet", "list.parquet", "x.h5", "x.bin")
 CUTS = (1, 3, 7, 8, 12, 64, 100)
@@ -57,6 +49,7 @@ def _something_else() -> Iterator[tuple[str, Upload]]:
 
 
 MAKERS = (
-    _truncated, hostile_npy, hostile_npz, hostile_safetensors, hostile_parquet, hostile_hdf5, hostile_delimited,
-    hostile_jsonl, hostile_word2vec, hostile_word2vec_binary, _something_else,
+    _truncated, hostile_npy, hostile_npz, hostile_safetensors, tables.hostile_parquet, hostile_hdf5,
+    tables.hostile_delimited, tables.hostile_jsonl, tables.hostile_word2vec, tables.hostile_word2vec_binary,
+    _something_else,
 )  # fmt: skip

@@ -37,10 +37,8 @@ def hostile_npz() -> Iterator[tuple[str, Upload]]:
     yield "npz with two members of a name", ("x.npz", archive([("x.npy", npy(X)), ("x.npy", npy(X))]))
     yield "npz with a member that is no array", ("x.npz", archive({"x.npy": npy(X), "run.sh": b"rm -rf /"}))
     yield "npz with a pickled member", ("x.npz", npz(x=pickle.dumps(Explosive())))
-    yield (
-        "npz with an array of objects",
-        ("x.npz", npz(x=npy(np.array([Explosive()], dtype=object), allow_pickle=True))),
-    )
+    objects = npy(np.array([Explosive()], dtype=object), allow_pickle=True)
+    yield "npz with an array of objects", ("x.npz", npz(x=objects))
     yield "npz in an npz", ("x.npz", npz(x=GOOD["x.npz"]))
     yield "npz of 1,001 members", ("x.npz", npz(**{f"m{i}": b"" for i in range(1001)}))
     yield "npz without members", ("x.npz", archive({}))

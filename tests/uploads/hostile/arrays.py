@@ -80,10 +80,8 @@ def hostile_safetensors() -> Iterator[tuple[str, Upload]]:
     for case, text in texts.items():
         yield f"safetensors whose header is {case}", ("x.safetensors", _tensors(text))
     for length in (0, 2**31, 2**63, 2**64 - 1):
-        yield (
-            f"safetensors with a header of {length} bytes",
-            ("x.safetensors", struct.pack("<Q", length) + b"{}" + X.tobytes()),
-        )
+        content = struct.pack("<Q", length) + b"{}" + X.tobytes()
+        yield f"safetensors with a header of {length} bytes", ("x.safetensors", content)
     yield "safetensors followed by more", ("x.safetensors", save({"x": X}) + b"more")
 
 
