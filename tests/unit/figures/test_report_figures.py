@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from functools import cache
 from math import log
 
@@ -12,11 +13,11 @@ from app.figures import palette
 from app.playground.figures import gaussian_example
 from isotropy.activation import activation_profile
 from isotropy.anisotropy import anisotropy
-from isotropy.catalog import MEASURES
+from isotropy.catalog import MEASURES, OUTLIER_RULES
 from isotropy.cosine import cosine_histogram
 from isotropy.intrinsic import twonn
 from isotropy.topology import barcode
-from tests.unit.figures.clouds import cloud_of, measurement, subject_of
+from tests.unit.figures.clouds import cloud_of, measurement, subject_of, subject_with
 
 REASON = "The points have no spread."
 SCORES = {"mean": [0.2, 0.4, None], "sd": [0.1, 0.05, None]}
@@ -80,10 +81,7 @@ def strict(text):
 def test_single_and_overlaid_clouds_have_same_figures():
     assert [result.slug for result in draw_figures([full()]) if result.slug not in SINGLE_FIGURES] == ALL_FIGURES
     assert [result.slug for result in draw_figures([full(), wide(), undefined()])] == ALL_FIGURES
-    assert {slug for slug in FIGURES_BY_MEASURE if slug in MEASURES} == set(FIGURES_BY_MEASURE) - {
-        "projection",
-        "sample_size",
-    }
+    assert {slug for slug in FIGURES_BY_MEASURE if slug not in MEASURES} == {"projection", "sample_size"}
     assert FIGURES_BY_MEASURE["spectrum"] == "spectrum"
     assert [result.slug for result in draw_figures([Subject("bare", {})])] == []
 
@@ -185,10 +183,8 @@ def test_barcode_is_sorted_and_prominent_bars_are_marked():
     assert list(marked.x) == bars[:prominent]
     short_series = subject_of(WIDE(), "few")
     noise, long = traces("barcode", short_series)
-    assert (long.line.color, list(long.x[1::3]) + list(noise.x[1::3])) == (
-        palette.MARKED,
-        column(figure("barcode", short_series).table, "length"),
-    )
+    assert long.line.color == palette.MARKED
+    assert [*long.x[1::3], *noise.x[1::3]] == column(figure("barcode", short_series).table, "length")
 
 
 def test_sample_size_figure_skips_undefined_scores():
@@ -285,11 +281,8 @@ def test_overlaid_clouds_have_own_colors_and_names(slug):
     colors |= {str(trace.marker.color) for trace in drawn}
     assert set(palette.SERIES[:2]) <= colors
     assert "(first)" in overlaid.caption or "each" in overlaid.caption
-    names = (
-        {row[0] for row in overlaid.table.rows}
-        if overlaid.table.columns[0] == "subject"
-        else set(overlaid.table.columns)
-    )
+    table = overlaid.table
+    names = {row[0] for row in table.rows} if table.columns[0] == "subject" else set(table.columns)
     assert all(any(name in str(result) for result in names) for name in ("first", "second"))
 
 
@@ -332,9 +325,8 @@ def test_subject_names_are_escaped_and_shortened():
     assert first.hovertemplate.startswith(first.name)
     names = [f"sst2 · all-MiniLM-L6-v2 · layer {i}, mean" for i in (0, 3)]
     spectrum = figure("spectrum", *(Subject(name, full().measurements) for name in names))
-    assert [(result.name, result.mode) for result in spectrum.draw().data] == [
-        (f"layer {i}, mean", "lines") for i in (0, 3)
-    ]
+    drawn = [(line.name, line.mode) for line in spectrum.draw().data]
+    assert drawn == [("layer 0, mean", "lines"), ("layer 3, mean", "lines")]
     assert spectrum.table.columns[1].endswith(f": {names[0]}")
 
 
@@ -350,3 +342,93 @@ def test_eight_subjects_are_drawn():
     for result in draw_figures(eight):
         assert result.draw().data
         assert result.table.rows
+
+
+OUTLIER = {"dimension": 1, "rules": ["mean_mad", "std_mad"]}
+PROFILE = {"mean": [0.0, 5.0, 0.0], "std": [1.0, 2.0, 1.0], "outliers": [OUTLIER]}
+
+
+def activation(blamed=(), **changed):
+    (figure,) = draw_figures([replace(subject_with("activation_profile", PROFILE | changed), blamed=blamed)])
+    return figure
+
+
+def test_dimensions_of_findings_are_marked_above_band():
+    figure, quiet = activation([1]), activation(outliers=[])
+    assert "Marked: 1 dimension that findings name (1)." in figure.caption
+    assert "rule flags 1 dimension as outliers" in figure.caption
+    assert "n = 100 rows" in figure.caption
+    assert "No finding names a dimension." in quiet.caption
+    mark = figure.draw().data[-1]
+    assert (mark.x[0], mark.y[0], mark.text[0]) == (1, 7.0, "1")
+    rules = f"{OUTLIER_RULES['mean_mad']}; {OUTLIER_RULES['std_mad']}"
+    assert figure.table.rows[1] == [1, 5.0, 2.0, rules]
+    assert figure.draw().layout.yaxis.autorangeoptions.include == 7.0 + 0.2 * (7.0 - -1.0)
+    assert quiet.draw().layout.yaxis.autorangeoptions.include is None
+
+
+def test_unknown_outlier_rule_keeps_its_slug():
+    figure = activation(outliers=[{"dimension": 0, "rules": ["former_rule"]}])
+    assert figure.table.rows[0] == [0, 0.0, 1.0, "former_rule"]
+    figure = activation(range(20), mean=[0.0] * 20, std=[1.0] * 20, outliers=[])
+    assert "20 dimensions" in figure.caption
+    assert "and 12 more" in figure.caption
+
+
+EDGES = {"edges": [-1.0, 0.0, 0.5, 1.0]}
+
+
+def figure_of(slug, measure, detail, **fields):
+    return next(result for result in draw_figures([subject_with(measure, detail, **fields)]) if result.slug == slug)
+
+
+def cosines(counts, rows, mean, of_rows):
+    histogram = measurement("cosine_histogram", 0.2, rows, {**EDGES, "counts": counts, "rows": rows})
+    exact = measurement("mean_cosine", mean, of_rows)
+    (result,) = draw_figures([Subject("x", {"cosine_histogram": histogram, "mean_cosine": exact})])
+    return result
+
+
+def test_zero_eigenvalues_are_not_drawn_and_shares_end_at_one():
+    (line,) = figure_of("spectrum", "spectrum", {"eigenvalues": [4.0, 1.0, 0.0]}).draw().data
+    assert list(line.y) == [4.0, 1.0, None]
+    drawn = figure_of("cumulative", "spectrum", {"eigenvalues": [3.0, 2.0, 1.0]})
+    assert [row[1] for row in drawn.table.rows] == pytest.approx([0.5, 5 / 6, 1.0])
+    assert "Half of the variance lies in 1 component of 3" in drawn.caption
+
+
+def test_anisotropy_without_centered_values_states_reason():
+    raw = measurement("anisotropy_raw", 1.0, 10, {"values": [1.0, 0.0]})
+    centered = measurement("anisotropy_centred", None, 10, reason="All points are equal.")
+    (result,) = draw_figures([Subject("x", {"anisotropy_raw": raw, "anisotropy_centred": centered})])
+    assert "Centered, it is undefined: All points are equal." in result.caption
+    assert [row[2] for row in result.table.rows] == [None, None]
+    assert [bar.name for bar in result.draw().data] == ["raw"]
+
+
+def test_caption_discloses_sample_of_cosines():
+    assert "pairs among 2,000 of 8,000 rows" in cosines([0, 3, 1], 2000, 0.25, 8000).caption
+    assert "all pairs of 2,000 rows" in cosines([0, 3, 1], 2000, 0.25, 2000).caption
+    assert "Fewer than two rows" in cosines([0, 0, 0], 1, None, 1).empty
+
+
+def test_canceling_contributions_have_no_shares():
+    alike = figure_of("rogue", "rogue_dimensions", {"contributions": [0.1, 0.3]})
+    assert [row[2] for row in alike.table.rows] == pytest.approx([0.25, 0.75])
+    assert "Largest: 1 (0.30, 75% of the mean)." in alike.caption
+    cancelling = figure_of("rogue", "rogue_dimensions", {"contributions": [0.3, -0.29]})
+    assert [row[2] for row in cancelling.table.rows] == [None, None]
+    assert "Largest: 0 (0.30)." in cancelling.caption
+    below = figure_of("rogue", "rogue_dimensions", {"contributions": [-0.1, -0.2]})
+    assert "none: no dimension adds to it" in below.caption
+    subject = subject_with("rogue_dimensions", {"contributions": [0.0, 0.3, 0.2]})
+    (marked,) = (result for result in draw_figures([replace(subject, blamed=[1])]) if result.slug == "rogue")
+    assert list(marked.draw().data[-1].text) == ["1"]
+
+
+@pytest.mark.parametrize(("points", "kind"), [(1000, "scatter"), (1001, "scattergl")])
+def test_few_points_are_drawn_without_webgl(points, kind):
+    plane = {"n": points, "x": [0.0] * points, "y": [1.0] * points, "shares": [0.5, 0.25], "labels": None}
+    cloud = Subject("cloud", {}, {"projection": plane | {"density": None}})
+    drawn = next(result for result in draw_figures([cloud]) if result.slug == "projection").draw()
+    assert [trace.type for trace in drawn.data] == [kind]
