@@ -1,13 +1,18 @@
 import numpy as np
 import pytest
 
+from app.core.evidence import look_level
+from app.db.models import RunStatus
 from app.db.predictions import Predictions
-from app.results.conclusion.comparisons import RowValues, RunFacts, compute_row_values
+from app.results.conclusion.comparisons import RowValues, RunFacts, Verdict, compute_row_values
+from app.results.conclusion.evidence import pool_sweeps
+from app.results.conclusion.proposal import propose_seeds
+from app.results.conclusion.summary import Summary
 from app.results.conclusion.verdict_words import format_interval
 from app.results.statistics.row_values import matthews_values
 from isotropy.catalog import Regularizer
-from tests.unit.conclusion.concluding import answered, concluded, trend
-from tests.unit.figures.rows import run
+from tests.unit.conclusion.concluding import LAMBDAS, answered, concluded, trend
+from tests.unit.figures.rows import run, sweep
 
 
 def verdicts(conclusion):
@@ -18,9 +23,8 @@ def test_stored_predictions_add_rows_to_error():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.001, -1.0: -0.25})
     conclusion = concluded(*runs, facts=facts)
     assert verdicts(conclusion) == {"λ = −1": "worse", "λ = 1": "better", "λ = 2": "no difference seen"}
-    assert {(row.method, row.n_rows, row.family_size) for row in conclusion.evidence.comparisons} == {
-        ("seeds and rows", 300, 3)
-    }
+    compared = {(row.method, row.n_rows, row.family_size) for row in conclusion.evidence.comparisons}
+    assert compared == {("seeds and rows", 300, 3)}
     assert conclusion.verdict_scope == [
         "Intervals over rows and seeds: a verdict holds for new seeds and new rows like these 300 validation rows."
     ]
@@ -60,10 +64,8 @@ def test_runs_scored_on_different_rows_are_paired_by_seed():
 
 def test_rows_of_other_data_sets_are_ignored():
     runs, facts = answered({0.0: 0.0, 1.0: 0.2})
-    other_facts = {
-        f"other {number}": RunFacts(RowValues(b"others", np.zeros(5, np.float32)), "") for number in range(9)
-    }
-    assert concluded(*runs, facts=facts | other_facts).evidence == concluded(*runs, facts=facts).evidence
+    foreign = {f"other {number}": RunFacts(RowValues(b"others", np.zeros(5, np.float32)), "") for number in range(9)}
+    assert concluded(*runs, facts=facts | foreign).evidence == concluded(*runs, facts=facts).evidence
 
 
 def test_baseline_of_another_model_is_not_compared():
@@ -109,32 +111,31 @@ def test_runs_of_same_seed_are_averaged():
     assert conclusion.evidence.comparisons[0].estimate == pytest.approx(0.2)
 
 
-def always_right_or_constant(seeds):
-    """Return runs of a setting that is always right and a constant one, scored by Matthews."""
-    right = np.arange(200) % 2
+def scored(values_by_lam):
+    """Return three runs of each setting, and their facts; a function of the seed gives the values of the rows."""
     runs, facts = [], {}
-    for lam, predicted in ((0.0, right), (1.0, np.zeros_like(right))):
-        values = matthews_values(right, predicted).astype(np.float32)
-        for seed in range(seeds):
+    for lam, values_of in values_by_lam.items():
+        for seed in range(3):
+            values = values_of(seed).astype(np.float32)
             runs.append(run(lam, seed, float(values.mean()), 0.3 + lam))
             facts[runs[-1].id] = RunFacts(RowValues(b"validation", values), "")
     return runs, facts
 
 
 def test_constant_difference_is_too_few_seeds():
-    runs, facts = always_right_or_constant(seeds=3)
+    right = np.arange(200) % 2
+    always_right, constant = matthews_values(right, right), matthews_values(right, np.zeros_like(right))
+    runs, facts = scored({0.0: lambda _: always_right, 1.0: lambda _: constant})
     line = concluded(*runs, facts=facts).verdict_rows[0]
     assert (line.difference, line.verdict, line.interval) == ("−1.00", "too few seeds", "–")
+    alike = [run(lam, seed, 0.7 + 0.1 * lam + 0.01 * seed, 0.3 + lam) for lam in (0.0, 1.0) for seed in range(3)]
+    line = concluded(*alike).verdict_rows[0]
+    assert (line.verdict, line.interval) == ("too few seeds", "–")
 
 
 def test_identical_answers_have_no_interval():
     """An interval from 0 to 0 would mean that no new row can differ."""
-    runs, facts = [], {}
-    for lam in (0.0, 1.0):
-        for seed in range(3):
-            values = (np.arange(8) % (seed + 2) > 0).astype(np.float32)
-            runs.append(run(lam, seed, float(values.mean()), 0.3 + lam))
-            facts[runs[-1].id] = RunFacts(RowValues(b"validation", values), "")
+    runs, facts = scored(dict.fromkeys((0.0, 1.0), lambda seed: np.arange(8) % (seed + 2) > 0))
     conclusion = concluded(*runs, facts=facts)
     line = conclusion.verdict_rows[0]
     assert (line.difference, line.verdict, line.interval, line.rows) == ("0", "no difference seen", "–", "8")
@@ -207,7 +208,123 @@ def test_setting_at_trivial_level_is_tested_with_caution():
     assert "3 runs learned nothing: λ = 2, seed 0; λ = 2, seed 1; λ = 2, seed 2." in conclusion.cautions[0]
 
 
-def test_equal_differences_have_no_interval():
-    alike = [run(lam, seed, 0.7 + 0.1 * lam + 0.01 * seed, 0.3 + lam) for lam in (0.0, 1.0) for seed in range(3)]
-    line = concluded(*alike).verdict_rows[0]
-    assert (line.verdict, line.interval) == ("too few seeds", "–")
+def in_rounds(*rounds):
+    """Return the runs of all rounds; each round is one look."""
+    for seed_round, rows in enumerate(rounds, 1):
+        for row in rows:
+            row.seed_round = seed_round
+    return [row for rows in rounds for row in rows]
+
+
+def noisy(seeds, gains=None, lams=LAMBDAS, noise=0.01):
+    return [
+        run(lam, seed, 0.7 + (gains or {}).get(lam, 0.0) + noise * _normal(lam, seed), 0.3 + 0.1 * lam)
+        for lam in lams
+        for seed in seeds
+    ]
+
+
+def _normal(lam, seed):
+    return float(np.random.default_rng([int(10 * lam) + 100, seed]).standard_normal())
+
+
+def by_lam(conclusion):
+    return {comparison.setting.lam: comparison for comparison in conclusion.evidence.comparisons}
+
+
+def test_look_levels_sum_to_at_most_total_level():
+    assert [look_level(look) for look in (1, 2, 3, 4)] == pytest.approx([0.04, 0.005, 0.0025, 0.00125])
+    assert sum(map(look_level, range(1, 60))) <= 0.05
+
+
+def test_second_look_has_wider_intervals():
+    once = by_lam(concluded(*in_rounds(noisy(range(6)))))
+    twice = by_lam(concluded(*in_rounds(noisy(range(3)), noisy(range(3, 6)))))
+    for lam, comparison in twice.items():
+        assert comparison.look == 2
+        assert comparison.seeds == once[lam].seeds == [*range(6)]
+        assert comparison.contrast.half_width > 1.2 * once[lam].contrast.half_width
+        assert comparison.contrast.p >= once[lam].contrast.p
+
+
+@pytest.mark.slow
+def test_p_agrees_with_interval_at_every_look():
+    for gain in np.linspace(0.01, 0.06, 12):
+        gains = {1.0: gain, -1.0: -gain}
+        for rounds in ([range(4)], [range(2), range(2, 4)]):
+            for comparison in by_lam(concluded(*in_rounds(*(noisy(seeds, gains) for seeds in rounds)))).values():
+                assert (comparison.contrast.p <= 0.05) == comparison.contrast.decided
+
+
+def test_decision_of_earlier_look_stands():
+    first = noisy(range(3), {1.0: 0.2})
+    second = noisy(range(3, 6), lams=(0.0, 0.5))
+    for row in second:  # the new seeds of the baseline do as well as λ = 1 did
+        row.performance += 0.2
+    comparisons = by_lam(concluded(*in_rounds(first, second)))
+    assert (comparisons[1.0].verdict, comparisons[1.0].look, comparisons[1.0].seeds) == (Verdict.BETTER, 1, [0, 1, 2])
+    assert (comparisons[0.5].look, comparisons[0.5].seeds) == (2, [*range(6)])
+
+
+def test_running_round_has_no_verdict_or_proposal():
+    running = [run(1.0, 3, None, None, RunStatus.RUNNING), *noisy([3], lams=(0.0,))]
+    conclusion = concluded(*in_rounds(noisy(range(3), {1.0: 0.2}), running))
+    assert {comparison.verdict for comparison in conclusion.evidence.comparisons} == {Verdict.WAITING}
+    assert conclusion.evidence.overall is None
+    assert propose_seeds(conclusion.evidence, conclusion.sweep) is None
+    assert [card.answer for card in Summary(conclusion, "Accuracy").cards] == ["16 of 17 runs ended"]
+
+
+def test_relation_is_tested_only_at_first_look():
+    falling = [run(lam, 3, 0.6 - lam, 0.3 + 0.1 * lam) for lam in LAMBDAS]
+    first_rows = in_rounds(noisy(range(3)))
+    first_look = concluded(*first_rows).evidence
+    second_look = concluded(*in_rounds(first_rows, falling)).evidence
+    assert second_look.relation == first_look.relation
+    assert second_look.comparisons != first_look.comparisons
+    first, with_added, second = (sweep(*rows) for rows in (first_rows, in_rounds(first_rows, falling), noisy([7])))
+    assert pool_sweeps([with_added, second]) == pool_sweeps([first, second])
+
+
+def test_relation_includes_resumed_runs():
+    stopped, resumed = noisy(range(3), lams=LAMBDAS[:2]), noisy(range(3), lams=LAMBDAS[2:])
+    once = concluded(*in_rounds([*stopped, *resumed])).evidence.relation
+    assert concluded(*in_rounds(stopped, resumed)).evidence.relation == once
+
+
+def test_seeds_are_proposed_for_undecided_settings_and_baseline():
+    conclusion = concluded(*in_rounds(noisy(range(3), {1.0: 0.2})))
+    proposal = propose_seeds(conclusion.evidence, conclusion.sweep)
+    assert [setting.lam for setting in proposal.settings] == [-1.0, -0.5, 0.0, 0.5]
+    assert (proposal.seeds, proposal.runs) == (3, 12)
+    contrast = by_lam(conclusion)[0.5].contrast
+    assert min(proposal.differences) > contrast.detectable_difference(2)
+    card = Summary(conclusion, "Accuracy").cards[0]
+    assert card.answer == "λ = 1"
+    assert " Undecided settings: 3 more seeds of 4 settings would show a difference of 0.0" in card.evidence
+
+
+@pytest.mark.parametrize(("seeds", "missing"), [(1, 2), (2, 1)])
+def test_too_few_seeds_are_completed_before_first_look(seeds, missing):
+    completed = concluded(*in_rounds(noisy(range(seeds)), noisy(range(seeds, 3), {1.0: 0.2})))
+    assert (completed.evidence.looks, by_lam(completed)[1.0].look) == (1, 1)
+    conclusion = concluded(*in_rounds(noisy(range(seeds))))
+    proposal = propose_seeds(conclusion.evidence, conclusion.sweep)
+    assert (proposal.seeds, proposal.differences, conclusion.evidence.looks) == (missing, None, 0)
+    assert proposal.sentence.endswith(" of 5 settings would allow a verdict.")
+
+
+def test_no_seeds_are_proposed_if_all_settings_are_worse():
+    card = Summary(concluded(*noisy(range(3), {1.0: -0.3, -1.0: -0.3}, (-1.0, 0.0, 1.0))), "Accuracy").cards[0]
+    assert (card.answer, card.proposal) == ("No λ beats the baseline yet", None)
+    assert card.evidence == "Against the baseline: λ = −1; λ = 1 worse."
+
+
+def test_conclusion_states_look_and_level():
+    once = concluded(*in_rounds(noisy(range(3))))
+    twice = concluded(*in_rounds(noisy(range(3), {1.0: 0.2}), noisy([3, 4], lams=(0.0, 0.5))))
+    assert not any("Look" in sentence for sentence in once.verdict_scope)
+    assert once.methods[-2].startswith("Each round of added seeds is one more look. Looks have levels of 0.04, 0.005, ")
+    assert twice.verdict_scope[-1] == (
+        "Look 2, at level 0.005, because seeds were added and tested again. What an earlier look decided stands."
+    )
