@@ -67,10 +67,8 @@ def make_table(rows: int, seed: int) -> bytes:
 
 def upload_once(client: TestClient, context: Context, cache: dict[str, Any], train: int, validation: int) -> str:
     def upload() -> str:
-        files = {
-            "train": ("train.tsv", make_table(train, 1)),
-            "validation": ("validation.tsv", make_table(validation, 2)),
-        }
+        train_file, validation_file = ("train.tsv", make_table(train, 1)), ("validation.tsv", make_table(validation, 2))
+        files = {"train": train_file, "validation": validation_file}
         return client.post("/api/datasets", files=files).json()["id"]
 
     return make_once(context, cache, "dataset", upload)

@@ -1,6 +1,13 @@
-"""Random token ids of two classes, in batches like those of a DataLoader."""
+"""Configurations of runs, and random token ids of two classes in batches like those of a DataLoader."""
 
 import torch
+
+from app.db.config import RunConfig
+
+
+def make_config(**changes):
+    values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
+    return RunConfig.model_validate(values | {"regularizer": "none", "lam": 0} | changes)
 
 
 def make_rows(n, tokens=6):

@@ -13,18 +13,9 @@ from transformers.modeling_outputs import QuestionAnsweringModelOutput
 from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
 from isoscope.files.span import Span
-from isoscope.files.span import Span as Answers
 from tests.tiny import make_tokenizer
-from workers.training.tasks.questions import (
-    NEW_TOKENS,
-    QUESTION_TOKENS,
-    Question,
-    cut_windows,
-    exact_match,
-    find_answer,
-    read_answers,
-    word_f1,
-)
+from workers.training.tasks import questions
+from workers.training.tasks.questions import Question, cut_windows, exact_match, find_answer, read_answers, word_f1
 from workers.training.tasks.span import ANSWER_TOKENS, N_BEST, BestAnswers, SpanTask, best_spans
 
 
@@ -76,23 +67,7 @@ def test_answer_is_found_at_its_start_or_only_occurrence(text, start, span):
     assert find_answer(Span([text], [start]), "a bad film and plot, so film") == span
 
 
-WORDS = [
-    "the",
-    "The",
-    "a",
-    "an",
-    "An",
-    "film,",
-    "film",
-    "FILM.",
-    "plot",
-    "is",
-    "was",
-    "(good)",
-    "good",
-    "«bad»",
-    "u.s.",
-]
+WORDS = "the The a an An film, film FILM. plot is was (good) good «bad» u.s."
 
 
 def torchmetrics(answer, references):
@@ -104,7 +79,8 @@ def torchmetrics(answer, references):
 def test_overlap_matches_torchmetrics():
     draw = random.Random(0)
     for _ in range(300):
-        answer, *references = (" ".join(draw.choices(WORDS, k=draw.randint(0, 5))) for _ in range(draw.randint(2, 4)))
+        drawn = (draw.choices(WORDS.split(), k=draw.randint(0, 5)) for _ in range(draw.randint(2, 4)))
+        answer, *references = map(" ".join, drawn)
         expected = torchmetrics(answer, references)
         assert (exact_match(answer, references), word_f1(answer, references)) == pytest.approx(expected)
     assert exact_match("The Film, a plot!", ["film plot"]) == 1
@@ -148,7 +124,7 @@ def test_answer_has_at_most_thirty_tokens():
 
 def make_rows():
     cases = [("the plot was", "so dull", ["dull"]), ("a cast", "great", ["bad", "great"]), ("a film", "film", ["good"])]
-    questions = [Question(text, CONTEXT, Answers(references, [0] * len(references))) for text, _, references in cases]
+    questions = [Question(text, CONTEXT, Span(references, [0] * len(references))) for text, _, references in cases]
     return cut_windows(questions, make_tokenizer(), 18, 5), [answer for _, answer, _ in cases]
 
 
@@ -188,7 +164,7 @@ def test_merged_windows_score_as_torchmetrics():
     assert answers == pytest.approx({"word_f1": (2 / 3 + 1) / 3, "exact_match": 1 / 3})
     assert gather(rows, answer_texts, np.array([5, 3, 1, 0, 2, 4]), 1) == answers
     assert gather(rows, answer_texts, np.array([2, 3]), 2) == {"word_f1": 1, "exact_match": 1}
-    question = Question("the film", "", Answers(["film"], [0]))
+    question = Question("the film", "", Span(["film"], [0]))
     rows = cut_windows([question], make_tokenizer(), 18, 5)
     predictions = BestAnswers(rows, np.arange(1))
     batch = rows.collate([rows.dataset[0]])
@@ -198,7 +174,7 @@ def test_merged_windows_score_as_torchmetrics():
 
 
 def question(answer="so dull", start=None, text="the plot is", context=CONTEXT):
-    return Question(text, context, Answers([answer], [context.find(answer) if start is None else start]))
+    return Question(text, context, Span([answer], [context.find(answer) if start is None else start]))
 
 
 def cut(questions, max_length=20, stride=4, **tokenizer):
@@ -227,10 +203,8 @@ def test_window_targets_complete_answer_or_cls_token():
     windows = cut([question("great")], max_length=18, stride=5)
     assert [words(windows, row)[0] for row in range(2)] == [["[CLS]"], ["great"]]
     split = cut([question("very good and the plot was so dull")], max_length=18, stride=5)
-    assert [words(split, row)[0] for row in range(2)] == [
-        ["very", "good", "and", "the", "plot", "was", "so", "dull"],
-        ["[CLS]"],
-    ]
+    target, cut_off = (words(split, row)[0] for row in range(2))
+    assert (target, cut_off) == (["very", "good", "and", "the", "plot", "was", "so", "dull"], ["[CLS]"])
 
 
 def test_windows_overlap_by_stride_and_cover_text():
@@ -253,9 +227,9 @@ def test_long_questions_are_cut_and_counted():
     long = " ".join(["the"] * 90)
     windows = cut([question(text=long), question()], max_length=200, stride=20)
     assert windows.n_shortened == 1
-    assert windows.windows[0].first_token == QUESTION_TOKENS + 2
+    assert windows.windows[0].first_token == questions.QUESTION_TOKENS + 2
     short = cut([question(text=long)], max_length=40, stride=20)
-    assert short.windows[0].first_token == 40 - 20 - NEW_TOKENS - 3 + 2
+    assert short.windows[0].first_token == 40 - 20 - questions.NEW_TOKENS - 3 + 2
     assert words(short, len(short) - 1)[1][-1] == "great"
 
 

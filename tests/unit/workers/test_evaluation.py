@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import datasets
 import numpy as np
 import pytest
@@ -5,7 +7,6 @@ import torch
 from sklearn.metrics import f1_score
 from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2ForSequenceClassification
 
-from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
 from isotropy.anisotropy import anisotropy
 from isotropy.clusters import silhouette
@@ -17,9 +18,13 @@ from isotropy.score import Score
 from isotropy.spectrum import eigenvalues, shrink
 from isotropy.topology import barcode, persistent_entropy
 from isotropy.unbiased import isoscore_unbiased
+from tests.points import moments_of
+from tests.unit.workers.batches import make_config
+from workers.failure import NotFiniteError
 from workers.training import sentences
 from workers.training.evaluation import evaluate, observe
 from workers.training.inference import TokenizedRows
+from workers.training.metrics import MetricsCallback, Probe, Tally
 from workers.training.tasks.classification import Classification
 
 
@@ -31,14 +36,14 @@ class Progress:
         pass
 
 
-def make_rows(n, n_labels=2, *, pad_left=False):
+def make_rows(n, n_labels=2, *, longest=9, pad_left=False):
     draw = np.random.default_rng(n)
-    texts = [draw.integers(4, 50, size=length).tolist() for length in draw.integers(2, 10, size=n)]
+    texts = [draw.integers(4, 50, size=length).tolist() for length in draw.integers(2, longest + 1, size=n)]
     columns = {"input_ids": texts, "labels": draw.integers(0, n_labels, size=n).tolist()}
 
     def collate(rows):
-        longest = max(len(row["input_ids"]) for row in rows)
-        padded = [[0] * (longest - len(row["input_ids"])) for row in rows]
+        length = max(len(row["input_ids"]) for row in rows)
+        padded = [[0] * (length - len(row["input_ids"])) for row in rows]
         ids = torch.tensor(
             [p + row["input_ids"] if pad_left else row["input_ids"] + p for row, p in zip(rows, padded, strict=True)]
         )
@@ -49,9 +54,7 @@ def make_rows(n, n_labels=2, *, pad_left=False):
 
 
 def make_task(n_labels=2, **changes):
-    values = {"model": "m", "text_columns": ["t"], "label_column": "l", "seed": 0, "regularizer": "none", "lam": 0}
-    config = RunConfig.model_validate({**values, "label_names": [str(i) for i in range(n_labels)], **changes})
-    return Classification(config)
+    return Classification(make_config(label_names=[str(i) for i in range(n_labels)], **changes))
 
 
 def make_model(n_labels=2):
@@ -79,13 +82,11 @@ def clouds(model, rows):
 
 def by_hand(x):
     """Compute the measures of moments from the points."""
-    cosines = CosineMoments(x.shape[1])
-    cosines.update(x)
     raw = anisotropy(eigenvalues(x.T.double() @ x.double()), 3)
     centered = anisotropy(eigenvalues(x.T.double().cov()), 3)
     return {
         "isoscore_star": isoscore(x).value,
-        "mean_cosine": cosines.mean_cosine().value,
+        "mean_cosine": moments_of(x, CosineMoments).mean_cosine().value,
         **{f"anisotropy_raw_{k}": raw[k - 1].value for k in (1, 2, 3)},
         **{f"anisotropy_centred_{k}": centered[k - 1].value for k in (1, 2, 3)},
     }
@@ -137,9 +138,8 @@ def test_evaluation_measures_layers_and_sentences_without_padding():
     }
     expected = []
     for texts in layers_of(model, rows):
-        means, firsts = (
-            torch.stack([pool(text) for text in texts]) for pool in (lambda text: text.mean(0), lambda t: t[0])
-        )
+        means = torch.stack([text.mean(0) for text in texts])
+        firsts = torch.stack([text[0] for text in texts])
         unbiased = {"isoscore_unbiased": isoscore_unbiased(means).value}
         expected.append(by_hand(torch.cat(texts)) | unbiased | pairs_by_hand(firsts, labels))
 
@@ -222,9 +222,8 @@ def test_pairs_use_same_sample_in_every_run(monkeypatch):
 
 def test_repeated_texts_do_not_count_for_twonn():
     model, rows = make_model(), make_rows(40)
-    twice = TokenizedRows(
-        datasets.concatenate_datasets([rows.dataset] * 2), np.tile(rows.token_counts, 2), rows.collate
-    )
+    repeated = datasets.concatenate_datasets([rows.dataset] * 2)
+    twice = TokenizedRows(repeated, np.tile(rows.token_counts, 2), rows.collate)
     once, doubled = (evaluate(model, rows, r, make_task(), Progress()).results.dump() for r in (rows, twice))
     assert doubled["by_layer"]["twonn"]["values"] == pytest.approx(once["by_layer"]["twonn"]["values"], rel=1e-3)
     assert (doubled["by_layer_n"]["twonn"], doubled["by_layer_n"]["persistent_entropy"]) == (40, 80)
@@ -264,3 +263,70 @@ def test_undefined_metric_states_reason():
     assert result.results.metric_reasons == {"accuracy": "There is no answer."}
     assert (result.predictions, result.results.constant_prediction) == (None, None)
     assert result.notes == ["Predictions are not stored: expected 1 to 1,000,000 rows, got 2,000,000."]
+
+
+def make_probe(rows, **changes):
+    return Probe(make_model(), rows, make_task(**changes).config)
+
+
+def test_probe_matches_isotropy_for_every_layer():
+    probe = make_probe(make_rows(40), batch_size=1)
+    measured = probe.measure()
+    probe.model.eval()
+    with torch.no_grad():
+        inputs = [torch.tensor([probe.rows.dataset[int(i)]["input_ids"]]) for i in probe.indices]
+        texts = [probe.model(ids, output_hidden_states=True) for ids in inputs]
+    for layer in (0, 1):
+        states = [text.hidden_states[layer + 1][0] for text in texts]
+        tokens, means = torch.cat(states), torch.stack([text.mean(0) for text in states])
+        expected = by_hand(tokens) | {"isoscore_unbiased": isoscore_unbiased(means).value}
+        assert {measure: values[layer] for measure, values in measured.items()} == pytest.approx(expected, rel=1e-3)
+
+
+def test_probe_leaves_training_state_unchanged():
+    values = make_probe(make_rows(3)).measure()
+    assert values["isoscore_unbiased"] == [None, None]
+    assert all(value is not None for value in values["isoscore_star"])
+    probe = make_probe(make_rows(20))
+    probe.model.train()
+    before = torch.get_rng_state()
+    probe.measure()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert probe.model.training
+    assert torch.is_grad_enabled()
+
+
+def test_probe_uses_same_few_rows_in_every_run():
+    short, long = (make_probe(make_rows(1000, longest=longest), seed=seed) for longest, seed in ((2, 0), (60, 1)))
+    assert (len(short.indices), len(long.indices)) == (64, 64)
+    assert len(make_probe(make_rows(20)).indices) == 20
+    again = make_probe(make_rows(1000, longest=60), seed=2)
+    assert again.indices.tolist() == long.indices.tolist()
+    assert sorted(long.rows.token_counts[long.indices], reverse=True) == long.rows.token_counts[long.indices].tolist()
+
+
+def test_probe_interval_is_configured_or_a_sixth_of_time():
+    assert make_probe(make_rows(20), probe_every=7).steps_between_probes(1000, 1.0) == 7
+    probe = make_probe(make_rows(20))
+    assert probe.point_counts == {"tokens": int(probe.rows.token_counts.sum()), "texts": 20}
+    assert probe.cost == int(probe.rows.token_counts.sum()) + 2 * 8
+    assert probe.steps_between_probes(1200, 1e9) == 96
+    assert probe.steps_between_probes(12, 1e9) == 1
+    assert probe.steps_between_probes(1200, 0.5) == pytest.approx(4 * probe.cost, abs=6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty", "sentence"),
+    [
+        (1.0, torch.nan, "The penalty has no value at step 10. Lower the learning rate, or the size of lambda"),
+        (torch.inf, 0.0, "The loss became NaN or infinite at step 10"),
+    ],
+)
+def test_step_without_value_is_reported_at_next_row(loss, penalty, sentence):
+    callback = MetricsCallback(Tally(), None, 1.0, None)
+    callback.steps_per_row = callback.probe_every = 10
+    callback.tally.add(torch.tensor(loss), torch.tensor(penalty))
+    callback.tally.add(torch.tensor(1.0), torch.tensor(1.0))
+    control = SimpleNamespace(should_training_stop=False)
+    with pytest.raises(NotFiniteError, match=sentence):
+        callback.on_step_end(None, SimpleNamespace(global_step=10, max_steps=100), control)

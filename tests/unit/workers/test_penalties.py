@@ -1,12 +1,16 @@
 from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 
+import datasets
+import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
 from transformers.utils.generic import ModelOutput
 
-from app.db.config import OPTIONS, RunConfig, option_applies
+from app.db.config import OPTIONS, option_applies
+from app.db.models import Phase
 from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 from isotropy.points import union_of_layers
 from isotropy.regularizers.cosreg import CosReg
@@ -15,10 +19,12 @@ from isotropy.regularizers.persistent_entropy import PersistentEntropy
 from isotropy.regularizers.spectrum_control import SpectrumControl
 from isotropy.regularizers.unbiased_istar import UnbiasedIStar
 from tests.architectures import ARCHITECTURES
-from tests.unit.workers.batches import make_rows, pad, stack
-from workers.training.penalties import make_penalties
+from tests.unit.workers.batches import make_config, make_rows, pad, stack
+from workers.training.inference import TokenizedRows
+from workers.training.penalties import ShrinkageCallback, draw_rows, make_penalties
 
 LAM = -2.0
+istar_config = partial(make_config, regularizer="istar", lam=LAM, zeta=0)
 
 
 @pytest.fixture
@@ -33,18 +39,13 @@ def compute_penalty(batch):
     def compute_penalty(name="bert", step=0, inputs=batch, **changes):
         torch.manual_seed(0)
         model = AutoModelForSequenceClassification.from_config(ARCHITECTURES[name]).eval()
-        penalties = make_penalties(make_config(**changes), model)
+        penalties = make_penalties(istar_config(**changes), model)
         if penalties.shrinking_istar is not None:
             penalties.shrinking_istar.set_shrinkage(torch.diag(torch.arange(1.0, 17)))
         outputs = model(**inputs, output_hidden_states=True)
         return penalties(outputs, inputs, step), outputs.hidden_states
 
     return compute_penalty
-
-
-def make_config(**changes):
-    values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
-    return RunConfig.model_validate(values | {"regularizer": "istar", "lam": LAM, "zeta": 0} | changes)
 
 
 def first(states, mask):
@@ -117,7 +118,7 @@ def test_entropy_uses_last_layer_by_class(compute_penalty, batch, changes, pool,
 
 def test_spectrum_control_uses_embedding_matrix_only(batch):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["albert"]).eval()
-    penalties = make_penalties(make_config(regularizer="spectrum"), model)
+    penalties = make_penalties(istar_config(regularizer="spectrum"), model)
     assert penalties.selectors == {}
     penalty = penalties(model(**batch), batch, 0)
     torch.testing.assert_close(penalty, SpectrumControl(LAM)(model.get_input_embeddings().weight))
@@ -186,7 +187,7 @@ def test_option_applies_matches_penalties(compute_penalty, regularizer):
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
 def test_shrinkage_is_estimated_only_if_its_options_apply(regularizer):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
-    penalties = make_penalties(make_config(regularizer=regularizer, zeta=0.3), model)
+    penalties = make_penalties(istar_config(regularizer=regularizer, zeta=0.3), model)
     read = {option_applies(field, {regularizer}, None) for field in OPTIONS if field.startswith("shrinkage")}
     assert read == {penalties.shrinking_istar is not None}
 
@@ -200,7 +201,7 @@ def test_option_tests_cover_all_regularizer_options():
 def test_token_fraction_applies_to_counted_tokens(batch, include_padding):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     fixed = {"cosreg": 1, "istar_unbiased": 1}
-    config = make_config(token_fraction=0.5, include_padding=include_padding, fixed_regularizers=fixed)
+    config = istar_config(token_fraction=0.5, include_padding=include_padding, fixed_regularizers=fixed)
     penalties, clouds = make_penalties(config, model), {}
     for name, module in penalties.regularizers.items():
         module.register_forward_pre_hook(lambda _, points, name=name: clouds.update({name: len(points[0])}))
@@ -220,7 +221,7 @@ def test_penalties_of_whole_batch_leave_values_on_device(monkeypatch, batch, reg
     with torch.device("meta"):
         model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
         states = [torch.empty(8, batch["labels"].shape[0], 16, requires_grad=True) for _ in range(3)]
-    penalties = make_penalties(make_config(regularizer=regularizer), model)
+    penalties = make_penalties(istar_config(regularizer=regularizer), model)
     batch = {name: torch.ones(8, 8, dtype=torch.long, device="meta") for name in batch}
     penalty = penalties(ModelOutput(hidden_states=states), batch, 0)
     penalty.backward()
@@ -229,7 +230,7 @@ def test_penalties_of_whole_batch_leave_values_on_device(monkeypatch, batch, reg
 
 def test_state_holds_only_shrinkage_covariance():
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
-    penalties = make_penalties(make_config(zeta=0.3, fixed_regularizers={"spectrum": 1, "entropy": 1}), model)
+    penalties = make_penalties(istar_config(zeta=0.3, fixed_regularizers={"spectrum": 1, "entropy": 1}), model)
     penalties.shrinking_istar.set_shrinkage(torch.eye(16))
     state = penalties.state_dict()
     assert list(state) == ["regularizers.istar.shrinkage_covariance"]
@@ -246,5 +247,160 @@ def test_state_holds_only_shrinkage_covariance():
 )  # fmt: skip
 def test_only_istar_with_positive_zeta_is_shrunk(changes, shrunk):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
-    penalties = make_penalties(make_config(**changes), model)
+    penalties = make_penalties(istar_config(**changes), model)
     assert (penalties and penalties.shrinking_istar is not None) is shrunk
+
+
+TEXTS = [list(range(4, 4 + n)) for n in (3, 9, 5, 7, 2, 8)]
+
+
+class Progress:
+    """Record the progress of a job."""
+
+    def __init__(self):
+        self.total, self.done, self.phases = None, [], []
+
+    def enter(self, phase, total, done=0):
+        self.phases.append((phase, done))
+        if phase is Phase.SHRINKAGE:
+            self.total = total
+
+    def advance(self, done):
+        self.done.append(done)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 16}
+    return BertForSequenceClassification(BertConfig(vocab_size=50, pad_token_id=0, **sizes)).train()
+
+
+def make_callback(model, **changes):
+    """Return a function that makes a callback, its regularizer and progress; keywords configure the run."""
+    config = make_config(**{"regularizer": "istar", "lam": 1, "batch_size": 2} | changes)
+    lengths = np.array([len(text) for text in TEXTS])
+    rows = TokenizedRows(datasets.Dataset.from_dict({"input_ids": TEXTS}), lengths, collate)
+    penalties, progress = make_penalties(config, model), Progress()
+    selector = penalties.selectors[Regularizer.ISTAR]
+    callback = ShrinkageCallback(penalties.shrinking_istar, selector, model, rows, config, progress)
+    return callback, penalties.shrinking_istar, progress
+
+
+def estimate(model, epoch=0.0, step=0, **changes):
+    """Return a function that begins a step and gives the covariance and progress; keywords configure the run."""
+    callback, istar, progress = make_callback(model, **changes)
+    callback.on_step_begin(None, SimpleNamespace(epoch=epoch, global_step=step, max_steps=9), None)
+    return istar.shrinkage_covariance, progress
+
+
+def collate(rows):
+    texts = [torch.tensor(row["input_ids"]) for row in rows]
+    ids = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True)
+    return {"input_ids": ids, "attention_mask": (ids != 0).long()}
+
+
+def covariance_by_hand(model, texts, layers=None, pooled=None):
+    model.eval()
+    clouds = []
+    for text in texts:
+        ids = torch.tensor([text])
+        with torch.no_grad():
+            states = model(input_ids=ids, output_hidden_states=True).hidden_states
+        if pooled is None:
+            clouds.append(union_of_layers(states, torch.ones_like(ids), layers))
+        else:
+            clouds.append(torch.stack([pooled(layer[0]) for layer in states[1:]]))
+    return torch.cat(clouds).T.cov()
+
+
+@pytest.mark.parametrize("layers", [None, [2], [1, 3]])
+def test_shrinkage_is_covariance_of_tokens_of_selected_layers(model, layers):
+    S, progress = estimate(model, layers=layers)
+    torch.testing.assert_close(S, covariance_by_hand(model, TEXTS, layers), rtol=1e-4, atol=1e-6)
+    assert progress.total == progress.done[-1] == 34 * len(layers or [1, 2, 3])
+
+
+def test_shrinkage_uses_limited_points_and_refreshes_on_schedule(model):
+    _, progress = estimate(model, shrinkage_points=60)
+    assert 0 < progress.done[-1] <= 60
+    first, again, second = (estimate(model, epoch, shrinkage_points=40)[0] for epoch in (0.0, 0.0, 1.0))
+    assert torch.equal(first, again)
+    assert not torch.allclose(first, second)
+    options = {"shrinkage_refresh": "steps", "shrinkage_every": 3, "shrinkage_points": 40}
+    due = {step: estimate(model, step / 4, step, **options)[0] for step in range(7)}
+    assert [step for step, S in due.items() if S.numel()] == [0, 3, 6]
+    assert not torch.allclose(due[0], due[3])
+
+
+def test_included_padding_counts_and_resumed_epoch_keeps_covariance(model):
+    without, _ = estimate(model)
+    included, _ = estimate(model, include_padding=True)
+    assert not torch.allclose(without, included)
+    S, progress = estimate(model, epoch=1.5)
+    assert S.numel() == 0
+    assert progress.phases == []
+    _, progress = estimate(model, epoch=1.0, step=4)
+    assert progress.phases == [(Phase.SHRINKAGE, 0), (Phase.TRAINING, 4)]
+
+
+@pytest.mark.parametrize(("points", "pooled"), [("sentence", lambda x: x[0]), ("mean", lambda x: x.mean(0))])
+def test_shrinkage_of_pooled_points_is_covariance_of_texts(model, points, pooled):
+    S, _ = estimate(model, points=points)
+    torch.testing.assert_close(S, covariance_by_hand(model, TEXTS, pooled=pooled), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("n_points", "texts"), [(9, 3), (2, 1), (250_000, 6)])
+def test_pooled_points_stay_within_limit_but_keep_one_text(model, n_points, texts):
+    _, progress = estimate(model, points="mean", shrinkage_points=n_points)
+    drawn = np.random.default_rng((0, 0)).permutation(6)[:texts]
+    assert progress.total == 3 * sum(len(TEXTS[row]) for row in drawn)
+
+
+@pytest.mark.parametrize(("points", "n_points", "rows"), [("tokens", 60, 3), ("mean", 60, 20), ("mean", 1000, 100)])
+def test_draw_rows_counts_one_point_per_pooled_text_or_token(model, points, n_points, rows):
+    callback, _, _ = make_callback(model, points=points, shrinkage_points=n_points)
+    lengths = np.full(100, 6)
+    assert len(draw_rows(lengths, callback.selector, callback.config, 0)) == rows
+
+
+def test_moving_average_mixes_points_of_each_step(model):
+    callback, istar, progress = make_callback(model, shrinkage_refresh="average", shrinkage_momentum=0.75)
+    state = SimpleNamespace(epoch=0.0, global_step=0, max_steps=9)
+    callback.on_step_begin(None, state, None)
+    start = covariance_by_hand(model, TEXTS)
+    torch.testing.assert_close(istar.shrinkage_covariance, start, rtol=1e-4, atol=1e-6)
+
+    clouds = torch.randn(3, 20, 8)
+    istar(clouds[0])
+    callback.on_step_end(None, state, None)
+    after_one = 0.75 * start + 0.25 * clouds[0].T.cov()
+    torch.testing.assert_close(istar.shrinkage_covariance, after_one, rtol=1e-4, atol=1e-6)
+
+    callback.on_step_begin(None, SimpleNamespace(epoch=1.0, global_step=1, max_steps=9), None)
+    istar(clouds[1])
+    callback.on_substep_end(None, state, None)
+    istar(clouds[2])
+    callback.on_step_end(None, state, None)
+    expected = (clouds[1].T.cov() + clouds[2].T.cov()) / 2
+    torch.testing.assert_close(istar.shrinkage_covariance, 0.75 * after_one + 0.25 * expected, rtol=1e-4, atol=1e-6)
+    assert [phase for phase, _ in progress.phases] == [Phase.SHRINKAGE, Phase.TRAINING]
+
+
+def test_steps_without_moving_average_keep_covariance(model):
+    callback, istar, _ = make_callback(model)
+    istar.set_shrinkage(torch.eye(8))
+    istar(torch.randn(20, 8))
+    callback.on_substep_end(None, None, None)
+    callback.on_step_end(None, None, None)
+    assert torch.equal(istar.shrinkage_covariance, torch.eye(8))
+
+
+def test_estimation_leaves_training_state_unchanged(model):
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist()
+    estimate(model)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.random.get_state()[1].tolist() == before[1]
+    assert model.training
+    assert torch.is_grad_enabled()
+    assert all(weights.grad is None for weights in model.parameters())

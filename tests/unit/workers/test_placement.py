@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -11,10 +12,10 @@ from app.core import devices
 from app.core.devices import TorchDevice, ask_torch, list_devices
 from app.core.process import machine_memory
 from app.core.settings import Settings
-from app.db.config import RunConfig
 from app.operations import serve
 from isoscope.core.errors import UnavailableError
 from isoscope.threads import limit_thread_spinning
+from tests.unit.workers.batches import make_config
 from workers import placement
 from workers.models import device_name, hide_other_gpus
 from workers.placement import Demand, Device, choose_device
@@ -185,12 +186,7 @@ def test_threads_spin_briefly_unless_configured(monkeypatch):
     assert os.environ["GOMP_SPINCOUNT"] == "5"
 
 
-def config(**changes):
-    values = {
-        "model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"],
-        "regularizer": "istar", "lam": 1, "seed": 0,
-    }  # fmt: skip
-    return RunConfig.model_validate(values | changes)
+config = partial(make_config, regularizer="istar", lam=1)
 
 
 @pytest.mark.parametrize(
@@ -215,9 +211,8 @@ def test_note_states_penalty_rows_and_single_row_cannot_shrink():
 @pytest.mark.parametrize("changes", [{"regularizer": "none", "lam": 0}, {"regularizer": "spectrum"}])
 def test_note_without_row_penalty_omits_it(changes):
     before = config(**changes)
-    assert describe_smaller_batch(before, with_smaller_batch(before), 0).endswith(
-        "so that it still uses the same number of rows."
-    )
+    note = describe_smaller_batch(before, with_smaller_batch(before), 0)
+    assert note.endswith("so that it still uses the same number of rows.")
 
 
 def test_machine_memory_matches_kernel_and_missing_group_has_none():

@@ -1,12 +1,6 @@
 import pytest
 import torch
-from transformers import (
-    AutoModelForQuestionAnswering,
-    AutoModelForSequenceClassification,
-    BloomConfig,
-    ModernBertConfig,
-    XLNetConfig,
-)
+import transformers
 
 from app.db.config import RunConfig
 from app.db.models import Pooling
@@ -41,8 +35,8 @@ PADDED = torch.tensor([[5, 6, 7, 8], [9, 5, 0, 0]])
 CAUSAL = ("gpt2", "bloom")
 MODERNBERT = ARCHITECTURES["modernbert"].to_dict()
 HEADS = ARCHITECTURES | {
-    "modernbert-mean": ModernBertConfig.from_dict(MODERNBERT | {"classifier_pooling": "mean"}),
-    "bloom": BloomConfig(**TINY, hidden_size=16, n_layer=2, n_head=2),
+    "modernbert-mean": transformers.ModernBertConfig.from_dict(MODERNBERT | {"classifier_pooling": "mean"}),
+    "bloom": transformers.BloomConfig(**TINY, hidden_size=16, n_layer=2, n_head=2),
 }
 
 
@@ -51,7 +45,7 @@ HEADS = ARCHITECTURES | {
 )
 def test_sentence_pooling_matches_classification_head(name, on_the_left):
     torch.manual_seed(0)
-    model = AutoModelForSequenceClassification.from_config(HEADS[name]).eval()
+    model = transformers.AutoModelForSequenceClassification.from_config(HEADS[name]).eval()
     ids = PADDED.flip(1) if on_the_left else PADDED
     mask = (ids != 0).long()
     outputs = model(input_ids=ids, attention_mask=mask, output_hidden_states=True)
@@ -62,9 +56,9 @@ def test_sentence_pooling_matches_classification_head(name, on_the_left):
 
 
 def test_sentence_pooling_finds_last_token_without_side_effects():
-    config = XLNetConfig(**TINY, d_model=16, n_layer=2, n_head=2, d_inner=32)
-    assert sentence_pooling(AutoModelForSequenceClassification.from_config(config)) is Pooling.LAST
-    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["gpt2"]).train()
+    config = transformers.XLNetConfig(**TINY, d_model=16, n_layer=2, n_head=2, d_inner=32)
+    assert sentence_pooling(transformers.AutoModelForSequenceClassification.from_config(config)) is Pooling.LAST
+    model = transformers.AutoModelForSequenceClassification.from_config(ARCHITECTURES["gpt2"]).train()
     before = torch.get_rng_state()
     sentence_pooling(model)
     assert torch.equal(torch.get_rng_state(), before)
@@ -73,7 +67,7 @@ def test_sentence_pooling_finds_last_token_without_side_effects():
 
 @pytest.mark.parametrize(("name", "pooling"), [("bert", Pooling.FIRST), ("gpt2", Pooling.LAST)])
 def test_sentence_pooling_of_span_model_matches_classification(name, pooling):
-    assert sentence_pooling(AutoModelForQuestionAnswering.from_config(ARCHITECTURES[name])) is pooling
+    assert sentence_pooling(transformers.AutoModelForQuestionAnswering.from_config(ARCHITECTURES[name])) is pooling
 
 
 MODELS = [f"tiny-{config.model_type}" for config in tiny_configs()]

@@ -6,11 +6,10 @@ import torch
 from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import hidden_states_of
 from tests.architectures import ARCHITECTURES
-from tests.unit.workers.batches import make_rows, stack
+from tests.unit.workers.batches import make_config, make_rows, stack
 from workers.training.metrics import Tally
 from workers.training.penalties import make_penalties
 from workers.training.trainer import IsotropyTrainer, choose_optimizer, make_training_arguments
@@ -26,7 +25,7 @@ def _seed():
 def make_trainer(tmp_path, model=None, kind=IsotropyTrainer, **changes):
     """Return a function that makes a trainer on 24 random rows; keywords configure the run."""
     model = model or make_model()
-    config = make_config(**changes)
+    config = make_config(**{"batch_size": 8, "epochs": 1, "learning_rate": 1e-3} | changes)
     arguments = make_training_arguments(config, tmp_path, "cpu")
     penalties = make_penalties(config, model)
     arguments_of_kind = {"tally": Tally(), "penalties": penalties} if kind is IsotropyTrainer else {}
@@ -39,12 +38,6 @@ def make_model(name="bert", **changes):
     config = copy.deepcopy(ARCHITECTURES[name])
     config.update(changes)
     return AutoModelForSequenceClassification.from_config(config)
-
-
-def make_config(**changes):
-    values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
-    values |= {"regularizer": "none", "lam": 0, "batch_size": 8, "epochs": 1, "learning_rate": 1e-3}
-    return RunConfig.model_validate(values | changes)
 
 
 def without_dropout(trainer):
@@ -119,9 +112,8 @@ def test_trainer_without_regularizer_matches_plain_trainer(tmp_path):
 def test_each_architecture_trains_with_each_regularizer(tmp_path, name, regularizer):
     model = make_model(name)
     before = copy.deepcopy(model.state_dict())
-    trainer = make_trainer(
-        tmp_path, model, regularizer=regularizer, lam=1.0, zeta=0, epochs=None, max_steps=2, entropy_bars="all"
-    )
+    changes = {"lam": 1.0, "zeta": 0, "epochs": None, "max_steps": 2, "entropy_bars": "all"}
+    trainer = make_trainer(tmp_path, model, regularizer=regularizer, **changes)
     trainer.train()
     task_loss, penalty = trainer.tally.means()
     assert 0 < task_loss < 2
@@ -217,13 +209,11 @@ def rates(trainer):
 
 
 def test_bf16_keeps_weights_and_penalty_in_float32(tmp_path):
-    trainer = make_trainer(
-        tmp_path, precision="bf16", **ISTAR, fixed_regularizers={"istar_unbiased": 1, "cosreg": 1, "entropy": 1}
-    )
+    fixed = {"istar_unbiased": 1, "cosreg": 1, "entropy": 1}
+    trainer = make_trainer(tmp_path, precision="bf16", **ISTAR, fixed_regularizers=fixed)
     computed, penalties = set(), set()
-    trainer.model.bert.encoder.layer[0].intermediate.dense.register_forward_hook(
-        lambda module, inputs, output: computed.add(output.dtype)
-    )
+    layer = trainer.model.bert.encoder.layer[0].intermediate.dense
+    layer.register_forward_hook(lambda module, inputs, output: computed.add(output.dtype))
     trainer.penalties.register_forward_hook(lambda module, inputs, penalty: penalties.add(penalty.dtype))
     trainer.train()
     assert computed == {torch.bfloat16}
