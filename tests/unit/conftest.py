@@ -1,5 +1,3 @@
-"""Which unit tests `make check` runs."""
-
 import pytest
 
 

@@ -1,5 +1,3 @@
-"""Run a parser that misbehaves on purpose, and check that the sandbox confines it."""
-
 import os
 import socket
 import subprocess
@@ -15,10 +13,8 @@ from isoscope.core.errors import InvalidError
 from tests.waiting import wait_for
 
 MISSING = missing_protections()
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(MISSING), reason=f"this system has no {' and no '.join(MISSING)}"),
-]
+REASON = f"this system has no {' and no '.join(MISSING)}"
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=REASON)]
 # Takes Landlock from this process, as on a kernel without it, and prints the findings of doctor.
 WITHOUT_LANDLOCK = """
 import sys

@@ -1,5 +1,3 @@
-"""Slow and silent connections are closed; slow requests that make progress are answered."""
-
 import socket
 import threading
 import time

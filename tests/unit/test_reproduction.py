@@ -101,10 +101,8 @@ def test_report_lists_failed_runs_and_checks():
         "device_name": "a processor", "threads": 1, "platform": "Linux", "python": "3.11.7",
         "packages": {"torch": "2.13.0"},
     }  # fmt: skip
-    checks, failed = (
-        [Check("sst2", "accuracy", 872, 0.75, 0.75)],
-        ["sst2, entropy, λ = 1, seed 0: failed. Out of memory."],
-    )
+    checks = [Check("sst2", "accuracy", 872, 0.75, 0.75)]
+    failed = ["sst2, entropy, λ = 1, seed 0: failed. Out of memory."]
     text = Report(Budget(), ["sst2"], SWEEP, checks, failed, [environment, environment]).markdown()
     assert "1 runs did not finish" not in text
     assert "One run did not finish and is left out:\n\n- sst2, entropy, λ = 1, seed 0: failed. Out of memory." in text
