@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("torch") else ["test_clients_document.py", "test_regularizers_document.py"]
+collect_ignore = [] if find_spec("torch") else ["test_document_examples.py"]

@@ -1,5 +1,3 @@
-"""A measure added by its function and its record appears everywhere the record says."""
-
 import pytest
 
 from tests.package_copies import copy_package, run_script

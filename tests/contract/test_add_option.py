@@ -1,5 +1,3 @@
-"""An option added by its record alone appears on every surface."""
-
 import pytest
 
 from tests.package_copies import copy_package, run_script

@@ -1,5 +1,3 @@
-"""A regularizer added by its module and its record appears on every surface, and trains."""
-
 import inspect
 from pkgutil import resolve_name
 

@@ -1,5 +1,4 @@
-"""Files, headings, images, pages, commands and labels that the documents name exist."""
-
+import json
 import re
 import shlex
 from functools import cache
@@ -8,7 +7,9 @@ from pathlib import Path
 
 from PIL import Image
 
+from app.results.archive.container import MANIFEST, OPTIONAL_MEMBERS, REQUIRED_MEMBERS
 from app.web.templating import FRONTEND
+from docs.experiment_schema import schema
 from isoscope.cli import make_parser
 
 ROOT = Path(__file__).parents[2]
@@ -84,3 +85,12 @@ def test_bold_words_of_tutorial_appear_on_pages():
     bold = {" ".join(words.split()) for words in re.findall(r"\*\*([^*]+)\*\*", TUTORIAL)}
     assert len(bold) > 20
     assert [words for words in bold if words not in pages] == []
+
+
+PUBLISHED = Path(__file__).parents[2] / "docs/experiment.schema.json"
+
+
+def test_published_schema_is_current_and_covers_imports():
+    document = json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+    assert PUBLISHED.read_text() == document, "run: python -m docs.experiment_schema > docs/experiment.schema.json"
+    assert schema()["properties"].keys() == {MANIFEST, *REQUIRED_MEMBERS, *OPTIONAL_MEMBERS}

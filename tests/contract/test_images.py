@@ -1,5 +1,3 @@
-"""The images and the compose files, checked without a container engine."""
-
 import hashlib
 import json
 import re

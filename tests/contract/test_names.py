@@ -1,5 +1,5 @@
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -82,3 +82,8 @@ def test_public_classes_are_unique():
                     modules_by_class[node.name].add(str(module.relative_to(ROOT)))
     repeated = {name: sorted(modules) for name, modules in modules_by_class.items() if len(modules) > 1}
     assert repeated == {}
+
+
+def test_test_files_have_unique_names():
+    names = Counter(path.name for path in Path(__file__).parents[1].rglob("test_*.py"))
+    assert [name for name, n in names.items() if n > 1] == []

@@ -1,5 +1,3 @@
-"""Every page and every form has a counterpart in the API."""
-
 import re
 
 from app.routes import api_router, pages_router

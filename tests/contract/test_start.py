@@ -1,5 +1,6 @@
-"""`make run` starts, works and stops. Without torch only the web process is started, as in its image."""
-
+import json
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -34,3 +35,42 @@ def test_dashboard_measures_upload_and_stops_on_ctrl_c(serving, cloud_file):
     path = f"/api/embeddings/{embedding['id']}"
     dashboard.wait_for(lambda: dashboard.get(path)["status"] == "ready", "measurements")
     assert dashboard.stop() == 0
+
+
+LOOK = """
+import json, sys
+from fastapi.testclient import TestClient
+from app.main import create_app
+from app.core.settings import Settings
+settings = Settings(data_dir=sys.argv[1], sample=False)
+with TestClient(create_app(settings), base_url="http://localhost") as client:
+    pages = ("/", "/embeddings", "/experiments", "/experiments/new", "/measures", "/playground", "/queue")
+    for path in (*pages, "/api/health", "/api/measures"):
+        assert client.get(path).status_code == 200, path
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+@pytest.mark.slow
+def test_web_process_loads_no_torch_and_no_readers(context):
+    answer = subprocess.run(
+        [sys.executable, "-c", LOOK, str(context.settings.data_dir)], capture_output=True, text=True, check=True
+    )
+    loaded = set(json.loads(answer.stdout.splitlines()[-1]))
+    unwanted = {"torch", "transformers", "datasets", "sklearn", "workers", "pyarrow", "h5py", "botocore", "s3fs"}
+    assert loaded.isdisjoint(unwanted)
+    science = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("isotropy")}
+    assert science == {"isotropy", "isotropy.catalog"}
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("workers.__main__", {"torch", "transformers", "sklearn", "scipy", "pandas"}),  # its fork server loads them
+        ("isoscope.client", {"torch", "fastapi", "sqlalchemy"}),
+    ],
+)
+def test_worker_main_and_client_load_little(module, unwanted):
+    look = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
+    answer = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert unwanted.isdisjoint(json.loads(answer.stdout))

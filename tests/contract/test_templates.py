@@ -1,11 +1,11 @@
-"""All templates compile, are used, and obey the Content-Security-Policy."""
-
 import re
+from hashlib import sha256
 from pathlib import Path
 
+from fastapi.testclient import TestClient
 from jinja2 import TemplateError
 
-from app.web.templating import FRONTEND, create_environment
+from app.web.templating import FRONTEND, STATIC, InMemoryFiles, create_environment
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = sorted(
@@ -69,3 +69,24 @@ def test_plotly_bundles_share_version_and_add_no_styles():
         assert 'matches(".no-inline-styles")' in plotly
         versions += re.findall(r"minified\) v(\S+)", plotly[:200])
     assert (len(versions), len(set(versions))) == (2, 1)
+
+
+VENDOR = Path(__file__).parents[2] / "frontend" / "static" / "vendor"
+NOTICES = (VENDOR / "NOTICES.md").read_text(encoding="utf-8")
+CHECKSUMS = dict(re.findall(r"^\| `(\S+)` \| `([0-9a-f]{64})` \|$", NOTICES, flags=re.MULTILINE))
+
+
+def test_vendored_files_match_checksums_and_have_licenses():
+    files = {path.name for path in VENDOR.iterdir()} - {"NOTICES.md"}
+    assert {name: sha256((VENDOR / name).read_bytes()).hexdigest() for name in files} == CHECKSUMS
+    assert {f"{re.match(r'[a-z]+', name).group()}.LICENSE.txt" for name in files} <= files
+
+
+def test_every_font_is_declared_once_and_served_as_woff2():
+    sheet = (VENDOR.parent / "fonts.css").read_text(encoding="utf-8")
+    faces = re.findall(r'src: url\("vendor/([^"]+)"\)', sheet)
+    assert sorted(faces) == sorted(name for name in CHECKSUMS if name.endswith(".woff2"))
+    assert sheet.count("font-display: swap") == len(faces)
+    for face in faces:
+        answer = TestClient(InMemoryFiles(directory=STATIC)).get(f"/vendor/{face}")
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "font/woff2")

@@ -6,20 +6,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from app.db import job_kinds
 from isoscope.cli import COMMANDS
 from isoscope.client import Isoscope
+from isotropy.catalog import REGULARIZERS
 from tests.job_loops import job_thread
 from tests.serving import web_process
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs/clients.md").read_text()
+CLIENTS, PENALTIES = ((ROOT / f"docs/{name}.md").read_text() for name in ("clients", "regularizers"))
 ROWS = [f"text {i}\t{i % 2}\n" for i in range(20)]
 
 
 def find_examples(language):
-    return re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", CLIENTS, re.DOTALL)
 
 
 @pytest.mark.long
@@ -55,8 +58,41 @@ def test_examples_run(context, tmp_path, cloud):
 
 
 def test_table_lists_every_client_command():
-    commands = re.findall(r"^\| `isoscope ([\w-]+)", DOCUMENT, re.MULTILINE)
+    commands = re.findall(r"^\| `isoscope ([\w-]+)", CLIENTS, re.MULTILINE)
     local, remote = (
         [name for name, cmd in COMMANDS.items() if cmd.module and cmd.needs_dashboard is asks] for asks in (False, True)
     )
     assert commands == [*local, *remote]
+
+
+EXAMPLES = re.findall(r"```python\n(.*?)```", PENALTIES, re.DOTALL)
+TEXTS = ["the film", "a very good plot", "bad cast and dull plot", "great", "so dull", "is good", "the cast was", "a a"]
+CLASSES = {slug: penalty.make.split(":")[1] for slug, penalty in REGULARIZERS.items()}
+
+
+def test_every_regularizer_has_table_row_example_and_papers():
+    rows = re.findall(r"^\| \[`(\w+)`\]\(#\S+\) \| `(\w+)` \|", PENALTIES, re.MULTILINE)
+    assert [(slug, name) for name, slug in rows] == list(CLASSES.items())
+    for name, example in zip(CLASSES.values(), EXAMPLES, strict=True):
+        assert f"{name}(" in example
+    for penalty in REGULARIZERS.values():
+        for authors in re.findall(r"(\w+)(?:,| &)[^()]*\((?:19|20)\d\d\)", penalty.source):
+            assert authors in PENALTIES, penalty.slug
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=CLASSES)
+def test_example_adds_penalty_with_gradient_to_loss(models_dir, example):
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_pretrained(models_dir / "tiny-bert")
+    tokenizer = AutoTokenizer.from_pretrained(models_dir / "tiny-bert")
+    batch = tokenizer(TEXTS, padding=True, return_tensors="pt") | {"labels": torch.arange(8) % 2}
+    output = model(**batch, output_hidden_states=True)
+    names = {"model": model, "batch": batch, "output": output}
+    exec(example, names)
+    penalty = names["loss"] - output.loss
+    assert penalty.isfinite()
+    assert penalty != 0
+    penalty.backward()
+    gradient = model.get_input_embeddings().weight.grad
+    assert gradient.isfinite().all()
+    assert gradient.any()
