@@ -5,9 +5,12 @@ removal. Other tests only read and write rows, which works the same on both.
 """
 
 import io
+import json
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -21,8 +24,37 @@ from app.sandbox import OutcomeUnpickler
 from isoscope import sending
 from isoscope.cli import main
 from isoscope.client import Isoscope
-from tests.recording_server import Server
 from tests.serving import serve_in_thread
+
+
+class Server:
+    def __init__(self):
+        self.requests = []
+        self.answer = lambda path, body: (200, {})
+        self.headers = {}
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                path = self.path.rsplit("/", 1)[-1]
+                owner.requests.append((path, body, self.headers["authorization"]))
+                status, document = owner.answer(path, body)
+                self.send_response(status)
+                for name, value in owner.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(json.dumps(document).encode())
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def bodies(self, path):
+        return [body for requested_path, body, _ in self.requests if requested_path == path]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
