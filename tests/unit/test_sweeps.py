@@ -60,10 +60,10 @@ def test_preset_means_the_same_in_form_and_api(stage):
 
 def test_grid_rows_are_read_in_order():
     fields = [("grid_field", name) for name in ("layers", "batch_size", "")]
-    texts = [("grid_values", text) for text in ("last, 1 2, default, all", " 8 16 ", "")]
+    texts = [("grid_values", text) for text in ("last, 1 2, default, all,", " 8 16 ", "")]
     data = ImmutableMultiDict([*fields, *texts])
     values = sweep_form.read_values(data)
-    assert values["grid"] == [("layers", "last, 1 2, default, all"), ("batch_size", "8 16")]
+    assert values["grid"] == [("layers", "last, 1 2, default, all,"), ("batch_size", "8 16")]
     grid = {"layers": ["last", [1, 2], None, "all"], "batch_size": [8, 16]}
     assert sweep_form.parse_sweep(filled(**values)).grid == grid
 

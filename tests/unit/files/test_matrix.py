@@ -199,7 +199,7 @@ def test_names_and_labels_are_selected_and_previewed(tmp_path):
     inspection = inspected(tmp_path, x=None, vectors=np.ones((5000, 2)), words=words)
     assert inspection.selection.labels is None
     with pytest.raises(InvalidError, match=r"'words' has more than 1,000 different values, which looks like names"):
-        inspection.check(Selection(vectors="vectors", labels="words"))
+        Selection(vectors="vectors", labels="words").check(inspection)
 
 
 def test_selection_is_inspected_and_checked(tmp_path):
@@ -208,9 +208,9 @@ def test_selection_is_inspected_and_checked(tmp_path):
     assert [part.name for part in inspection.parts] == ["a", "b"]
     np.testing.assert_array_equal([row.values for row in inspection.preview], VECTORS[:8, :3].T)
     stored = Inspection.model_validate(inspected(tmp_path, a=VECTORS).model_dump(mode="json"))
-    stored.check(Selection(vectors="a", transpose=True))
+    Selection(vectors="a", transpose=True).check(stored)
     with pytest.raises(InvalidError, match="The file has no array 'b'") as raised:
-        stored.check(Selection(vectors="b"))
+        Selection(vectors="b").check(stored)
     assert raised.value.field == "vectors"
 
 

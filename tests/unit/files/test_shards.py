@@ -134,7 +134,7 @@ def test_second_table_names_and_labels_rows(tmp_path, vectors, filename):
     assert inspection.selection == Selection(vectors="array", names="word", labels="label")
     assert [(row.name, row.label) for row in inspection.preview[:3]] == [("king", "1"), ("queen", "1"), ("pawn", "0")]
     assert Inspection.model_validate_json(inspection.model_dump_json()) == inspection
-    inspection.check(Selection(vectors="array", names="label", labels="word"))
+    Selection(vectors="array", names="label", labels="word").check(inspection)
     matrix = open_matrix(upload, inspection.selection)
     assert matrix.names() == WORDS
     assert matrix.labels() == [*map(str, LABELS[:5]), "" if filename.endswith("parquet") else "0"]

@@ -305,14 +305,14 @@ def test_probe_uses_same_few_rows_in_every_run():
     assert sorted(long.rows.token_counts[long.indices], reverse=True) == long.rows.token_counts[long.indices].tolist()
 
 
-def test_probe_interval_is_configured_or_a_sixth_of_time():
+def test_probe_interval_is_configured_or_a_ninth_of_time():
     assert make_probe(make_rows(20), probe_every=7).steps_between_probes(1000, 1.0) == 7
     probe = make_probe(make_rows(20))
     assert probe.point_counts == {"tokens": int(probe.rows.token_counts.sum()), "texts": 20}
     assert probe.cost == int(probe.rows.token_counts.sum()) + 2 * 8
     assert probe.steps_between_probes(1200, 1e9) == 96
     assert probe.steps_between_probes(12, 1e9) == 1
-    assert probe.steps_between_probes(1200, 0.5) == pytest.approx(4 * probe.cost, abs=6)
+    assert probe.steps_between_probes(1200, 0.5) == pytest.approx(6 * probe.cost, abs=6)
 
 
 @pytest.mark.parametrize(
