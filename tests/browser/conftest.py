@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
-from app.db.job_kinds import Queue
 from app.db.models import RunStatus
 from benchmarks._chromium import ARGUMENTS, CHROMIUM
-from tests.dashboards import FilledDashboard, empty_dashboard, fill_dashboard
-from tests.job_loops import job_thread
+from tests.dashboards import FilledDashboard, fill_dashboard
 from tests.ports import free_port
 from tests.serving import Serving
 from tests.tiny import make_table
@@ -53,15 +51,6 @@ def filled(tmp_path_factory: pytest.TempPathFactory, empty_databases: list[Path]
     """A dashboard full of experiments, without a worker: waiting runs keep waiting."""
     with fill_dashboard(tmp_path_factory.mktemp("filled") / "data", empty_databases) as filled:
         yield filled
-
-
-@pytest.fixture
-def second_dashboard(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
-    with (
-        empty_dashboard(tmp_path / "second", empty_databases) as (address, context),
-        job_thread(context, lambda job: job.kind.queue is Queue.IMPORTS),
-    ):
-        yield address
 
 
 @pytest.fixture(scope="session")

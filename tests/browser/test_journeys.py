@@ -1,40 +1,31 @@
 import csv
 import io
-import os
 import re
 from pathlib import Path
 from statistics import fmean
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from tests.dashboards import ROWS
-from tests.page_actions import follow
+from app.db.models import Experiment, RunStatus
+from tests.dashboards import ROWS, empty_dashboard
+from tests.factories import add_experiment, run_row
+from tests.page_actions import draw_all, follow
+from tests.tiny import make_table
 from tests.waiting import wait_for
 
-WORD2VEC = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "embeddings" / "word2vec_googlenews_300d_8k.npz"
+STUB = """
+  window.shown = [];
+  window.Notification = class { constructor(title, more) { window.shown.push([title, more.body]); } };
+  window.Notification.requestPermission = async () => "granted";
+"""
 
 
-@pytest.fixture
-def vectors(tmp_path: Path, cloud: np.ndarray) -> Path:
-    path = tmp_path / "cloud.npz"
-    np.savez(path, vectors=cloud, words=np.array([f"word{i}" for i in range(len(cloud))]))
-    return path
-
-
-@pytest.fixture
-def rows(tmp_path: Path) -> list[Path]:
-    paths = [tmp_path / name for name in ("train.tsv", "validation.tsv")]
-    for path in paths:
-        path.write_text(ROWS)
-    return paths
-
-
-def test_embedding_is_uploaded_measured_and_purged(dashboard, page, vectors):
+def test_embedding_is_uploaded_measured_and_searched(dashboard, page, tmp_path, cloud):
+    np.savez(path := tmp_path / "cloud.npz", vectors=cloud, words=[f"word{i}" for i in range(len(cloud))])
     page.goto(f"{dashboard.url}/embeddings")
-    page.get_by_label("A file of vectors").set_input_files(vectors)
+    page.get_by_label("A file of vectors").set_input_files(path)
     page.get_by_role("button", name="Upload and preview").click()
     expect(page.get_by_text("400 × 8", exact=True)).to_be_visible()
     expect(page.get_by_role("cell", name="word0", exact=True)).to_be_visible()
@@ -67,21 +58,12 @@ def test_embedding_is_uploaded_measured_and_purged(dashboard, page, vectors):
     page.reload()
     expect(page.get_by_text("at ζ = 0.50").first).to_be_visible()
 
-    expect(page.locator("#figure-zeta .main-svg").first).to_be_visible()
-    for button in ("png", "svg"):
-        page.locator(".figure summary", has_text="Export").first.click()
-        with page.expect_download() as download:
-            page.locator(f"[data-export={button}]").first.click()
-        assert Path(download.value.path()).stat().st_size > 1000
-
-    name = page.get_by_role("heading", level=1).inner_text()
-    page.get_by_text("More", exact=True).click()
-    page.get_by_role("button", name="Move to the trash").click()
-    expect(page.get_by_role("link", name=name, exact=True)).to_have_count(0)
-    page.get_by_role("link", name="trash", exact=True).click()
-    page.get_by_role("button", name="Delete all permanently").click()
-    page.get_by_role("button", name="Delete permanently").click()
-    expect(page.get_by_text("The trash is empty")).to_be_visible()
+    link = page.get_by_role("link", name=page.get_by_role("heading", level=1).inner_text(), exact=True)
+    page.goto(f"{dashboard.url}/embeddings")
+    page.get_by_label("Search").press_sequentially("no such vectors")
+    expect(link).to_have_count(0)
+    page.get_by_label("Search").fill("")
+    expect(link.first).to_be_visible()
 
 
 def parse_means(latex: str) -> dict[float, tuple[float, int]]:
@@ -89,10 +71,11 @@ def parse_means(latex: str) -> dict[float, tuple[float, int]]:
     return {float(lam.replace("$-$", "-")): (float(mean), len(mean.partition(".")[2])) for lam, mean in lines}
 
 
-def test_sweep_leads_from_form_to_scatter_and_latex(dashboard, page, rows):
+def test_sweep_leads_from_form_to_scatter_and_latex(dashboard, page, tmp_path):
+    (rows := tmp_path / "rows.tsv").write_text(ROWS)
     page.goto(f"{dashboard.url}/datasets")
-    page.get_by_label("Train file").set_input_files(rows[0])
-    page.get_by_label("Validation file").set_input_files(rows[1])
+    page.get_by_label("Train file").set_input_files(rows)
+    page.get_by_label("Validation file").set_input_files(rows)
     page.get_by_label("Name", exact=True).fill("Films")
     page.get_by_role("button", name="Upload", exact=True).click()
     page.get_by_role("button", name="Launch a sweep").click()
@@ -181,21 +164,6 @@ def test_plot_fills_its_box_after_each_choice(filled, page):
         wait_for(lambda: page.evaluate(f"() => ({fitting})([...document.querySelectorAll('.scatters [data-figure]')])"))
 
 
-@pytest.mark.skipif(not WORD2VEC.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with word2vec")
-@pytest.mark.long
-def test_word2vec_upload_matches_reference_values(dashboard, page):
-    page.goto(f"{dashboard.url}/embeddings")
-    page.get_by_label("A file of vectors").set_input_files(WORD2VEC)
-    page.get_by_role("button", name="Upload and preview").click()
-    page.get_by_role("button", name="Measure these embeddings").click()
-    expect(page.get_by_role("navigation", name="Parts of this page")).to_be_visible()
-    expect(page.get_by_text("8,000").first).to_be_visible()
-    report = dashboard.get(f"/api{urlsplit(page.url).path}")
-    measured = {measurement["measure"]: measurement["value"] for measurement in report["measurements"]}
-    assert measured["isoscore"] == pytest.approx(0.609295545, abs=1e-6)
-    assert measured["mean_cosine"] == pytest.approx(0.0640, abs=1e-4)
-
-
 @pytest.mark.long
 def test_report_menu_and_tabs_fit_phone_width(dashboard, measured, page):
     page.set_viewport_size({"width": 390, "height": 800})
@@ -226,3 +194,98 @@ def test_theme_choice_is_kept(filled, page):
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == dark
     page.get_by_label("Theme").select_option("light")
     wait_for(lambda: page.evaluate("dark => getComputedStyle(document.documentElement).backgroundColor !== dark", dark))
+
+
+@pytest.mark.long
+def test_texts_are_encoded_and_read_by_layer(dashboard, page, tmp_path):
+    (texts := tmp_path / "reviews.tsv").write_bytes(make_table(40, 1))
+    page.goto(f"{dashboard.url}/embeddings")
+    page.get_by_role("link", name="Encodings").click()
+    page.get_by_label("A file of texts").set_input_files(texts)
+    page.get_by_role("button", name="Upload and choose a model").click()
+
+    expect(page.get_by_label("Text columns", exact=True)).to_have_value("sentence")
+    expect(page.locator("#plan strong")).to_have_text("7 embeddings")
+    page.get_by_label("Model", exact=True).fill("tiny-gpt2")
+    page.get_by_label("last token").check()
+    expect(page.locator("#plan strong")).to_have_text("6 embeddings")
+    page.get_by_role("button", name="Encode").click()
+
+    expect(page.get_by_role("button", name="Compare layers")).to_be_visible(timeout=240_000)
+    expect(page.get_by_text("encoded, measuring")).to_be_hidden(timeout=240_000)
+    expect(page.locator("#figure-heat-map .js-plotly-plot")).to_be_visible()
+    expect(page.locator("#figure-by-layer .js-plotly-plot")).to_be_visible()
+    page.get_by_label("Measure by layer").select_option("Uniformity")
+    expect(page).to_have_url(re.compile("by=uniformity"))
+    expect(page.get_by_role("heading", name="Uniformity by layer")).to_be_visible()
+
+    page.get_by_role("link", name="last token", exact=True).click()
+    expect(page).to_have_url(re.compile("pooling=last"))
+    row = page.get_by_role("region", name="Measures by layer").get_by_role("row", name="Layer 1")
+    row.get_by_role("cell").nth(0).get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("reviews · tiny-gpt2 · layer 1, last")
+    expect(page.get_by_text("Layer 1 of 2, last token")).to_be_visible()
+    page.get_by_role("link", name="next layer").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("reviews · tiny-gpt2 · layer 2, last")
+    page.get_by_role("navigation", name="Layers of reviews").get_by_role("link", name="reviews").click()
+    expect(page).to_have_url(re.compile("/encodings/.*pooling=last"))
+
+
+@pytest.mark.long
+def test_experiment_end_notifies_once(tmp_path, empty_databases, page):
+    page.add_init_script(STUB)
+    with empty_dashboard(tmp_path / "notify", empty_databases) as (address, context):
+        sweep = add_experiment(context, run_row(), run_row(seed=1, status=RunStatus.QUEUED), name="My sweep")
+        page.goto(f"{address}/experiments/{sweep}")
+        page.get_by_role("button", name="Notify me when it ends").click()
+        expect(page.get_by_role("button", name="Notification on. Keep this page open.")).to_be_visible()
+        assert page.evaluate("window.shown") == []
+        with context.sessions.begin() as session:
+            session.get(Experiment, sweep).runs[1].status = RunStatus.FINISHED
+        expect(page.locator("[data-notify]")).to_have_count(0)
+        assert page.evaluate("window.shown") == [["My sweep has ended", "2 runs finished"]]
+        page.reload()
+        expect(page.get_by_role("heading", name="My sweep")).to_be_visible()
+        assert page.evaluate("window.shown") == []
+
+
+def read_figures(page: Page) -> dict[str, str]:
+    draw_all(page)
+    return page.evaluate(
+        """() => Object.fromEntries([...document.querySelectorAll("figure:has([data-figure])")].map((figure) =>
+             [figure.id, JSON.stringify(figure.querySelector(".js-plotly-plot").data)]))"""
+    )
+
+
+def read_cells(page: Page, region: str) -> list[str]:
+    return page.get_by_role("region", name=region, exact=True).get_by_role("cell").all_inner_texts()
+
+
+@pytest.mark.long
+def test_address_restores_page_in_another_browser(filled, open_page):
+    page = open_page()
+    page.goto(f"{filled.url}/experiments/{filled.finished}")
+    page.get_by_role("combobox", name="X axis").select_option("lam")
+    page.get_by_label("Error bars").select_option("se")
+    expect(page).to_have_url(re.compile("error=se"))
+    drawn = read_figures(page)
+    assert "figure-lambda" in drawn
+    page.get_by_role("link", name="Runs", exact=True).click()
+    page.get_by_label("Search runs").fill("lam>0 seed:0,1")
+    expect(page.locator("#found-runs-status")).to_contain_text("12 runs")
+    page.get_by_role("columnheader", name="IsoScore★").get_by_role("link").click()
+    expect(page.get_by_role("columnheader", name="IsoScore★")).to_have_attribute("aria-sort", "descending")
+    expect(page).to_have_url(re.compile("sort="))
+
+    second_page = open_page()
+    second_page.goto(page.url)
+    expect(second_page.get_by_label("Search runs")).to_have_value("lam>0 seed:0,1")
+    assert read_cells(second_page, "Runs") == read_cells(page, "Runs")
+    isotropy = [float(row) for row in second_page.locator("#found-runs td.n:nth-last-child(3)").all_inner_texts()]
+    assert len(isotropy) == 12
+    assert isotropy == sorted(isotropy, reverse=True)
+    for viewer in (page, second_page):
+        follow(viewer.get_by_role("link", name="Result", exact=True))
+        expect(viewer.get_by_label("Error bars")).to_have_value("se")
+    assert read_figures(second_page) == read_figures(page)
+    assert read_figures(second_page).keys() == drawn.keys()

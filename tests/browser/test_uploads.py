@@ -8,6 +8,17 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.dashboards import empty_dashboard
 
+DROP = """([name, text, target]) => {
+  const moved = new DataTransfer();
+  moved.items.add(new File([text], name));
+  for (const kind of ["dragover", "drop"]) {
+    const event = new DragEvent(kind, { dataTransfer: moved, bubbles: true, cancelable: true });
+    document.querySelector(target).dispatchEvent(event);
+    if (kind === "dragover" && !document.documentElement.classList.contains("dropping")) throw new Error("not lit");
+  }
+}"""
+ROWS = "\n".join(",".join(str((7 * i + 3 * j) % 11 / 3) for j in range(4)) for i in range(60))
+
 
 def save_array(tmp_path, name: str, array: np.ndarray) -> Path:
     np.save(tmp_path / name, array)
@@ -15,7 +26,6 @@ def save_array(tmp_path, name: str, array: np.ndarray) -> Path:
 
 
 def choose_files(page: Page, url: str, files: Path | list[Path]) -> Locator:
-    """Choose files of vectors in the form; returns the button that sends it."""
     page.goto(f"{url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(files)
     return page.get_by_role("button", name="Upload and preview")
@@ -34,19 +44,6 @@ def limit_upload_speed(page, bytes_per_second: int) -> None:
     session = page.context.new_cdp_session(page)
     limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": bytes_per_second}
     session.send("Network.emulateNetworkConditions", limits)
-
-
-def test_shards_and_labels_are_uploaded_in_order(dashboard, page, cloud, tmp_path):
-    (tmp_path / "labels.csv").write_text("word,label\n" + "".join(f"w{i},{i % 3}\n" for i in range(400)))
-    shards = [save_array(tmp_path, "part-10.npy", cloud[300:]), save_array(tmp_path, "part-2.npy", cloud[:300])]
-    button = choose_files(page, dashboard.url, shards)
-    page.get_by_label("Names and labels").set_input_files(tmp_path / "labels.csv")
-    button.click()
-    expect(page.get_by_text("400 × 8", exact=True)).to_be_visible()
-    names = page.locator("ol.uploaded li").all_inner_texts()
-    assert [name.split()[0] for name in names] == ["part-2.npy", "part-10.npy"]
-    expect(page.get_by_text("Names and labels come from labels.csv")).to_be_visible()
-    expect(page.get_by_role("cell", name="w0", exact=True)).to_be_visible()
 
 
 def test_upload_shows_progress_and_can_be_cancelled(dashboard, page, tmp_path):
@@ -141,18 +138,6 @@ def test_ended_session_keeps_the_form(dashboard, page, tmp_path):
     page.unroute("**/queue/status")
     expect(page.get_by_text("Your session has ended.")).to_be_hidden()
     expect(page.get_by_label("Name", exact=True)).to_have_value("Kept")
-
-
-DROP = """([name, text, target]) => {
-  const moved = new DataTransfer();
-  moved.items.add(new File([text], name));
-  for (const kind of ["dragover", "drop"]) {
-    const event = new DragEvent(kind, { dataTransfer: moved, bubbles: true, cancelable: true });
-    document.querySelector(target).dispatchEvent(event);
-    if (kind === "dragover" && !document.documentElement.classList.contains("dropping")) throw new Error("not lit");
-  }
-}"""
-ROWS = "\n".join(",".join(str((7 * i + 3 * j) % 11 / 3) for j in range(4)) for i in range(60))
 
 
 def test_dropped_file_is_uploaded_and_measured(dashboard, page):

@@ -22,7 +22,7 @@ EXCEPTIONS = {
     "every": ("isoscope/callback.py", "a public argument of IsoscopeCallback"),
     "others": ("app/tasks/", "a form field and a field of the API of tasks"),
     "which": ("app/tasks/ isoscope/client/tasks.py", "a parameter of the API and client of tasks"),
-    "left": ("tests/browser/test_map.py tests/unit/workers/test_evaluation.py", "a side"),
+    "left": ("tests/browser/test_embedding_pages.py tests/unit/workers/test_evaluation.py", "a side"),
     "of": ("app/tasks/ isoscope/client/tasks.py", "a parameter of the API and client of tasks"),
 }
 PACKAGES = ("app", "workers", "isoscope", "isotropy")

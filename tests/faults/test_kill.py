@@ -7,19 +7,16 @@ EXPERIMENT = {
     "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "lambdas": [-1, 1], "zetas": [0.2],
     "seeds": [0], "epochs": None, "max_steps": STEPS,
 }  # fmt: skip
-
-
-@pytest.fixture
-def sweep(serving, models_dir):
-    server = serving(ISOSCOPE_CHECKPOINT_SECONDS="0.5", ISOSCOPE_MODELS_DIR=str(models_dir))
-    dataset = server.post("/api/datasets", files=FILM_FILES)
-    experiment = server.post("/api/experiments", json=EXPERIMENT | {"dataset_id": dataset["id"]})
-    return server, f"/api/experiments/{experiment['id']}"
+TEXTS = "".join(f"the {'good' if i % 2 else 'bad'} film {i} was so very great and dull\n" for i in range(20_000))
+CONFIG = {"model": "tiny-bert", "text_columns": ["line"], "layers": [1, 2], "max_rows": None, "batch_size": 1}
 
 
 @pytest.mark.long
-def test_every_run_ends_once_despite_kills(sweep):
-    server, experiment = sweep
+def test_every_run_ends_once_despite_kills(serving, models_dir):
+    server = serving(ISOSCOPE_CHECKPOINT_SECONDS="0.5", ISOSCOPE_MODELS_DIR=str(models_dir))
+    dataset = server.post("/api/datasets", files=FILM_FILES)
+    created = server.post("/api/experiments", json=EXPERIMENT | {"dataset_id": dataset["id"]})
+    experiment = f"/api/experiments/{created['id']}"
 
     def runs():
         return server.get(experiment)["runs"]
@@ -51,3 +48,30 @@ def test_every_run_ends_once_despite_kills(sweep):
     server.process.wait()
     for child in children:
         child.wait(30)
+
+
+@pytest.mark.long
+def test_encoding_restarts_after_kill_and_stops_on_cancel(serving, models_dir):
+    server = serving(ISOSCOPE_MODELS_DIR=str(models_dir))
+    draft = server.post("/api/encodings", files={"file": ("t.txt", TEXTS.encode())})
+    path = f"/api/encodings/{draft['id']}"
+    server.post(f"{path}/launch", json=CONFIG)
+    server.wait_for(lambda: server.get(path)["done"] > 0, "the first texts")
+    begun = server.get(path)["started_at"]
+    server.child("multiprocessing.forkserver").kill()
+    server.wait_for(lambda: server.get(path)["started_at"] != begun, "another attempt, after its process was killed")
+    begun = server.get(path)["started_at"]
+    assert server.stop() == 0
+    server.start()
+    server.wait_for(lambda: server.get(path)["started_at"] != begun, "another attempt, after Ctrl-C")
+
+    assert server.post(f"{path}/cancel")["status"] == "cancelled"
+    server.post(f"{path}/launch", json=CONFIG | {"max_rows": 50, "batch_size": 16})
+    server.wait_for(lambda: server.get(path)["status"] == "finished", "the end of a smaller one", seconds=60)
+    layers = server.get(f"{path}/layers")
+    assert [row["layer"] for row in layers] == [1, 2]
+    embeddings = [server.get(f"/api/embeddings/{row['embedding_id']}") for row in layers]
+    recorded_files = {file["file_sha256"] for row in embeddings for file in row["files"]}
+    stored_files = {file.name for file in (server.data_dir / "files").iterdir()}
+    assert len(stored_files - recorded_files) == 1, "only the texts"
+    assert server.stop() == 0

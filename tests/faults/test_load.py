@@ -1,5 +1,3 @@
-"""Many uploads and large imports: the dashboard answers, and a killed import leaves nothing visible."""
-
 import json
 import threading
 import time
@@ -12,6 +10,7 @@ import pytest
 
 from tests.crowd import ANSWERED_SECONDS, import_among_writers, slowest_health
 from tests.serving import web_process
+from tests.slow_clients import withstand_slow_clients
 from tests.waiting import patience
 
 UPLOADS, UPLOAD_BYTES = 44, 233_000
@@ -68,3 +67,7 @@ def test_upload_is_no_longer_parsed_after_client_leaves(tmp_path, empty_dashboar
 @pytest.mark.long
 def test_killed_import_leaves_nothing_visible(serving, tmp_path, empty_dashboard):
     import_among_writers(serving(), empty_dashboard, tmp_path, steps=STEPS, kill=True)
+
+
+def test_slow_clients_without_token_keep_nobody_out(empty_dashboard):
+    withstand_slow_clients(empty_dashboard, seconds=2)

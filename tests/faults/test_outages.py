@@ -1,5 +1,3 @@
-"""Full disks, unreachable databases and damaged checkpoints, for seconds. tests/long has the long outages."""
-
 import time
 
 import pytest

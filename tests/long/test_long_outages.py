@@ -1,9 +1,8 @@
-"""The outages of tests/faults, as long as those that once lost work."""
-
 import pytest
 
-from tests.crowd import read_while_writers_wait
+from tests.crowd import import_among_writers, read_while_writers_wait
 from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_once
+from tests.slow_clients import withstand_slow_clients
 
 
 def report(figures, label, runs):
@@ -38,3 +37,13 @@ def test_runs_outlast_40_seconds_of_a_frozen_database(train_on, postgresql, post
 def test_readers_are_answered_while_writers_wait(empty_dashboard, figures):
     slowest = read_while_writers_wait(empty_dashboard, seconds=20)
     figures.append(f"SQLite locked for 20 s, 60 writers: slowest reader {slowest:.2f} s")
+
+
+def test_slow_clients_keep_nobody_out(empty_dashboard, figures):
+    figures.extend(withstand_slow_clients(empty_dashboard, seconds=30))
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["undisturbed", "killed in the middle"])
+def test_others_write_during_a_large_import(serving, tmp_path, empty_dashboard, figures, kill):
+    steps = 1_900_000
+    import_among_writers(serving(), empty_dashboard, tmp_path, steps=steps, kill=kill, figures=figures)

@@ -88,7 +88,6 @@ def test_worker_without_database_ends_itself_and_its_jobs(context, machine, sett
 
 
 def has_ended(process):
-    """Return whether a process has ended; a zombie has."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -1,8 +1,3 @@
-"""The services of docker-compose.yml, in containers, measure, train, survive a lost worker and are restored.
-
-If PostgreSQL's image could not be pulled, one built from Debian packages replaces it, and the output says so.
-"""
-
 import json
 import os
 import shutil

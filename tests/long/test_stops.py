@@ -1,5 +1,3 @@
-"""Stops at random moments: of bare waiting processes and of a loaded dashboard."""
-
 import random
 import signal
 import threading

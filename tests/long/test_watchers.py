@@ -1,5 +1,3 @@
-"""Fifty browsers that watch one running experiment: the share of a core that the web process takes."""
-
 import asyncio
 import time
 
