@@ -1,5 +1,3 @@
-"""A tiny task and its rows; everything else is real."""
-
 import io
 import shutil
 from contextlib import contextmanager
@@ -8,7 +6,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from app.core.settings import Settings
 from app.db.config import RunConfig
 from app.db.models import Dataset, Embedding, EmbeddingFile, Experiment, Run, RunStatus, StoredFile
 from app.db.session import create_sessions
@@ -63,14 +60,12 @@ def queue_again(sessions, run_id):
 
 
 def outcome(run):
-    """Return all that a run leaves."""
     steps = [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]
     return run.status, run.error, run.performance, run.isoscore_star, run.results, steps
 
 
 @pytest.fixture
-def settings(tmp_path, models_dir, database):
-    settings = Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False, **database)
+def settings(settings, models_dir):
     settings.create_folders()
     return settings
 
@@ -192,8 +187,6 @@ def resume(settings, get_run):
 
 @pytest.fixture
 def train(settings, make_run, get_run):
-    """Train a run to its end; keywords change its configuration. Returns its row."""
-
     def train(**changes):
         fine_tune(run_id := make_run(**changes), settings, "cpu")
         run = get_run(run_id)

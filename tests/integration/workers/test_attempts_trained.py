@@ -9,6 +9,7 @@ from tests.integration.workers.conftest import CONFIG, queue_again, stop_after
 from workers.training.job import fine_tune
 
 SLOT = "test/cpu"
+TORCH = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos")
 
 
 @pytest.fixture
@@ -101,9 +102,6 @@ def test_failed_attempt_records_its_error(settings, make_run, get_run, sessions,
     (only,) = timeline(sessions, get_run, run_id)
     assert (only.outcome, only.detail, only.first_step) == ("failed", "ArithmeticError: two", None)
     assert get_run(run_id).status is RunStatus.FAILED
-
-
-TORCH = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos")
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), TORCH])

@@ -3,39 +3,47 @@ import pytest
 from IsoScore import IsoScore
 from sqlalchemy import select
 
-from app.db import job_kinds
+from app.db import job_kinds, models
 from app.db.job_kinds import Job
-from app.db.models import Embedding, EmbeddingStatus, FigureData, MeasurementStatus, ResultStatus, ZetaCurve
+from app.db.point_map import MAP, MAP_LAYOUT, MapHeader
+from app.db.work import list_waiting_jobs
 from app.storage import open_storage
 from isoscope import rows
 from isoscope.core.errors import InvalidError
 from isotropy import cloud
 from isotropy.catalog import MEASURES
+from tests.integration.workers.conftest import KilledError
+from workers.embeddings import map_layout
 from workers.embeddings import measure as measuring
+from workers.embeddings.map_layout import add_layout
 from workers.embeddings.measure import inspect_embedding, measure_embedding
 from workers.embeddings.zeta_curves import compute_curve
+
+READERS = [
+    (inspect_embedding, models.EmbeddingStatus.INSPECTING, "read_in_sandbox"),
+    (measure_embedding, models.EmbeddingStatus.MEASURING, "read_cloud"),
+]
+COPY, ZEROS, NOT_FINITE = 3, 5, 8
 
 
 def get(sessions, embedding_id):
     with sessions() as session:
-        row = session.get(Embedding, embedding_id)
+        row = session.get(models.Embedding, embedding_id)
         measured = {measurement.measure: measurement for measurement in row.measurements}
         return row, measured, {curve.source: curve for curve in row.curves}
 
 
 def get_data(sessions, embedding_id):
     with sessions() as session:
-        rows = session.scalars(select(FigureData).where(FigureData.embedding_id == embedding_id))
+        rows = session.scalars(select(models.FigureData).where(models.FigureData.embedding_id == embedding_id))
         return {row.slug: row.data for row in rows}
 
 
 @pytest.fixture
 def measure_array(settings, make_embedding, sessions):
-    """Measure an array as if a user had committed it."""
-
     def measure_array(x):
         embedding_id = make_embedding(
-            x, status=EmbeddingStatus.MEASURING, n=len(x), d=x.shape[1], selection={"vectors": "array"}
+            x, status=models.EmbeddingStatus.MEASURING, n=len(x), d=x.shape[1], selection={"vectors": "array"}
         )
         jobs = measure_embedding(embedding_id, settings, "cpu")
         assert {job.kind for job in jobs} <= {job_kinds.LAYOUT}
@@ -66,12 +74,6 @@ def report(module_cache, measure_array, sessions, x):
     return module_cache["report"]
 
 
-READERS = [
-    (inspect_embedding, EmbeddingStatus.INSPECTING, "read_in_sandbox"),
-    (measure_embedding, EmbeddingStatus.MEASURING, "read_cloud"),
-]
-
-
 @pytest.mark.parametrize("ending", ["numbers", "an error"])
 @pytest.mark.parametrize(("job", "status", "reader"), READERS, ids=["inspecting", "measuring"])
 @pytest.mark.both_databases
@@ -84,7 +86,7 @@ def test_results_of_a_former_selection_are_not_written(
 
     def select_and_read(*arguments, **options):
         with sessions.begin() as session:
-            session.get(Embedding, embedding_id).selection = chosen
+            session.get(models.Embedding, embedding_id).selection = chosen
         if ending == "an error":
             raise InvalidError("The former choice cannot be read.")
         return read(*arguments, **options)
@@ -97,24 +99,24 @@ def test_results_of_a_former_selection_are_not_written(
 
 
 class TestInspecting:
-    def test_finished_or_deleted_row_is_left_alone(self, settings, make_embedding, sessions, x):
+    def test_inspected_file_becomes_a_draft(self, settings, make_embedding, sessions, x):
         embedding_id = make_embedding(x)
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
         row, _, _ = get(sessions, embedding_id)
-        assert (row.status, row.n, row.d, row.format) == (EmbeddingStatus.DRAFT, 600, 6, "npy")
+        assert (row.status, row.n, row.d, row.format) == (models.EmbeddingStatus.DRAFT, 600, 6, "npy")
         assert row.inspection["n_nonfinite"] == 3
         assert row.selection == row.inspection["selection"]
 
-    def test_inspected_file_becomes_a_draft(self, settings, make_embedding, sessions, x):
+    def test_requested_measuring_follows_inspection(self, settings, make_embedding, sessions, x):
         embedding_id = make_embedding(x, commit_when_inspected=True, attempts=1)
         job = inspect_embedding(embedding_id, settings, "cpu")
         assert job == (Job(job_kinds.MEASURE, embedding_id),)
         row, _, _ = get(sessions, embedding_id)
-        assert (row.status, row.attempts) == (EmbeddingStatus.MEASURING, 0)
+        assert (row.status, row.attempts) == (models.EmbeddingStatus.MEASURING, 0)
         measure_embedding(embedding_id, settings, "cpu")
-        assert get(sessions, embedding_id)[0].status is EmbeddingStatus.READY
+        assert get(sessions, embedding_id)[0].status is models.EmbeddingStatus.READY
 
-    def test_requested_measuring_follows_inspection(self, settings, make_embedding, sessions, x):
+    def test_selection_is_kept(self, settings, make_embedding, sessions, x):
         first = make_embedding(clean(x))
         inspect_embedding(first, settings, "cpu")
         selection = {**get(sessions, first)[0].selection, "transpose": True}
@@ -123,19 +125,20 @@ class TestInspecting:
         row, _, _ = get(sessions, second)
         assert (row.n, row.d, row.selection["transpose"]) == (6, 597, True)
 
-    def test_selection_is_kept(self, settings, make_embedding, sessions, x):
+    def test_damaged_file_fails(self, settings, make_embedding, sessions, x):
         embedding_id = make_embedding(x)
         (file,) = get(sessions, embedding_id)[0].files
         open_storage(settings).local_path(file.file_sha256).write_bytes(b"\x93NUMPY garbage")
         assert inspect_embedding(embedding_id, settings, "cpu") == ()
         row, _, _ = get(sessions, embedding_id)
-        assert (row.status, bool(row.error), row.inspection) == (EmbeddingStatus.FAILED, True, None)
+        assert (row.status, bool(row.error), row.inspection) == (models.EmbeddingStatus.FAILED, True, None)
 
 
 @pytest.mark.parametrize(
-    ("work", "status"), [(inspect_embedding, EmbeddingStatus.READY), (measure_embedding, EmbeddingStatus.DRAFT)]
+    ("work", "status"),
+    [(inspect_embedding, models.EmbeddingStatus.READY), (measure_embedding, models.EmbeddingStatus.DRAFT)],
 )
-def test_invalid_file_fails(settings, make_embedding, sessions, x, work, status):
+def test_finished_or_deleted_row_is_left_alone(settings, make_embedding, sessions, x, work, status):
     embedding_id = make_embedding(x, status=status)
     assert work(embedding_id, settings, "cpu") == work("gone", settings, "cpu") == ()
     row, measurements, _ = get(sessions, embedding_id)
@@ -145,14 +148,14 @@ def test_invalid_file_fails(settings, make_embedding, sessions, x, work, status)
 class TestMeasuring:
     def test_every_measure_uses_the_finite_rows(self, report, x):
         row, measurements, _, _ = report
-        assert (row.status, row.n_left_out, row.error) == (EmbeddingStatus.READY, 3, None)
+        assert (row.status, row.n_left_out, row.error) == (models.EmbeddingStatus.READY, 3, None)
         assert set(measurements) == set(MEASURES)
         for slug, measured in measurements.items():
             if MEASURES[slug].group == "labels":
-                assert (measured.status, measured.n) == (MeasurementStatus.UNDEFINED, 0)
+                assert (measured.status, measured.n) == (models.MeasurementStatus.UNDEFINED, 0)
                 assert "no labels" in measured.reason
             else:
-                assert (measured.status, measured.n) == (MeasurementStatus.OK, 597), slug
+                assert (measured.status, measured.n) == (models.MeasurementStatus.OK, 597), slug
         points = clean(x)
         variances = np.linalg.eigvalsh(np.cov(points.T))[::-1]
         assert measurements["isoscore"].value == pytest.approx(float(IsoScore.IsoScore(points)), abs=1e-7)
@@ -180,7 +183,7 @@ class TestMeasuring:
     def test_curves_and_figures_grow_with_rows_to_known_ends(self, report):
         _, measurements, curves, data = report
         for curve in curves.values():
-            assert curve.status is ResultStatus.READY
+            assert curve.status is models.ResultStatus.READY
             assert [line["rows"] for line in curve.lines] == [32, 64, 128, 256, 512, 597]
             assert all(len(line["values"]) == 101 for line in curve.lines)
         isoscore = measurements["isoscore"].value
@@ -204,28 +207,15 @@ class TestMeasuring:
         row, first, _ = measure_array(x)
         data = get_data(sessions, row.id)
         with sessions.begin() as session:
-            session.get(Embedding, row.id).status = EmbeddingStatus.MEASURING
-            session.get(FigureData, (row.id, "projection")).data = {"n": 1}
-            session.add(FigureData(embedding_id=row.id, slug="of_old", data={}))
+            session.get(models.Embedding, row.id).status = models.EmbeddingStatus.MEASURING
+            session.get(models.FigureData, (row.id, "projection")).data = {"n": 1}
+            session.add(models.FigureData(embedding_id=row.id, slug="of_old", data={}))
         measure_embedding(row.id, settings, "cpu")
         _, second, curves = get(sessions, row.id)
         assert {slug: row.value for slug, row in second.items()} == {slug: row.value for slug, row in first.items()}
         assert set(curves) == {"identity", "sample"}
         assert get_data(sessions, row.id) == data
         assert set(data) >= {"sample_size", "projection"}
-
-    @pytest.mark.parametrize("x", [np.ones((1, 3)), np.ones((20, 3)), np.zeros((20, 3)), np.arange(20.0)[:, None]])
-    def test_undefined_measures_have_a_reason(self, measure_array, sessions, x):
-        row, measurements, curves = measure_array(x)
-        size = get_data(sessions, row.id)["sample_size"]
-        assert (size["rows"], size["reason"]) == ([], measurements["isoscore"].reason)
-        assert row.status is EmbeddingStatus.READY
-        assert measurements["isoscore"].status is MeasurementStatus.UNDEFINED
-        for item in measurements.values():
-            assert (item.value is None) == (item.status is MeasurementStatus.UNDEFINED) == bool(item.reason)
-        (line,) = curves["sample"].lines
-        assert line["values"] == [None] * 101
-        assert line["reason"]
 
     def test_fewer_rows_than_dimensions_are_measured(self, measure_array):
         x = np.random.default_rng(0).normal(size=(10, 30))
@@ -236,7 +226,7 @@ class TestMeasuring:
     def test_too_many_columns_fail(self, monkeypatch, measure_array, x):
         monkeypatch.setattr(rows, "MAX_DIMENSIONS", 5)
         row, measurements, _ = measure_array(x)
-        assert row.status is EmbeddingStatus.FAILED
+        assert row.status is models.EmbeddingStatus.FAILED
         assert "Expected at most 5 columns" in row.error
         assert measurements == {}
 
@@ -251,35 +241,132 @@ class TestMeasuring:
         row, _, _ = measure_array(x)
         open_storage(settings).delete(row.files[0].file_sha256)
         with sessions.begin() as session:
-            session.get(Embedding, row.id).status = EmbeddingStatus.MEASURING
+            session.get(models.Embedding, row.id).status = models.EmbeddingStatus.MEASURING
         measure_embedding(row.id, settings, "cpu")
         assert get(sessions, row.id)[0].error == "The file x.npy of 'x' is gone from the storage; upload it again."
 
 
-class TestCurve:
-    @pytest.fixture
-    def curve(self, settings, sessions):
-        def curve(points, source):
-            row = ZetaCurve(embedding_id=points.id, source="embedding", source_id=source.id)
-            with sessions.begin() as session:
-                session.add(row)
-            assert compute_curve(row.id, settings, "cpu") == ()
-            with sessions() as session:
-                return session.get(ZetaCurve, row.id)
-
-        return curve
-
-    def test_curve_runs_from_own_score_to_that_of_source(self, settings, measure_array, curve, x):
-        points, measurements, _ = measure_array(x)
-        source, other_measurements, _ = measure_array(np.random.default_rng(1).normal(size=(300, 6)))
-        row = curve(points, source)
-        assert (row.status, row.error) == (ResultStatus.READY, None)
-        assert row.lines[-1]["values"][0] == pytest.approx(measurements["isoscore"].value)
-        assert [line["values"][-1] for line in row.lines] == pytest.approx([other_measurements["isoscore"].value] * 6)
+def test_curve_runs_from_own_score_to_that_of_source(settings, sessions, measure_array, x):
+    def curve(points, source):
+        row = models.ZetaCurve(embedding_id=points.id, source="embedding", source_id=source.id)
+        with sessions.begin() as session:
+            session.add(row)
         assert compute_curve(row.id, settings, "cpu") == ()
-        assert compute_curve("gone", settings, "cpu") == ()
+        with sessions() as session:
+            return session.get(models.ZetaCurve, row.id)
 
-        source, _, _ = measure_array(x[:, :4])
-        row = curve(points, source)
-        assert row.status is ResultStatus.FAILED
-        assert "'x' has 6 dimensions, but the shrinkage covariance of 'x' has 4" in row.error
+    points, measurements, _ = measure_array(x)
+    source, other_measurements, _ = measure_array(np.random.default_rng(1).normal(size=(300, 6)))
+    row = curve(points, source)
+    assert (row.status, row.error) == (models.ResultStatus.READY, None)
+    assert row.lines[-1]["values"][0] == pytest.approx(measurements["isoscore"].value)
+    assert [line["values"][-1] for line in row.lines] == pytest.approx([other_measurements["isoscore"].value] * 6)
+    assert compute_curve(row.id, settings, "cpu") == ()
+    assert compute_curve("gone", settings, "cpu") == ()
+    source, _, _ = measure_array(x[:, :4])
+    row = curve(points, source)
+    assert row.status is models.ResultStatus.FAILED
+    assert "'x' has 6 dimensions, but the shrinkage covariance of 'x' has 4" in row.error
+
+
+@pytest.fixture
+def few_rows():
+    """60 rows in 5 dimensions, with a copy of the first, a zero row and one that is not finite."""
+    x = np.random.default_rng(0).normal(size=(60, 5))
+    x[COPY], x[ZEROS], x[NOT_FINITE, 1] = x[0], 0, np.nan
+    return x
+
+
+def measured(settings, make_embedding, x):
+    columns = {"n": len(x), "d": x.shape[1], "selection": {"vectors": "array"}}
+    embedding_id = make_embedding(x, status=models.EmbeddingStatus.MEASURING, **columns)
+    return embedding_id, [job.row_id for job in measure_embedding(embedding_id, settings, "cpu")]
+
+
+def read(settings, sessions, embedding_id):
+    """Return the layout's row, the map's header and the bytes of the layout, if any."""
+    with sessions() as session:
+        row = session.scalars(select(models.MapLayout)).one_or_none()
+        header = MapHeader.model_validate(session.get_one(models.FigureData, (embedding_id, MAP)).data)
+        file = session.get(models.FigureFile, (embedding_id, MAP_LAYOUT))
+    content = file and open_storage(settings).local_path(file.file_sha256).read_bytes()
+    return row, header, content
+
+
+def read_sections(header, content):
+    sections = header.layout.sections
+    return (
+        np.frombuffer(content, sections[name].type, sections[name].count, sections[name].offset) for name in sections
+    )
+
+
+@pytest.mark.both_databases
+def test_killed_layout_loses_nothing_and_starts_over(settings, sessions, make_embedding, monkeypatch, few_rows):
+    embedding_id, (layout_id,) = measured(settings, make_embedding, few_rows)
+    lay_out = map_layout.lay_out
+
+    def kill(*_):
+        raise KilledError
+
+    monkeypatch.setattr(map_layout, "lay_out", kill)
+    with pytest.raises(KilledError):
+        add_layout(layout_id, settings, "cpu")
+    row, header, content = read(settings, sessions, embedding_id)
+    assert (row.status, header.layout, content) == (models.ResultStatus.QUEUED, None, None)
+    assert [job.row_id for job in list_waiting_jobs(sessions)] == [layout_id]
+    with sessions() as session:
+        assert session.get_one(models.Embedding, embedding_id).status is models.EmbeddingStatus.READY
+    monkeypatch.setattr(map_layout, "lay_out", lay_out)
+    assert add_layout(layout_id, settings, "cpu") == add_layout("gone", settings, "cpu") == ()
+    row, header, content = read(settings, sessions, embedding_id)
+    assert (row.status, row.error, header.layout.rows) == (models.ResultStatus.READY, None, 58)
+    points, xy = read_sections(header, content)
+    # The map leaves out the row with NaN, and the layout the zero row.
+    assert points.tolist() == [point for point in range(59) if point != ZEROS]
+    assert np.isfinite(xy).all()
+    assert xy.reshape(-1, 2)[0].tolist() == xy.reshape(-1, 2)[COPY].tolist()
+
+
+def test_layout_is_drawn_from_larger_map_and_repeatable(settings, sessions, make_embedding, monkeypatch, few_rows):
+    monkeypatch.setattr(map_layout, "MAX_ROWS", 40)
+    embedding_id, (layout_id,) = measured(settings, make_embedding, few_rows)
+    add_layout(layout_id, settings, "cpu")
+    _, header, content = read(settings, sessions, embedding_id)
+    points, _ = read_sections(header, content)
+    assert header.layout.rows == len(set(points.tolist())) == 40 - (ZEROS not in points and header.layout.rows == 39)
+    with sessions.begin() as session:
+        session.get_one(models.MapLayout, layout_id).status = models.ResultStatus.QUEUED
+    add_layout(layout_id, settings, "cpu")
+    assert read(settings, sessions, embedding_id)[1:] == (header, content)
+
+
+def test_layout_of_former_choice_is_dropped(settings, sessions, make_embedding, monkeypatch, few_rows):
+    embedding_id, (layout_id,) = measured(settings, make_embedding, few_rows)
+    lay_out = map_layout.lay_out
+
+    def lay_out_while_chosen(*arguments):
+        with sessions.begin() as session:
+            session.delete(session.get_one(models.MapLayout, layout_id))
+        return lay_out(*arguments)
+
+    monkeypatch.setattr(map_layout, "lay_out", lay_out_while_chosen)
+    add_layout(layout_id, settings, "cpu")
+    row, header, content = read(settings, sessions, embedding_id)
+    assert (row, header.layout, content) == (None, None, None)
+    with sessions() as session:
+        referenced = {
+            *session.scalars(select(models.FigureFile.file_sha256)),
+            *session.scalars(select(models.EmbeddingFile.file_sha256)),
+        }
+        assert set(session.scalars(select(models.StoredFile.sha256))) == referenced, (
+            "no stored layout is left without a map"
+        )
+
+
+def test_few_rows_have_no_layout(settings, make_embedding, sessions, few_rows):
+    assert measured(settings, make_embedding, few_rows[10:20])[1] == []
+    embedding_id, (layout_id,) = measured(settings, make_embedding, np.vstack([few_rows[10:20]] * 2))
+    add_layout(layout_id, settings, "cpu")
+    row, header, _ = read(settings, sessions, embedding_id)
+    assert (row.status, row.error) == (models.ResultStatus.FAILED, "A neighbor layout needs 12 different rows.")
+    assert header.layout is None

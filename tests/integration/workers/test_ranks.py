@@ -1,6 +1,3 @@
-"""A run in several processes takes the same steps as one process, and its processes end together."""
-
-import io
 import json
 from zipfile import ZipFile
 
@@ -37,19 +34,11 @@ ENTROPY = {
     "regularizer": "entropy", "entropy_bars": "all", "fixed_regularizers": {"istar_unbiased": 1.0, "spectrum": 1e-3},
 }  # fmt: skip
 
-
 STEP_TOLERANCE = tolerance(100, torch.float32)
 """More than the rounding of a step of these tiny models, and what five steps of Adam make of it."""
+CONFIG = {"epochs": None, "max_steps": 100, "processes": 2, "batch_size": 8, "evaluate_every": 25, "checkpoint": "best"}
 
 
-@pytest.fixture
-def no_dropout(copy_model):
-    path = copy_model("no-dropout") / "config.json"
-    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    path.write_text(json.dumps(json.loads(path.read_text()) | dropout))
-
-
-@pytest.mark.usefixtures("no_dropout")
 @pytest.mark.parametrize(
     # Bars are differences of nearly equal float32 numbers, and Adam enlarges the smallest gradients.
     ("options", "rel"),
@@ -60,7 +49,10 @@ def no_dropout(copy_model):
     ],
     ids=["istar", "accumulated", "entropy"],
 )
-def test_two_processes_train_like_one(settings, sessions, train, options, rel):
+def test_two_processes_train_like_one(settings, sessions, train, copy_model, options, rel):
+    path = copy_model("no-dropout") / "config.json"
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    path.write_text(json.dumps(json.loads(path.read_text()) | dropout))
     accumulation = options.get("accumulation", 1)
     single = train(**OPTIONS | options, batch_size=16 // accumulation)
     parallel = train(**OPTIONS | options, batch_size=8 // accumulation, processes=2)
@@ -77,20 +69,13 @@ def test_two_processes_train_like_one(settings, sessions, train, options, rel):
         assert run.results.metrics["accuracy"] == (stored.predicted == stored.reference).mean()
     if options is ENTROPY:
         return
-    weights, expected = (weights_of(run, settings) for run in (parallel, single))
+    folder = open_storage(settings)
+    archives = (ZipFile(folder.local_path(run.model_sha256)) for run in (parallel, single))
+    weights, expected = (load(archive.read("model.safetensors")) for archive in archives)
     # Attention ignores the bias of keys: its gradient is rounding error, which Adam enlarges.
     for name in [name for name in weights if not name.endswith("key.bias")]:
         weight = weights[name]
         assert torch.linalg.norm(weight - expected[name]) <= rel * max(1, torch.linalg.norm(expected[name])), name
-
-
-def weights_of(run, settings):
-    content = open_storage(settings).local_path(run.model_sha256).read_bytes()
-    with ZipFile(io.BytesIO(content)) as zip_file:
-        return load(zip_file.read("model.safetensors"))
-
-
-CONFIG = {"epochs": None, "max_steps": 100, "processes": 2, "batch_size": 8, "evaluate_every": 25, "checkpoint": "best"}
 
 
 @pytest.fixture
@@ -108,15 +93,10 @@ def training(settings, make_run, forked):
     job.join()
 
 
-@pytest.fixture
-def expected(uninterrupted):
-    return uninterrupted(CONFIG)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
-def test_killed_process_ends_the_others_and_run_resumes(settings, get_run, resume, expected, training, rank):
-    job, run_id, ranks = training
+def test_killed_process_ends_the_others_and_run_resumes(settings, get_run, resume, uninterrupted, training, rank):
+    expected, (job, run_id, ranks) = uninterrupted(CONFIG), training
     ranks[rank].kill()
     job.join(timeout=30)
     assert job.exitcode == 1

@@ -7,25 +7,15 @@ import pytest
 from sqlalchemy import delete
 
 from app.core.process import COMPLETE_MARKER
-from app.db.models import Run, RunStatus, Step
+from app.db.models import Phase, Run, RunStatus, Step
 from app.db.types import utcnow
 from tests.integration.workers.conftest import CONFIG, outcome, queue_again, stop_after, watch_steps
 from tests.long_cases import mark_long
+from workers.training import training
 from workers.training.folder import RunFolder, remove_unneeded_folders
 from workers.training.job import fine_tune
-
-
-@pytest.mark.parametrize("step", mark_long([1, 4], (4).__eq__))
-def test_killed_run_ends_like_uninterrupted_run(settings, kill, get_run, resume, uninterrupted, monkeypatch, step):
-    killed = kill(step)
-    assert get_run(killed).status is RunStatus.RUNNING
-    checkpoints = {path.name for path in (settings.runs / killed).glob("checkpoint-*")}
-    assert checkpoints == {f"checkpoint-{number}" for number in (step - 1, step) if number}
-    trained = watch_steps(monkeypatch)
-    resumed = resume(killed)
-    assert trained == list(range(step + 1, 11))
-    assert outcome(resumed) == outcome(uninterrupted())
-
+from workers.training.metrics import MetricsCallback
+from workers.training.progress import Progress
 
 # Five batches an epoch make three steps: two of two batches, one of one.
 ACCUMULATED = {"batch_size": 12, "accumulation": 2}
@@ -42,6 +32,18 @@ OPTIONS = {
     "modernbert, checkpointed gradients": {"model": "tiny-modernbert", "regularizer": "cosreg", "schedule": "cosine",
                                            "warmup": 0.2, "gradient_checkpointing": True},
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("step", mark_long([1, 4], (4).__eq__))
+def test_killed_run_ends_like_uninterrupted_run(settings, kill, get_run, resume, uninterrupted, monkeypatch, step):
+    killed = kill(step)
+    assert get_run(killed).status is RunStatus.RUNNING
+    checkpoints = {path.name for path in (settings.runs / killed).glob("checkpoint-*")}
+    assert checkpoints == {f"checkpoint-{number}" for number in (step - 1, step) if number}
+    trained = watch_steps(monkeypatch)
+    resumed = resume(killed)
+    assert trained == list(range(step + 1, 11))
+    assert outcome(resumed) == outcome(uninterrupted())
 
 
 @pytest.mark.parametrize("name", mark_long(OPTIONS, lambda name: "gpt2" in name))
@@ -214,3 +216,70 @@ def test_checkpoints_of_recently_stopped_runs_are_kept(settings, sessions, make_
     remove_unneeded_folders(settings, sessions)
     names = {path.name for path in settings.runs.iterdir()}
     assert {name for name, run_id in ids.items() if run_id in names} == {"newest", "newer", "paused long ago"}
+
+
+def during_loading(monkeypatch, act):
+    load = training._load
+    monkeypatch.setattr(training, "_load", lambda *arguments: (load(*arguments), act())[0])
+
+
+def during_evaluation(monkeypatch, act):
+    advance = Progress.advance
+
+    def advance_after_act(self, done):
+        with self.sessions() as session:
+            if session.get_one(Run, self.run_id).phase is Phase.EVALUATING:
+                act()
+        self._written_at = 0.0
+        advance(self, done)
+
+    monkeypatch.setattr(Progress, "advance", advance_after_act)
+
+
+@pytest.mark.parametrize(
+    ("moment", "keeps_folder"), [(during_loading, False), (during_evaluation, True)], ids=["loading", "evaluating"]
+)
+def test_run_paused_at_any_moment_ends_like_uninterrupted_run(
+    client, frequent_settings, make_run, get_run, resume, uninterrupted, monkeypatch, moment, keeps_folder
+):
+    run_id, answers = make_run(**CONFIG), []
+    with monkeypatch.context() as patch:
+        moment(patch, lambda: answers.append(client.post(f"/api/runs/{run_id}/pause").status_code))
+        fine_tune(run_id, frequent_settings, "cpu")
+    assert answers == [200], "paused once"
+    paused = get_run(run_id)
+    assert (paused.status, paused.worker, paused.phase, paused.error) == (RunStatus.PAUSED, None, None, None)
+    assert (frequent_settings.runs / run_id).exists() is keeps_folder
+    client.post(f"/api/runs/{run_id}/resume")
+    assert outcome(resume(run_id)) == outcome(uninterrupted())
+    assert not (frequent_settings.runs / run_id).exists()
+
+
+def test_failed_run_is_retried_on_another_worker(
+    client, frequent_settings, make_run, get_run, sessions, uninterrupted, tmp_path, monkeypatch
+):
+    home = frequent_settings.model_copy(update={"worker_name": "here"})
+    elsewhere = {"worker_name": "there", "data_dir": tmp_path / "there", "database_url": home.database}
+    away = home.model_copy(update=elsewhere)
+    (tmp_path / "there" / "runs").mkdir(parents=True)
+    (tmp_path / "there" / "files").symlink_to(home.files)
+    run_id, write = make_run(**CONFIG), MetricsCallback.on_step_end
+
+    def fail(self, args, state, control, **keywords):
+        if state.global_step == 3:
+            raise RuntimeError("the disk is full")
+        return write(self, args, state, control, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetricsCallback, "on_step_end", fail)
+        fine_tune(run_id, home, "cpu")
+    failed = get_run(run_id)
+    assert (failed.status, failed.worker) == (RunStatus.FAILED, "here/cpu")
+    assert "the disk is full" in failed.log
+    assert {path.name for path in (home.runs / run_id).glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2"}
+    client.post(f"/api/runs/{run_id}/retry")
+    fine_tune(run_id, away, "cpu")
+    assert get_run(run_id).worker == "there/cpu"
+    assert outcome(get_run(run_id)) == outcome(uninterrupted())
+    remove_unneeded_folders(home, sessions)
+    assert list(home.runs.iterdir()) == []
