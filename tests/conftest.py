@@ -69,8 +69,9 @@ def database() -> dict[str, Any]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database: dict[str, Any]) -> Settings:
-    return Settings(data_dir=tmp_path / "data", sample=False, **database)
+def settings(request: pytest.FixtureRequest, tmp_path: Path, database: dict[str, Any]) -> Settings:
+    models = {name: request.getfixturevalue(name) for name in {"models_dir"} & {*request.fixturenames}}
+    return Settings(data_dir=tmp_path / "data", sample=False, **models | database)
 
 
 @pytest.fixture(scope="session")

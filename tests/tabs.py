@@ -1,9 +1,16 @@
+import html
 import re
 from types import SimpleNamespace
 
 from fastapi.testclient import TestClient
 
 LINK = re.compile(r'href="([^"?]*\?tab=[^"]*)"')
+
+
+def words(answer: SimpleNamespace) -> str:
+    """Return the text of a page in which one space separates words."""
+    assert answer.status_code == 200, answer.text
+    return " ".join(html.unescape(answer.text).split())
 
 
 def every_tab(client: TestClient, path: str) -> SimpleNamespace:

@@ -91,7 +91,6 @@ def other_client(empty_dashboard: Settings) -> Iterator[TestClient]:
 
 
 def run_in_process(function: Callable[..., Any], *args: Any, **_: Any) -> Any:
-    """Return ``function(*args)``, with arguments and result pickled as for a sandbox."""
     function, args = pickle.loads(pickle.dumps((function, args)))
     return OutcomeUnpickler(io.BytesIO(pickle.dumps(function(*args)))).load()
 
@@ -135,7 +134,6 @@ def run_cli(
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that records requests of a script, which sends them almost at once."""
     monkeypatch.setattr(sending, "GATHER_SECONDS", 0.01)
     server = Server()
     yield server

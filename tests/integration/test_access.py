@@ -1,5 +1,3 @@
-"""Access: every route against every kind of token, sessions, and the activity log."""
-
 import asyncio
 import logging
 import re
@@ -32,6 +30,16 @@ OWNER_TOKEN = "a-secret-of-some-length"
 HOST = "http://lab.example.org"
 GONE = "0" * 32
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+# The access that each route requires; a route must match exactly one rule.
+OPEN, ANYONE, ADMIN = "open", "anyone", "admin"
+RULES = {
+    r"/login|/api/health|/static/x": OPEN,
+    r"/access|/tokens(/.*)?|/api/tokens(/.*)?|/api/activity": ADMIN,
+    r"(/api)?/(embeddings|experiments|runs|datasets|encodings|tasks|imports|compare)(/.*)?": ANYONE,
+    r"(/api)?/(queue|samples|trash|playground|measures|space)(/.*)?": ANYONE,
+    r"/|/logout|/docs(/.*)?|/api/(presets|studies|tags|openapi\.json)": ANYONE,
+}
+TOKENS = ("none", "wrong", "revoked", "expired", "read", "write", "admin", "owner")
 
 
 @pytest.fixture
@@ -65,18 +73,6 @@ def bearer(secret):
     return {"Authorization": f"Bearer {secret}"}
 
 
-# The access that each route requires; a route must match exactly one rule.
-OPEN, ANYONE, ADMIN = "open", "anyone", "admin"
-RULES = {
-    r"/login|/api/health|/static/x": OPEN,
-    r"/access|/tokens(/.*)?|/api/tokens(/.*)?|/api/activity": ADMIN,
-    r"(/api)?/(embeddings|experiments|runs|datasets|encodings|tasks|imports|compare)(/.*)?": ANYONE,
-    r"(/api)?/(queue|samples|trash|playground|measures|space)(/.*)?": ANYONE,
-    r"/|/logout|/docs(/.*)?|/api/(presets|studies|tags|openapi\.json)": ANYONE,
-}
-TOKENS = ("none", "wrong", "revoked", "expired", "read", "write", "admin", "owner")
-
-
 def list_app_routes(routes, prefix=""):
     for route in routes:
         if included := getattr(route, "original_router", None):
@@ -92,7 +88,6 @@ def find_rules(path):
 
 
 def expected_refusal(rule, method, path, token):
-    """Return the status of the refusal, None if the token is admitted."""
     if rule == OPEN:
         return None
     if token in ("none", "wrong", "revoked", "expired"):
@@ -109,12 +104,10 @@ def test_every_route_has_one_rule(app):
     assert [path for _, path in routes if len(find_rules(path)) != 1] == []
 
 
-REACHED = 418
-
-
 @pytest.mark.parametrize("token", TOKENS)
 def test_routes_admit_tokens_by_rule(app, context, token, monkeypatch):
     """The middleware is real; one catch-all route replaces the routes."""
+    reached = 418
     monkeypatch.setattr("app.web.security.DELAY_SECONDS", 0)
     secrets = {"none": None, "wrong": "isoscope_wrong", "owner": OWNER_TOKEN} | {
         name: make_token(context, f"{name} token", name if name in list(AccessScope) else "admin")
@@ -123,7 +116,7 @@ def test_routes_admit_tokens_by_rule(app, context, token, monkeypatch):
     revoke_token(context, "revoked token")
     expire(context, "expired token")
     requests = sorted((method, re.sub(r"\{\w+(:path)?\}", GONE, path)) for method, path in list_app_routes(app.routes))
-    app.router.routes[:] = [Route("/{path:path}", lambda _: Response(status_code=REACHED), methods=METHODS)]
+    app.router.routes[:] = [Route("/{path:path}", lambda _: Response(status_code=reached), methods=METHODS)]
     app.state.context = context
     headers = bearer(secrets[token]) if secrets[token] else {}
 
@@ -134,7 +127,7 @@ def test_routes_admit_tokens_by_rule(app, context, token, monkeypatch):
 
     statuses = dict(zip(requests, asyncio.run(request_all()), strict=True))
     expected = {
-        (method, path): expected_refusal(*find_rules(path), method, path, token) or REACHED for method, path in requests
+        (method, path): expected_refusal(*find_rules(path), method, path, token) or reached for method, path in requests
     }
     assert statuses == expected
 
@@ -247,13 +240,11 @@ def list_activity_rows(client):
     return [(row["by"], row["action"], row["subject"], row["name"]) for row in rows]
 
 
-TEXTS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(8))
-
-
 @pytest.mark.both_databases
 def test_activity_records_token_names(guarded, context):
+    texts = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(8))
     ada, bob = bearer(make_token(context)), bearer(make_token(context, "Bob"))
-    files = {"train": ("t.tsv", TEXTS), "validation": ("v.tsv", TEXTS)}
+    files = {"train": ("t.tsv", texts), "validation": ("v.tsv", texts)}
     dataset = guarded.post("/api/datasets", files=files, headers=ada).json()
     sweep = {
         "model": "all-MiniLM-L6-v2", "dataset_id": dataset["id"], "text_columns": ["sentence"],

@@ -1,5 +1,3 @@
-"""Seeds added to an experiment by API, page, command and client."""
-
 import html
 
 import numpy as np

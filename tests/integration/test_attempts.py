@@ -32,7 +32,6 @@ def run_id(context):
 
 @pytest.fixture
 def running_run(context, run_id):
-    """A run that a worker trains and that has logged step 7."""
     with context.sessions.begin() as session:
         run = session.get_one(Run, run_id)
         run.status, run.worker, run.started_at = RunStatus.RUNNING, "here/cpu", utcnow() - timedelta(hours=2)

@@ -9,8 +9,8 @@ N, D = 600, 16
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A working folder with documents and a query for each, hidden by a wide dimension, and ground truth."""
+def calibrate(tmp_path, monkeypatch, capsys):
+    """Run in a folder with documents and a query for each, hidden by a wide dimension, and ground truth."""
     random = np.random.default_rng(0)
     corpus = random.normal(size=(N, D))
     vectors = np.concatenate([corpus, corpus + random.normal(size=(N, D))])
@@ -24,9 +24,6 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "pairs.csv").write_text("\n".join(["one,two,score", *lines, f"d{N},d0,1"]))
     monkeypatch.chdir(tmp_path)
 
-
-@pytest.fixture
-def calibrate(folder, capsys):
     def calibrate(*arguments):
         code = main(["calibrate", *arguments])
         return capsys.readouterr(), code
@@ -77,8 +74,6 @@ def test_unusable_input_is_refused(calibrate):
         (("texts.jsonl", "--pairs", "pairs.csv"), "Scores run from 0 to 4. From which on is a pair a match? Say it by"),
         (("texts.jsonl", "--pairs", "pairs.csv", "--match", "5"), "No pair matches"),
         (("texts.jsonl", "--labels", "side", "--match", "1"), "Give it with --pairs only"),
-        (("texts.jsonl", "--labels", "side", "--save-map", "no/map"), "There is no folder"),
-        (("none.npy", "--labels", "side"), "There is no file none.npy"),
     ):
         printed, code = calibrate(*arguments)
         assert (code, words in printed.err) == (1, True), printed.err

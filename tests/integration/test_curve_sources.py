@@ -15,9 +15,8 @@ def list_source_names(context, embedding_id):
     return [name for _, name, _ in list_curve_sources(context, get_embedding(context, embedding_id))]
 
 
-@pytest.fixture
-def library(context):
-    """Two layers of one encoding, one of another, three uploads; return ids of the first layer and an upload."""
+@pytest.mark.both_databases
+def test_sources_list_own_layers_first_and_keep_chosen(client, context, monkeypatch):
     mine, other_encoding = add_encoding(context), add_encoding(context)
     layer_fields = {"pooling": Pooling.MEAN, "created_at": START}
     layer = add_embedding(context, "layer 0", encoding_id=mine, layer=0, **layer_fields)
@@ -28,16 +27,10 @@ def library(context):
     add_embedding(context, "wider", d=9)
     add_embedding(context, "thrown away", trashed_at=START)
     add_embedding(context, "a draft", status=EmbeddingStatus.DRAFT)
-    return layer, upload
-
-
-@pytest.mark.both_databases
-def test_sources_list_own_layers_first_and_keep_chosen(client, context, library, monkeypatch):
-    layer, upload = library
     assert list_source_names(context, layer) == ["layer 1", "upload 2", "upload 1", "upload 0"]
     assert list_source_names(context, upload) == ["upload 1", "upload 0"]
     monkeypatch.setattr(zeta_curves, "MAX_CHOICES", 2)
-    assert list_source_names(context, library[0]) == ["layer 1", "upload 2"]
+    assert list_source_names(context, layer) == ["layer 1", "upload 2"]
     curve = ZetaCurve(embedding_id=upload, source="embedding", source_id=layer, status=ResultStatus.QUEUED)
     with context.sessions.begin() as session:
         session.add(curve)

@@ -47,13 +47,15 @@ def test_nul_in_address_or_form_is_rejected(client, pair):
 
 @pytest.mark.both_databases
 def test_impossible_id_or_seed_in_body_is_rejected(client, context, pair):
+    json = {"Content-Type": "application/json"}
+    form = '{"model": "all-MiniLM-L6-v2", "dataset_id": %s, "text_columns": ["a"], "label_column": "b"}'
     for text in (NUL, "\ud800"):
         body = f'{{"source_id": {json_text(text)}}}'
-        assert client.post(f"/api/embeddings/{pair[0]}/curves/zeta", content=body, headers=JSON).status_code == 422
-        launched = client.post("/api/experiments", content=SWEEP % json_text(text), headers=JSON)
+        assert client.post(f"/api/embeddings/{pair[0]}/curves/zeta", content=body, headers=json).status_code == 422
+        launched = client.post("/api/experiments", content=form % json_text(text), headers=json)
         assert (launched.status_code, launched.json()["field"]) == (422, "dataset_id")
-    sweep = SWEEP.replace("}", ', "seeds": [2147483648]}') % '"x"'
-    answer = client.post("/api/experiments", content=sweep, headers=JSON)
+    sweep = form.replace("}", ', "seeds": [2147483648]}') % '"x"'
+    answer = client.post("/api/experiments", content=sweep, headers=json)
     assert (answer.status_code, answer.json()["field"]) == (422, "seeds")
     with context.sessions() as session:
         assert session.get_one(Embedding, pair[0]).created_at.tzinfo is UTC
@@ -140,29 +142,17 @@ class TestPostgreSQL:
         assert f"the job engine's database does not answer; {job} has to wait: connection failed" in caplog.text
         assert "secret" not in caplog.text
 
-    def test_worker_names_missing_tables(self, empty_postgresql_url, tmp_path):
-        ended = start_worker(tmp_path, empty_postgresql_url)
-        assert ended.returncode == 1
-        assert ended.stderr.endswith("has no tables yet. Run: isoscope migrate\n")
-
     def test_worker_refuses_slot_held_by_other_machine(self, postgresql_url, tmp_path):
         settings = Settings(database_url=postgresql_url)
         with psycopg.connect(settings.queue, autocommit=True) as connection:
             connection.execute("select pg_advisory_lock(hashtextextended('isoscope:lab-7/cpu', 0))")
-            ended = start_worker(tmp_path, postgresql_url, ISOSCOPE_WORKER_NAME="lab-7")
+            folder = {"ISOSCOPE_DATA_DIR": str(tmp_path), "ISOSCOPE_DATABASE_URL": postgresql_url}
+            command = [sys.executable, "-m", "workers", "--device", "cpu"]
+            environment = os.environ | folder | {"ISOSCOPE_WORKER_NAME": "lab-7"}
+            ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
         assert ended.returncode == 1
         sentence = "Another worker already works as lab-7/cpu. Stop it first, or give this one another --device "
         assert ended.stderr.strip().endswith(f"{sentence}or another ISOSCOPE_WORKER_NAME.")
-
-
-def start_worker(folder, url, **environment):
-    variables = os.environ | {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_DATABASE_URL": url} | environment
-    command = [sys.executable, "-m", "workers", "--device", "cpu"]
-    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=120)
-
-
-JSON = {"Content-Type": "application/json"}
-SWEEP = '{"model": "all-MiniLM-L6-v2", "dataset_id": %s, "text_columns": ["a"], "label_column": "b"}'
 
 
 def json_text(text: str) -> str:
@@ -175,7 +165,6 @@ def pair(context):
 
 
 def call_concurrently(call):
-    """Return the results of four simultaneous calls."""
     barrier = Barrier(4)
 
     def wait_and_call(_: int):

@@ -88,9 +88,7 @@ def test_query_task_json_has_all_fields(decide_json):
     assert decision["smallest_difference"]["low"] <= decision["smallest_difference"]["high"]
 
 
-@pytest.fixture
-def beir(folder):
-    """The task as a BEIR folder and zip file, with vectors without ids."""
+def test_beir_folder_provides_qrels_and_ids(decide, decide_json, folder):
     scifact = folder / "scifact"
     (scifact / "qrels").mkdir(parents=True)
     for name, letter in (("corpus", "d"), ("queries", "q")):
@@ -101,10 +99,6 @@ def beir(folder):
     (scifact / "qrels" / "test.tsv").write_text((folder / "qrels.tsv").read_text())
     (scifact / "qrels" / "dev.tsv").write_text((folder / "qrels.tsv").read_text().replace("\td", "\tother"))
     shutil.make_archive(str(scifact), "zip", folder, "scifact")
-
-
-@pytest.mark.usefixtures("beir")
-def test_beir_folder_provides_qrels_and_ids(decide, decide_json, folder):
     plain = decide_json("corpus.jsonl", "--queries", *SEARCHED)
     searched = ("corpus.npy", "--queries", "queries.npy", "--qrels")
     assert decide_json(*searched, "scifact") == decide_json(*searched, "scifact.zip")
@@ -197,36 +191,34 @@ def test_saved_map_comes_with_code_that_applies_it(decide, folder, hidden_task):
         assert stored.metadata()["dimensions"] == f"pca-{images.shape[1]}"
 
 
-BAD = [
-    (("corpus.jsonl", "--queries", "missing.npy"), ["There is no file missing.npy"]),
-    (("corpus.jsonl", "--qrels", "qrels.tsv"), ["--queries"]),
-    (("corpus.jsonl", "--pairs", "pairs.csv", "--labels", "side"), ["--pairs", "--labels", "one"]),
-    (("corpus.jsonl", "--queries", "queries.jsonl", "--labels", "side"), ["--queries goes with --qrels"]),
-    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "other.tsv"), ["No query id", "'x0'", "--ids"]),
-    (("corpus.npy", "--queries", *SEARCHED), ["No document id", "'d", "numbers from 0", "a .npy file holds no ids"]),
-    (("corpus.npy", "--pairs", "pairs.csv"), ["No row id", "pairs.csv"]),
-    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "zero.tsv"), ["no relevant document", "above 0"]),
-    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "twice.tsv"), ["twice", "'q0'"]),
-    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "words.tsv"), ["'much'", "number"]),
-    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "half.tsv"), ["'0.5'", "whole number"]),
-    (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "few.tsv"), ["at least 25 independent groups"]),
-    (("corpus.jsonl", "--queries", "narrow.npy", "--qrels", "qrels.tsv"), ["5 dimensions", "16", "same model"]),
-    (("double.jsonl", "--queries", *SEARCHED), ["'d0' names 2 rows", "--ids"]),
-    (("corpus.jsonl", "--labels", "all"), ["two classes", "'a'"]),
-    (("corpus.jsonl", "--labels", "_id"), ["labels that several rows share", "different ones"]),
-    (("corpus.jsonl", "--labels", "color"), ["nothing called 'color'"]),
-    (("corpus.jsonl", "--pairs", "same.csv"), ["same.csv", "score 1", "several"]),
-    (("corpus.jsonl", "--pairs", "qrels.tsv", "--groups", "home"), ["no column 'home'"]),
-    (("corpus.jsonl", "--pairs", "thin.csv"), ["two columns of ids"]),
-    (("nan.npy",), ["1 row of nan.npy", "NaN"]),
-    (("small.npy",), ["at least 125 rows"]),
-    (("corpus.jsonl", "--labels", "side", "--metric", "ndcg@10"), ["knn_accuracy"]),
-    (("corpus.jsonl", "--labels", "side", "--save-map", "m", "--variant", "99"), ["no variant 99"]),
-    (("corpus.jsonl", "--labels", "side", "--save-map", "none/m"), ["no folder"]),
-]
-
-
 def test_bad_inputs_print_one_sentence(decide, folder, hidden_task, capsys):
+    bad = [
+        (("corpus.jsonl", "--queries", "missing.npy"), ["There is no file missing.npy"]),
+        (("corpus.jsonl", "--qrels", "qrels.tsv"), ["--queries"]),
+        (("corpus.jsonl", "--pairs", "pairs.csv", "--labels", "side"), ["--pairs", "--labels", "one"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--labels", "side"), ["--queries goes with --qrels"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "other.tsv"), ["No query id", "'x0'", "--ids"]),
+        (("corpus.npy", "--queries", *SEARCHED), ["No document id", "'d", "numbers from 0", "file holds no ids"]),
+        (("corpus.npy", "--pairs", "pairs.csv"), ["No row id", "pairs.csv"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "zero.tsv"), ["no relevant document", "above 0"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "twice.tsv"), ["twice", "'q0'"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "words.tsv"), ["'much'", "number"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "half.tsv"), ["'0.5'", "whole number"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "few.tsv"), ["at least 25 independent groups"]),
+        (("corpus.jsonl", "--queries", "narrow.npy", "--qrels", "qrels.tsv"), ["5 dimensions", "16", "same model"]),
+        (("double.jsonl", "--queries", *SEARCHED), ["'d0' names 2 rows", "--ids"]),
+        (("corpus.jsonl", "--labels", "all"), ["two classes", "'a'"]),
+        (("corpus.jsonl", "--labels", "_id"), ["labels that several rows share", "different ones"]),
+        (("corpus.jsonl", "--labels", "color"), ["nothing called 'color'"]),
+        (("corpus.jsonl", "--pairs", "same.csv"), ["same.csv", "score 1", "several"]),
+        (("corpus.jsonl", "--pairs", "qrels.tsv", "--groups", "home"), ["no column 'home'"]),
+        (("corpus.jsonl", "--pairs", "thin.csv"), ["two columns of ids"]),
+        (("nan.npy",), ["1 row of nan.npy", "NaN"]),
+        (("small.npy",), ["at least 125 rows"]),
+        (("corpus.jsonl", "--labels", "side", "--metric", "ndcg@10"), ["knn_accuracy"]),
+        (("corpus.jsonl", "--labels", "side", "--save-map", "m", "--variant", "99"), ["no variant 99"]),
+        (("corpus.jsonl", "--labels", "side", "--save-map", "none/m"), ["no folder"]),
+    ]
     corpus, queries, _ = hidden_task
     lines = (folder / "qrels.tsv").read_text().splitlines()
     for name, changed in {
@@ -244,7 +236,7 @@ def test_bad_inputs_print_one_sentence(decide, folder, hidden_task, capsys):
     np.save("narrow.npy", queries[:, :5])
     np.save("nan.npy", np.where(np.arange(N)[:, None] == 7, np.nan, corpus))
     np.save("small.npy", corpus[:40])
-    for arguments, words in BAD:
+    for arguments, words in bad:
         printed, code = decide(*arguments)
         assert (code, printed.out) == (1, "")
         assert all(word in printed.err for word in words), printed.err

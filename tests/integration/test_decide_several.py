@@ -18,8 +18,8 @@ def few_variants(monkeypatch):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A corpus and queries of five layers, the first blurred the most, and qrels by row number."""
+def decide(tmp_path, monkeypatch, capsys):
+    """Judge a corpus and queries of five layers, the first blurred the most, and qrels by row number."""
     random = np.random.default_rng(3)
     corpus = random.normal(size=(N, D))
     relevant = random.integers(0, N, M)
@@ -32,11 +32,7 @@ def folder(tmp_path, monkeypatch):
     lines = ["query-id\tcorpus-id\tscore", *(f"{row}\t{document}\t1" for row, document in enumerate(relevant))]
     (tmp_path / "qrels.tsv").write_text("\n".join(lines))
     monkeypatch.chdir(tmp_path)
-    return tmp_path
 
-
-@pytest.fixture
-def decide(folder, capsys):
     def decide(names, *arguments):
         options = [part for name in names for part in ("--vectors", name)]
         code = main(["decide", *TASK, *options, *arguments])

@@ -2,12 +2,10 @@ import html
 import re
 import shutil
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 
-from app.core.settings import Settings
 from app.db.models import Embedding, Encoding, EncodingStatus, Pooling, StoredFile
 from app.db.types import utcnow
 from app.db.work import list_waiting_jobs
@@ -21,12 +19,9 @@ from tests.queries import queries_of
 from tests.tiny import make_table
 from workers.embeddings.encoding import encode_texts
 
+pytestmark = pytest.mark.usefixtures("models_dir")
+
 TEXTS = make_table(30, 3)
-
-
-@pytest.fixture
-def settings(tmp_path: Path, models_dir: Path, database: dict[str, str]) -> Settings:
-    return Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False, **database)
 
 
 def upload(client):
@@ -261,27 +256,25 @@ def test_text_lines_skip_blanks_and_columns_are_checked(client, work):
     assert refused.json()["detail"] == "The column 'nothing' is empty in every row: choose another."
 
 
-REFUSED = [
-    ({"model": "no such model"}, "model", "Expected one of all-MiniLM-L6-v2"),
-    ({"text_columns": ["headline"]}, "text_columns", "The file has no column 'headline': choose one of 'sentence'"),
-    ({"text_columns": ["sentence", "sentence"]}, "text_columns", "The same text column was chosen twice"),
-    ({"label_column": "gold"}, "label_column", "The file has no column 'gold'"),
-    ({"layers": [0, 3]}, "layers", "tiny-bert has layers 0 to 2, got 3."),
-    ({"poolings": []}, "poolings", "Expected poolings with 1 or more values, got 0."),
-]
-REFUSED_FORMS = [
-    ({"poolings": []}, "Enter 1 or more values."),
-    ({"layers": "one"}, "Enter a whole number, not 'one'."),
-    ({"max_rows": "1"}, "Enter a number of at least 2, not 1."),
-]
-
-
 def test_invalid_configuration_is_rejected_at_its_field(client, draft, monkeypatch):
-    for changed, field, sentence in REFUSED:
+    refused = [
+        ({"model": "no such model"}, "model", "Expected one of all-MiniLM-L6-v2"),
+        ({"text_columns": ["headline"]}, "text_columns", "The file has no column 'headline': choose one of 'sentence'"),
+        ({"text_columns": ["sentence", "sentence"]}, "text_columns", "The same text column was chosen twice"),
+        ({"label_column": "gold"}, "label_column", "The file has no column 'gold'"),
+        ({"layers": [0, 3]}, "layers", "tiny-bert has layers 0 to 2, got 3."),
+        ({"poolings": []}, "poolings", "Expected poolings with 1 or more values, got 0."),
+    ]
+    refused_forms = [
+        ({"poolings": []}, "Enter 1 or more values."),
+        ({"layers": "one"}, "Enter a whole number, not 'one'."),
+        ({"max_rows": "1"}, "Enter a number of at least 2, not 1."),
+    ]
+    for changed, field, sentence in refused:
         answer = client.post(f"/api{draft}/launch", json=config(**changed))
         assert (answer.status_code, answer.json()["field"]) == (422, field)
         assert sentence in answer.json()["detail"]
-    for changed, sentence in REFUSED_FORMS:
+    for changed, sentence in refused_forms:
         answer = client.post(f"{draft}/launch", data=form(model="tiny-gpt2", **changed), follow_redirects=True)
         assert "checked=true" in str(answer.url)
         assert sentence in words(answer)
@@ -295,16 +288,14 @@ def test_invalid_configuration_is_rejected_at_its_field(client, draft, monkeypat
     assert client.get(f"/api{draft}").json()["status"] == "draft"
 
 
-NO_TEXTS = [
-    ({"files": {"file": ("x.npy", b"\x93NUMPY")}}, "file", "x.npy: Expected .parquet, .jsonl, .csv, .tsv or .txt"),
-    ({"files": {"file": ("x.csv", b"text\n")}}, "file", "x.csv: the file names columns but has no rows"),
-    ({"data": {"name": "nothing"}}, "file", "Expected either a file of texts or a dataset_id; give one of them."),
-    ({"data": {"dataset_id": "none"}}, "dataset_id", "There is no data set 'none'"),
-]
-
-
 def test_source_without_texts_is_rejected_and_not_stored(client, context):
-    for values, field, sentence in NO_TEXTS:
+    no_texts = [
+        ({"files": {"file": ("x.npy", b"\x93NUMPY")}}, "file", "x.npy: Expected .parquet, .jsonl, .csv, .tsv or .txt"),
+        ({"files": {"file": ("x.csv", b"text\n")}}, "file", "x.csv: the file names columns but has no rows"),
+        ({"data": {"name": "nothing"}}, "file", "Expected either a file of texts or a dataset_id; give one of them."),
+        ({"data": {"dataset_id": "none"}}, "dataset_id", "There is no data set 'none'"),
+    ]
+    for values, field, sentence in no_texts:
         answer = client.post("/api/encodings", **values)
         assert (answer.json()["field"], sentence in answer.json()["detail"]) == (field, True), answer.text
     assert client.get("/api/encodings").json() == []

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from dbos._sys_db import SystemDatabase
+from sqlalchemy.exc import OperationalError
 
 from app.db import job_kinds, models
 from app.db.job_kinds import Job
@@ -16,10 +17,12 @@ from tests.factories import add_embedding, add_encoding, add_experiment, run_row
 from tests.fake_processes import Processes
 from tests.waiting import wait_for
 from workers.executor import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
-from workers.process import DATABASE_AWAY, DEVICE_LOST, LIBRARY_MISSING
+from workers.process import DATABASE_AWAY, DEVICE_LOST, DISK_FULL, LIBRARY_MISSING
+from workers.reconciler import requeue_missing_jobs
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 KILLED = -signal.SIGKILL
+FULL = OperationalError("update", {}, Exception("database or disk is full"))
 
 
 @pytest.fixture
@@ -46,7 +49,6 @@ def executor(context, processes):
 
 
 def execute(context, processes, job):
-    """Execute the job and return its row."""
     asyncio.run(executor(context, processes).execute(job))
     return read(context, job)
 
@@ -296,3 +298,110 @@ def test_idle_worker_stops_polling_and_wakes_for_job(context, monkeypatch):
         wait_for(lambda: began)
         assert len(query_times) > query_count
     assert began == [job]
+
+
+class Sessions:
+    def __init__(self, sessions, failures):
+        self.sessions = sessions
+        self.failures = failures
+
+    def begin(self):
+        if self.failures:
+            self.failures -= 1
+            raise FULL
+        return self.sessions.begin()
+
+
+def execute_failing(context, run_job, processes, failures=0):
+    executor = Executor(Sessions(context.sessions, failures), processes, "here/cpu", context.settings.runs)
+    asyncio.run(executor.execute(run_job))
+    return executor
+
+
+@pytest.mark.both_databases
+def test_executor_waits_for_database_to_recover(context, run_job):
+    execute_failing(context, run_job, processes := Processes(then=0), failures=5)
+    assert (len(processes.started), read(context, run_job).attempts) == (1, 1)
+
+
+def test_job_is_deferred_when_database_stays_full(context, run_job, monkeypatch, caplog):
+    monkeypatch.setattr("workers.executor.DATABASE_RETRY_SECONDS", 0.05)
+    executor = execute_failing(context, run_job, processes := Processes(then=0), failures=10**9)
+    assert len(processes.started) == 0
+    assert executor.active_ids() == set()
+    assert f"{run_job.workflow_id} was not recorded and will be enqueued again: database or disk is full" in caplog.text
+    assert executor.deferred_ids() == {run_job.workflow_id}
+    monkeypatch.setattr("workers.executor.DEFER_SECONDS", 0.0)
+    assert executor.deferred_ids() == set()
+    execute_failing(context, run_job, processes)
+    assert len(processes.started) == 1
+
+
+def test_failed_process_start_is_retried_and_full_disk_fails_run(context, run_job):
+    execute_failing(context, run_job, processes := Processes(BlockingIOError("no more processes"), 0, then=0))
+    assert len(processes.started) == 2
+    with context.sessions.begin() as session:
+        session.get_one(models.Run, run_job.row_id).attempts = 0
+    execute_failing(context, run_job, processes := Processes(*[DISK_FULL] * 9, then=0))
+    assert len(processes.started) == MAX_ATTEMPTS
+    run = read(context, run_job)
+    assert (run.status, run.cause) == (models.RunStatus.FAILED, models.FailureCause.DISK)
+    assert "the worker's disk is full" in run.error
+
+
+def test_job_is_active_while_executed(context, run_job):
+    class ActiveRecorder(Processes):
+        async def run(self, job):
+            active.append(executor.active_ids())
+            return 0
+
+    active = []
+    executor = Executor(context.sessions, ActiveRecorder(), "here/cpu", context.settings.runs)
+    asyncio.run(executor.execute(run_job))
+    assert active == [{run_job.workflow_id}]
+    assert executor.active_ids() == set()
+
+
+@pytest.mark.both_databases
+def test_missing_job_is_requeued_at_second_check(context, run_job, monkeypatch):
+    began, failed = [], []
+
+    async def execute(job):
+        began.append(job)
+        if len(began) == 1:
+            raise FULL
+
+    def fail(*_, **__):
+        failed.append(run_job)
+        raise FULL
+
+    queue, local_ids = context.queue, {run_job.workflow_id}
+    queue.enqueue(run_job)
+    with processing_jobs(context.settings.queue, "here/cpu", execute):
+        with monkeypatch.context() as patch:  # the engine's own files are on the full disk too
+            for method in ("record_operation_result", "update_workflow_outcome"):
+                patch.setattr(SystemDatabase, method, fail)
+            wait_for(lambda: len(failed) >= 2)
+        assert requeue_missing_jobs(queue, "here/cpu", lambda: local_ids, local_ids) == set(), "it is at work"
+        missing = requeue_missing_jobs(queue, "here/cpu", set, set())
+        assert missing == local_ids
+        assert began == [run_job]
+        requeue_missing_jobs(queue, "here/cpu", set, missing)
+        wait_for(lambda: len(began) == 2)
+        wait_for(lambda: not queue.list_active())
+
+
+@pytest.mark.both_databases
+def test_engine_deletes_ended_jobs_after_days(context, run_job):
+    async def execute(job):
+        pass
+
+    waiting = Job(job_kinds.FINETUNE, "waiting")
+    context.queue.enqueue(run_job)
+    with processing_jobs(context.settings.queue, "here/cpu", execute):
+        wait_for(lambda: not context.queue.list_active())
+    context.queue.enqueue(waiting)
+    assert context.queue.delete_ended(days=7) == 0
+    assert context.queue.delete_ended(days=0) == 1
+    assert context.queue.delete_ended(days=0) == 0
+    assert context.queue.list_active() == {waiting.workflow_id}

@@ -23,7 +23,6 @@ def change_settings(settings, **changes):
 
 
 def stream_upload(size_bytes):
-    """Yield an upload without a declared size."""
     yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.npy"\r\n\r\n'
     for _ in range(size_bytes // 2**16):
         yield bytes(2**16)

@@ -1,9 +1,6 @@
-"""Undefined values: null with a reason in rows, API, pages, plots and files."""
-
 import json
 
 import numpy as np
-import pytest
 from sqlalchemy import select
 
 from app.db.models import Embedding, MeasurementStatus, Run
@@ -13,6 +10,19 @@ from tests.tabs import every_tab
 from tests.uploads.good import npy
 
 REASON = "The covariance is zero: all points are equal."
+HOLES = np.where(np.eye(40, 6, -5, dtype=bool), np.nan, np.random.default_rng(0).standard_normal((40, 6)))
+HOLES[20] = np.inf
+UNDEFINED = {
+    "equal rows": {"isoscore", "isoscore_star", "participation_ratio", "anisotropy_centred", "spectrum"},
+    "zeros": {"isoscore", "mean_cosine", "mean_share", "anisotropy_raw", "anisotropy_centred"},
+    "squares beyond float64": {"isoscore", "partition"},
+    "one row": {"isoscore", "mean_cosine"},
+    "one column": {"isoscore"},
+}
+MATRICES = (
+    np.ones((40, 3), dtype=np.float32), np.zeros((40, 3)), np.full((40, 3), 1e200),
+    np.ones((1, 3)), np.ones((40, 1)),
+)  # fmt: skip
 
 
 def parse_strictly(text):
@@ -31,22 +41,6 @@ def upload(client, work, *matrices):
     return ids
 
 
-HOLES = np.where(np.eye(40, 6, -5, dtype=bool), np.nan, np.random.default_rng(0).standard_normal((40, 6)))
-HOLES[20] = np.inf
-
-UNDEFINED = {
-    "equal rows": {"isoscore", "isoscore_star", "participation_ratio", "anisotropy_centred", "spectrum"},
-    "zeros": {"isoscore", "mean_cosine", "mean_share", "anisotropy_raw", "anisotropy_centred"},
-    "squares beyond float64": {"isoscore", "partition"},
-    "one row": {"isoscore", "mean_cosine"},
-    "one column": {"isoscore"},
-}
-MATRICES = (
-    np.ones((40, 3), dtype=np.float32), np.zeros((40, 3)), np.full((40, 3), 1e200),
-    np.ones((1, 3)), np.ones((40, 1)),
-)  # fmt: skip
-
-
 def test_undefined_measure_is_null_with_reason_everywhere(client, context, work):
     ids = upload(client, work, *MATRICES)
     for embedding_id, (case, undefined) in zip(ids, UNDEFINED.items(), strict=True):
@@ -63,6 +57,8 @@ def test_undefined_measure_is_null_with_reason_everywhere(client, context, work)
         for slug in ("zeta", "activation", "spectrum", "anisotropy", "cosines"):
             parse_strictly(client.get(f"/embeddings/{embedding_id}/figures/{slug}.json").text)
             assert "nan" not in client.get(f"/embeddings/{embedding_id}/figures/{slug}.csv").text.lower()
+        size = client.get(f"/api/embeddings/{embedding_id}/figure-data/sample_size").json()
+        assert (size["rows"], size["reason"]) == ([], rows["isoscore"].reason)
         for line in parse_strictly(client.get(f"/api/embeddings/{embedding_id}/curves/zeta").text)["lines"]:
             assert all(value is None for value in line["values"])
             assert line["reason"]
@@ -81,18 +77,13 @@ def test_non_finite_rows_are_dropped_and_counted(client, work):
     assert f"empty cell: {left_out} of 40 rows." in client.get(f"/embeddings/{embedding_id}?tab=details").text
 
 
-@pytest.fixture
-def experiment(context):
-    """Three finished runs; one collapsed to equal points."""
+def test_run_without_isoscore_is_named_by_plot_and_in_csv(client, context):
     collapsed = {"isoscore_star": None, "isoscore_star_reason": REASON}
     runs = [
         run_row(lam, performance=0.5 + lam / 10, **collapsed if lam < 0 else {"isoscore_star": 0.2})
         for lam in (-1.0, 0.0, 1.0)
     ]
-    return add_experiment(context, *runs)
-
-
-def test_run_without_isoscore_is_named_by_plot_and_in_csv(client, experiment, context):
+    experiment = add_experiment(context, *runs)
     page = every_tab(client, f"/experiments/{experiment}?seeds=on").text
     assert f"Not drawn, because IsoScore★ is undefined: λ = −1 seed 0. {REASON}" in page
     figures = f"/experiments/{experiment}/figures/isotropy"

@@ -44,15 +44,6 @@ def refusal(tmp_path):
     return read
 
 
-def change_line(files, name, change, line=0):
-    """Return the files with one JSON line changed."""
-    lines = files[name].splitlines()
-    document = json.loads(lines[line])
-    change(document)
-    lines[line] = json.dumps(document).encode()
-    return files | {name: b"\n".join(lines) + b"\n"}
-
-
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_reader_rejects_incomplete_or_altered_export(refusal, files, tmp_path):
     assert refusal(b"not a zip").startswith("The file cannot be read as a zip archive (File is not a zip ")
@@ -143,7 +134,11 @@ def test_reader_rejects_unstorable_values(refusal, files):
 
 def test_reader_rejects_inconsistent_rows(refusal, files):
     def refusal_on(name, change, line=0):
-        return refusal(pack(change_line(files, name, change, line))).removesuffix(f" {ADVICE}")
+        lines = files[name].splitlines()
+        document = json.loads(lines[line])
+        change(document)
+        lines[line] = json.dumps(document).encode()
+        return refusal(pack(files | {name: b"\n".join(lines) + b"\n"})).removesuffix(f" {ADVICE}")
 
     first, figure = (json.loads(files[name].splitlines()[0]) for name in ("runs.jsonl", "run_figures.jsonl"))
     for line, change, sentence in (
@@ -223,7 +218,6 @@ def test_failed_import_leaves_no_rows_or_files(other_client, files, monkeypatch)
 
 @pytest.fixture
 def few_runs(files):
-    """The files of an export, cut to six runs."""
     lines = files["runs.jsonl"].splitlines(keepends=True)
     excerpt = [*lines[:3], *lines[-3:]]
     ids = {json.loads(line)["id"] for line in excerpt}
@@ -250,13 +244,6 @@ def test_page_shows_error_at_file_field(other_client, few_runs):
     assert (answer.status_code, answer.json()["detail"].startswith("The file has more than 1,000 bytes")) == (413, True)
 
 
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats() | st.text(max_size=5) | st.just("\0\ud800"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-
-
 def list_paths(value, path=()):
     yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -267,6 +254,12 @@ def list_paths(value, path=()):
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_fuzzed_archive_is_rejected_or_renders(other_client, few_runs, data):
+    texts = st.text(max_size=5)
+    json_values = st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats() | texts | st.just("\0\ud800"),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+        max_leaves=5,
+    )
     name = data.draw(st.sampled_from(["experiment.json", "runs.jsonl", "steps.jsonl", "run_figures.jsonl"]))
     lines = few_runs[name].splitlines()
     line = data.draw(st.integers(0, len(lines) - 1))
@@ -278,7 +271,7 @@ def test_fuzzed_archive_is_rejected_or_renders(other_client, few_runs, data):
     if isinstance(holder, dict) and data.draw(st.booleans()):
         del holder[last]
     else:
-        holder[last] = data.draw(JSON_VALUES)
+        holder[last] = data.draw(json_values)
     lines[line] = json.dumps(document).encode()
     answer = send(other_client, pack(few_runs | {name: b"\n".join(lines) + b"\n"}))
     if not answer.is_success:

@@ -1,17 +1,24 @@
+import json
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, text, update
 
 from app.db import job_kinds, removal
 from app.db.job_kinds import Job
-from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFigure, Step
+from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFigure, RunStatus, Step
 from app.db.session import INCLUDE_HIDDEN
 from app.db.work import list_waiting_jobs
 from app.results.archive.reading import open_archive
+from app.training.experiments import delete_experiment
+from isoscope.core.errors import ConflictError
+from tests import factories
 from tests.archives import add_experiment, export, finish_imports, unpack
 from tests.factories import SHARED
 from workers.executor import Executor
 from workers.imports import job, tables
-from workers.imports.tables import TABLES, ImportTarget
+from workers.imports.tables import TABLES, ImportTarget, refuse_duplicate
 from workers.job_rows import JobProgress, StoppedError
 
 ROWS = 19 + 38 + 57 + 17
@@ -44,16 +51,9 @@ def import_id(client, archive):
 
 
 @pytest.fixture
-def tiny_batches(monkeypatch):
-    """Small batches, so that a small experiment takes many of them."""
-    small_batches = tuple(table._replace(batch_rows=5) for table in TABLES)
-    monkeypatch.setattr(job, "TABLES", small_batches)
+def kill_after(context, import_id, monkeypatch):
+    monkeypatch.setattr(job, "TABLES", tuple(table._replace(batch_rows=5) for table in TABLES))
     monkeypatch.setattr(removal, "STEPS_AT_ONCE", 2)
-
-
-@pytest.fixture
-def kill_after(context, import_id, monkeypatch, tiny_batches):
-    """Run the import and kill it after a number of batches."""
 
     def kill_after(batches):
         write, remaining = JobProgress.write, batches
@@ -225,3 +225,52 @@ def test_batches_are_bounded_by_rows_and_bytes(archive, monkeypatch):
         sizes_after_skip = [len(batch) for batch in runs.batches(opened, target, skip=17)]
     assert (sizes, sum(bounded), sizes_after_skip) == ([5, 5, 5, 4], 19, [2])
     assert max(bounded) <= 3
+
+
+def count_all(context, table):
+    with context.sessions() as session:
+        return session.scalar(select(func.count()).select_from(table), execution_options={INCLUDE_HIDDEN: True})
+
+
+@pytest.mark.parametrize("transactions", [1, 21])
+@pytest.mark.both_databases
+def test_interrupted_removal_is_hidden_and_resumed(client, context, monkeypatch, transactions):
+    monkeypatch.setattr(removal, "STEPS_AT_ONCE", 2)
+    monkeypatch.setattr(removal, "RUNS_AT_ONCE", 5)
+    experiment_id = add_experiment(context)
+    run_id = client.get(f"/api/experiments/{experiment_id}").json()["runs"][0]["id"]
+    with context.sessions.begin() as session:
+        session.execute(update(Run).values(status=RunStatus.FINISHED))
+    steps, runs = count_all(context, Step), count_all(context, Run)
+    with monkeypatch.context() as patched:
+        pauses = Mock(side_effect=[*[None] * (transactions - 1), StoppedHere])
+        patched.setattr(removal, "let_others_write", pauses)
+        with pytest.raises(StoppedHere):
+            delete_experiment(context, experiment_id)
+    assert 0 < count_all(context, Step) + count_all(context, Run) < steps + runs
+    for path in (f"experiments/{experiment_id}", f"runs/{run_id}"):
+        assert (client.get(f"/api/{path}").status_code, client.get(f"/{path}").status_code) == (404, 404)
+    assert client.get("/api/experiments").json() == client.get("/api/runs").json() == []
+    assert client.delete(f"/api/experiments/{experiment_id}").status_code == 404
+    archive = SimpleNamespace(experiment=SimpleNamespace(id=experiment_id), content="c" * 64)
+    with context.sessions() as session, pytest.raises(ConflictError, match="is being deleted"):
+        refuse_duplicate(session, archive, "i" * 32)
+    assert removal.resume_removals(context.sessions) == 1
+    assert [count_all(context, table) for table in (Experiment, Run, Step)] == [0, 0, 0]
+    assert removal.resume_removals(context.sessions) == 0
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+def test_experiment_of_later_version_is_listed_and_deleted(client, context):
+    broken, intact = (factories.add_experiment(context, factories.run_row(), name=name) for name in ("broken", "whole"))
+    written = text("update experiments set config = :config where id = :id")
+    with context.sessions.begin() as session:
+        config = session.get_one(Experiment, broken).config.model_dump(mode="json") | {"schedule": "of a later version"}
+        session.execute(written, {"config": json.dumps(config), "id": broken})
+    page = client.get("/experiments")
+    assert page.status_code == 200
+    assert "broken" in page.text
+    assert client.get("/").status_code == 200
+    assert {experiment["name"] for experiment in client.get("/api/experiments").json()} == {"broken", "whole"}
+    assert client.delete(f"/api/experiments/{broken}").status_code == 204
+    assert [experiment["id"] for experiment in client.get("/api/experiments").json()] == [intact]

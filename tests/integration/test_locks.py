@@ -12,13 +12,11 @@ def end_no_jobs() -> None:
     pass
 
 
-@pytest.fixture
-def open_worker_locks(context, tmp_path):
-    return lambda: open_locks(context.settings.queue, tmp_path, end_no_jobs)
-
-
 @pytest.mark.both_databases
-def test_slot_is_held_by_one_worker_until_released(open_worker_locks, tmp_path):
+def test_slot_is_held_by_one_worker_until_released(context, tmp_path):
+    def open_worker_locks():
+        return open_locks(context.settings.queue, tmp_path, end_no_jobs)
+
     with open_worker_locks() as mine, open_worker_locks() as theirs, mine.held("here/cpu"):
         for locks in (mine, theirs):
             with pytest.raises(ConflictError, match="already works as here/cpu") as refused, locks.held("here/cpu"):
@@ -33,14 +31,12 @@ def test_slot_is_held_by_one_worker_until_released(open_worker_locks, tmp_path):
     assert FileLocks(tmp_path).is_settled
 
 
-@pytest.fixture
-def short_intervals(monkeypatch):
-    monkeypatch.setattr(locks, "CHECK_EVERY_SECONDS", 0.05)
-    monkeypatch.setattr(locks, "SETTLED_SECONDS", 0.5)
-
-
-@pytest.mark.usefixtures("short_intervals")
 class TestAdvisoryLocks:
+    @pytest.fixture(autouse=True)
+    def short_intervals(self, monkeypatch):
+        monkeypatch.setattr(locks, "CHECK_EVERY_SECONDS", 0.05)
+        monkeypatch.setattr(locks, "SETTLED_SECONDS", 0.5)
+
     def test_lost_session_is_reopened_with_its_locks(self, postgresql_url):
         with AdvisoryLocks(postgresql_url, end_no_jobs) as mine, mine.held("here/cpu"):
             assert not mine.is_settled, "a new session cannot tell yet which workers are dead"

@@ -82,7 +82,6 @@ def draw(client, embedding_id, color="", layout=""):
 
 
 def nearest(row):
-    """Return the positions and cosines of the nearest of distinct rows, nearest first."""
     cosines = compute_similarities(row, "cosine")
     cosines[TWIN] = -np.inf
     order = (-cosines).argsort(kind="stable")[:NEIGHBORS]

@@ -12,6 +12,8 @@ from tests.ports import free_port
 from workers import notices
 from workers.notices import announce_ended_experiments, send
 
+URL = SecretStr("https://chat.example/hook")
+
 
 def hook(server):
     return SecretStr(f"{server.url}/hook?secret=hidden")
@@ -28,9 +30,6 @@ def sent(monkeypatch):
 
     monkeypatch.setattr(notices, "Thread", ImmediateThread)
     return messages
-
-
-URL = SecretStr("https://chat.example/hook")
 
 
 @pytest.mark.both_databases

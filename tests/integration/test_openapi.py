@@ -1,5 +1,3 @@
-"""Requests generated from the OpenAPI document get the documented answers."""
-
 import subprocess
 import sys
 
@@ -32,7 +30,6 @@ EXAMPLES = 2
 
 @pytest.fixture
 def ids(client, context, work):
-    """Ids for the paths: measured and unmeasured embeddings, texts, data sets, experiments and runs."""
     uploaded = [
         client.post(f"/api/embeddings{query}", files={"file": ("x.npy", GOOD["x.npy"])}).json()["id"]
         for query in ["?commit=auto"] * 2 + [""] * 4

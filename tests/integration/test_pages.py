@@ -9,36 +9,13 @@ from app.db.models import Measurement, MeasurementStatus
 from app.playground import clouds
 from app.playground.clouds import Position, get_measures
 from isotropy.catalog import GROUPS, MEASURES, OUTLIER_RULES
-from tests.tabs import every_tab
 from tests.uploads.good import npy
+
+LINE = {"shape": "line", "spread": 0, "shift": 0, "n": 512}
 
 
 def upload(client, content, filename="cloud.npy", **data):
     return client.post("/embeddings", files={"file": (filename, content)}, data=data)
-
-
-def test_upload_is_previewed_measured_and_reported(client, cloud, work):
-    answer = upload(client, npy(cloud), name="A cloud")
-    assert answer.status_code == 303
-    page = answer.headers["location"]
-    assert "A worker is reading cloud.npy" in client.get(page).text
-    assert work() == 1
-    draft = client.get(page).text
-    assert "400 × 8" in draft
-    assert "Measure these embeddings" in draft
-    assert client.post(f"{page}/commit").headers["location"] == page
-    work()
-    report = every_tab(client, page).text
-    assert "Participation ratio" in report
-    assert "400" in report
-    for slug in ("zeta", "activation", "spectrum", "cumulative", "anisotropy", "cosines"):
-        assert f"{page}/figures/{slug}.json" in report
-        assert client.get(f"{page}/figures/{slug}.json").json()["data"]
-        assert client.get(f"{page}/figures/{slug}.csv").headers["content-type"].startswith("text/csv")
-    page_text = client.get(f"{page}?zeta=1&rows=64&source=identity").text
-    assert "at ζ = 1.00" in page_text
-    assert '<dd class="value">1.00</dd>' in page_text
-    assert client.get(f"{page}?zeta=2", headers={"accept": "text/html"}).status_code == 422
 
 
 def test_all_measures_are_grouped_with_error_sample_and_values(client, context, cloud, work):
@@ -69,6 +46,9 @@ def test_all_measures_are_grouped_with_error_sample_and_values(client, context, 
         session.add(former)
     page_text = client.get(page).text
     measures = client.get(f"{page}?tab=details").text
+    at_end = client.get(f"{page}?zeta=1&rows=64&source=identity").text
+    assert ("at ζ = 1.00" in at_end, '<dd class="value">1.00</dd>' in at_end) == (True, True)
+    assert client.get(f"{page}?zeta=2", headers={"accept": "text/html"}).status_code == 422
     section = " ".join(measures.partition('id="all-measures"')[2].partition("</section>")[0].split())
     headings = [section.index(f"<caption><h3>{heading}</h3></caption>") for heading in list(GROUPS.values())[:2]]
     assert headings == sorted(headings)
@@ -94,13 +74,13 @@ def test_all_measures_are_grouped_with_error_sample_and_values(client, context, 
     assert "mean_share,good,0.25,,,,,399," in lines
 
 
-def test_draft_has_no_measurements(client, cloud, work):
-    page = upload(client, npy(cloud)).headers["location"]
-    assert 'hx-trigger="every 2s"' in client.get(page).text
-    work()
-    assert 'hx-trigger="every 2s"' not in client.get(page).text
+def test_draft_is_previewed_and_has_no_measurements(client, cloud, work):
     page = upload(client, npy(cloud), name="A cloud").headers["location"]
-    work()
+    waiting = client.get(page).text
+    assert ("A worker is reading cloud.npy" in waiting, 'hx-trigger="every 2s"' in waiting) == (True, True)
+    assert work() == 1
+    draft = client.get(page).text
+    assert ("400 × 8" in draft, "Measure these embeddings" in draft, "every 2s" in draft) == (True, True, False)
     answer = client.get(f"{page}/measurements.csv")
     assert answer.status_code == 404
     assert "There are no measurements of A cloud, whose state is draft: see its page for what to do." in answer.text
@@ -116,21 +96,6 @@ def test_file_without_finite_rows_cannot_be_measured(client, cloud, work):
     assert "Measure these embeddings" not in draft
     assert client.post(f"/embeddings/{embedding_id}/commit").status_code == 422
     assert work() == 0
-
-
-def test_curve_against_another_upload_is_computed_on_demand(client, cloud, work):
-    pages = [upload(client, npy(matrix)).headers["location"] for matrix in (cloud, cloud[:200] * 3)]
-    work()
-    for page in pages:
-        client.post(f"{page}/commit")
-    work()
-    other_id = pages[1].rsplit("/", 1)[-1]
-    assert "Compute the curve" in client.get(f"{pages[0]}?source={other_id}").text
-    response = client.post(f"{pages[0]}/curves", data={"source_id": other_id})
-    assert response.status_code == 303
-    assert "A worker is computing the curve" in client.get(response.headers["location"]).text
-    work()
-    assert 'id="figure-zeta"' in client.get(response.headers["location"]).text
 
 
 def test_other_array_can_be_chosen_and_draft_form_is_applied(client, cloud, work):
@@ -182,9 +147,6 @@ def test_empty_pages_explain_and_refused_uploads_keep_values(client):
     page_text = html.unescape(client.get("/measures").text)
     assert "<dt>Its one number</dt><dd>greatest eigenvalue</dd>" in page_text
     assert all(rule in page_text for rule in OUTLIER_RULES.values())
-
-
-LINE = {"shape": "line", "spread": 0, "shift": 0, "n": 512}
 
 
 def test_playground_url_sets_sliders_to_nearest_position(client):

@@ -1,5 +1,3 @@
-"""Stored reference values match their script, and reports show them with n and d."""
-
 import pytest
 
 from app.core.process import bundled_folder

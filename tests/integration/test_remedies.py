@@ -1,5 +1,3 @@
-"""Remedies are tried on measured embeddings with labels, and the decision heads the report."""
-
 import html
 import json
 import re
@@ -12,6 +10,7 @@ from app.db.task import TaskResults
 from app.embeddings.remedies import describe_trial
 from isoscope.cli import main
 from isoscope.remedies import rows_within_seconds
+from tests.cached_rows import make_once
 from tests.task_rows import add_rows
 from workers.embeddings.measure import measure_embedding
 from workers.tasks import judge_task
@@ -50,12 +49,19 @@ def try_remedies(client, settings, context, tmp_path):
     return try_remedies
 
 
+@pytest.fixture
+def judged(client, context, module_cache, try_remedies, x):
+    embedding_id = make_once(context, module_cache, "judged", lambda: try_remedies(x)[0])
+    (task,) = client.get(f"/api/embeddings/{embedding_id}/tasks").json()
+    return embedding_id, client.get(f"/api/tasks/{task['id']}").json()
+
+
 def page_of(client, address):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", client.get(address).text)).split())
 
 
-def test_decision_on_labeled_embedding_heads_report(client, try_remedies, x):
-    embedding_id, task = try_remedies(x)
+def test_decision_on_labeled_embedding_heads_report(client, judged):
+    embedding_id, task = judged
     assert task["status"] == "finished", task["error"]
     conclusion = task["results"]["conclusion"]
     assert conclusion.startswith(("Standardize: the nearest neighbors of a row predict", "Whiten", "Remove the mean"))
@@ -74,21 +80,18 @@ def test_decision_on_labeled_embedding_heads_report(client, try_remedies, x):
     assert response.headers["location"].startswith("/embeddings/")
 
 
-@pytest.mark.parametrize(
-    ("difference", "low", "high", "sentence"),
-    [
+def test_trial_is_worse_only_if_its_interval_is(judged):
+    _, task = judged
+    for difference, low, high, sentence in (
         (-0.039, -0.061, -0.019, "worse, −0.039 k-NN accuracy (−0.061 to −0.019)."),
         (0.01, -0.002, 0.02, "no clear gain, +0.010 k-NN accuracy (−0.002 to +0.020)."),
         (0.0, 0.0, 0.0, "no clear gain, 0.000 k-NN accuracy (0.000 to 0.000)."),
-    ],
-)
-def test_trial_is_worse_only_if_its_interval_is(try_remedies, x, difference, low, high, sentence):
-    _, task = try_remedies(x)
-    for variant in task["results"]["variants"]:
-        variant["report"] |= {"difference": difference, "difference_low": low, "difference_high": high}
-    results = TaskResults.model_validate(task["results"])
-    assert describe_trial(results, "centring") == f"Centering, tried on your ground truth: {sentence}"
-    assert describe_trial(results, "flow") == describe_trial(None, "centring") == ""
+    ):
+        for variant in task["results"]["variants"]:
+            variant["report"] |= {"difference": difference, "difference_low": low, "difference_high": high}
+        results = TaskResults.model_validate(task["results"])
+        assert describe_trial(results, "centring") == f"Centering, tried on your ground truth: {sentence}"
+        assert describe_trial(results, "flow") == describe_trial(None, "centring") == ""
 
 
 def test_check_decide_api_and_page_agree(client, try_remedies, x, tmp_path, capsys):
@@ -113,11 +116,6 @@ def test_waiting_decision_updates_itself(client, settings, context, tmp_path, x)
     assert 'hx-select="#decision"' in page
 
 
-def test_categorical_column_is_ground_truth_by_default(try_remedies, x):
-    _, task = try_remedies(x, labels=None)
-    assert task["config"]["labels"] == "side"
-
-
 def test_too_few_rows_are_not_evaluated(client, settings, context, tmp_path, x):
     embedding_id = add(context, tmp_path, x[:60])
     assert [job.kind.name for job in measure_embedding(embedding_id, settings, "cpu")] == ["layout"]
@@ -129,8 +127,9 @@ def test_too_few_rows_are_not_evaluated(client, settings, context, tmp_path, x):
     )
 
 
-def test_layers_share_a_task_family(client, try_remedies, x):
-    ids, tasks = zip(*(try_remedies(x, layer=layer) for layer in (0, 1)), strict=True)
+def test_categorical_column_is_default_and_layers_share_a_family(client, try_remedies, x):
+    ids, tasks = zip(*(try_remedies(x, layer=layer, labels=None) for layer in (0, 1)), strict=True)
+    assert [task["config"]["labels"] for task in tasks] == ["side", "side"]
     members = client.get(f"/api/tasks/{tasks[0]['id']}/family").json()["members"]
     assert [member["embedding_id"] for member in members] == list(ids)
 
@@ -145,9 +144,13 @@ def test_large_embedding_is_sampled(client, try_remedies, x, monkeypatch):
     assert "Judge every method on all rows" in page
 
 
-def test_task_tab_ranks_remedies_and_links_to_lab(client, try_remedies, x):
-    embedding_id, task = try_remedies(x)
+def test_task_tab_ranks_remedies_and_links_to_lab(client, judged):
+    embedding_id, task = judged
+    for path in (f"/embeddings/{embedding_id}/lab?method=centring", f"/tasks/{task['id']}"):
+        other_tab = client.get(path).text
+        assert ("<h1>cloud</h1>" in other_tab, 'aria-label="Parts of this page"' in other_tab) == (True, True)
     page = client.get(f"/embeddings/{embedding_id}/tasks").text
+    assert ("<h1>cloud</h1>" in page, 'aria-label="Parts of this page"' in page) == (True, True)
     assert page.index('id="remedies"') < page.index("Judge by other ground truth")
     assert 'kind=labels#truth" aria-current="page"' in page
     table = page.partition('id="remedies"')[2].partition("</section>")[0]
@@ -166,15 +169,6 @@ def test_task_tab_ranks_remedies_and_links_to_lab(client, try_remedies, x):
     assert f"By the held-out rows of your task, {chosen['name']}: k-NN accuracy" in page_of(
         client, f"{lab}?method={chosen['method']}"
     )
-
-
-@pytest.mark.parametrize("path", ["/lab?method=centring", "/tasks"])
-def test_task_and_lab_pages_keep_title_and_tabs(client, try_remedies, x, path):
-    embedding_id, task = try_remedies(x)
-    for address in (f"/embeddings/{embedding_id}{path}", f"/tasks/{task['id']}"):
-        page = client.get(address).text
-        assert "<h1>cloud</h1>" in page
-        assert 'aria-label="Parts of this page"' in page
 
 
 @pytest.mark.parametrize("d", [2, 384, 4096])

@@ -16,12 +16,8 @@ from app.training.experiments import get_run
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
 from tests.factories import add_experiment, run_row
-from tests.queries import queries_of
 
 LAST_DAY_OF_2025 = datetime(2025, 12, 31, 23, 59, tzinfo=UTC)
-LIST_QUERIES = 9
-"""Queries of a list: a page with its experiments, the total, the sums and the comparisons."""
-
 
 MATCHES = {
     "": "defgabc", "cola": "abc", "100%": "abc", "%": "abc", "_x": "abc", "axx": "", "bert-l": "d",
@@ -287,24 +283,3 @@ class TestExperiments:
         assert "53 experiments, 51 to 53 shown." in page
         assert 'rel="prev" href="/experiments?q=sweep"' in page
         assert page.count('<th scope="row"') == 3
-
-
-LISTS = ["/experiments?q=tiny", "/api/experiments"]
-RUNS = ["/api/runs?q=tiny&sort=-iso", "/experiments/{}/runs?sort=perf"]
-
-
-def test_number_of_queries_does_not_grow_with_runs(client, context):
-    small = add_experiment(context, *(run_row(1.0, seed) for seed in range(3)))
-    requests = {
-        path: queries_of(context, lambda p=path: client.get(p.format(small)).raise_for_status())
-        for path in [*LISTS, *RUNS]
-    }
-    for number in range(20):
-        larger = add_experiment(context, *(run_row(lam, number) for lam in (-1.0, 0.0, 1.0)), name=f"sweep {number}")
-    for path, few_queries in requests.items():
-        many_queries = queries_of(context, lambda p=path: client.get(p.format(larger)).raise_for_status())
-        assert 0 < len(few_queries) == len(many_queries) <= LIST_QUERIES, path
-        large = ("results", "log", "environment", *(["config", "position"] if path in LISTS else []))
-        assert [
-            statement for statement, _ in many_queries for column in large if f"runs.{column}" in statement
-        ] == [], path

@@ -13,10 +13,6 @@ from tests.factories import add_embedding, add_experiment, embedding, run_row
 from tests.queries import count_rows
 
 
-def section(page, name):
-    return re.search(f'<section id="{name}".*?</section>', page, re.DOTALL).group()
-
-
 def test_first_start_launches_both_samples_once(context):
     assert launch_samples(context)
     assert next_waiting_job(context.sessions, Queue.GPU, ()).kind is job_kinds.ENCODE
@@ -77,7 +73,7 @@ def test_home_starts_with_two_questions_and_shows_decisions(client, context):
     assert re.findall(r"cloud|Ended|Waits|Diverged", decisions) == ["cloud", "Ended"]
     assert "Nothing to mend." in decisions
     assert "Does λ matter? Cannot be tested yet. Nothing to compare yet:" in decisions
-    assert "0 running, 1 waiting" in section(page, "running")
+    assert "0 running, 1 waiting" in re.search('<section id="running".*?</section>', page, re.DOTALL).group()
 
 
 @pytest.mark.parametrize("status", [EmbeddingStatus.MEASURING, EmbeddingStatus.READY])

@@ -1,17 +1,42 @@
+import os
+import socket
+import stat
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+import httpx2
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from pydantic import SecretStr
 
-from app.core.settings import Settings
+from app.core.peer import NOBODY, peer_uid
+from app.core.settings import MIB, Settings
 from app.main import create_app
+from app.operations.doctor import check_access
 from app.web.security import DELAY_SECONDS, MAX_DELAYED
+from app.web.tokens import TokenRequest, create_token
+from tests.serving import empty_settings, serve_in_thread, web_process
+from tests.uploads.good import npy
 
 TOKEN = "a-secret-of-some-length"
 HOST = "http://lab.example.org"
+HEAD_PATHS = (
+    "/", "/embeddings", "/queue", "/api/health", "/api/embeddings", "/static/app.css", "/nowhere", "/api/openapi.json",
+)  # fmt: skip
+OTHER_UID = 65534
+ASK = f"""
+import os, sys, httpx2
+client = httpx2.Client(base_url=sys.argv[1], headers=dict(zip(sys.argv[3::2], sys.argv[4::2])), timeout=20)
+client.get("/api/health")  # late imports, which the other user may not read
+client.close()
+os.setuid({OTHER_UID})
+print(httpx2.request("GET", sys.argv[1] + sys.argv[2], headers=dict(zip(sys.argv[3::2], sys.argv[4::2]))).text)
+"""
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="Only root can become another user.")
 
 
 def change_settings(settings, **changes):
@@ -240,3 +265,113 @@ def test_model_is_never_opened_as_a_path(client, opened_paths):
         answer = client.post("/api/experiments", json=body)
         assert (answer.status_code, answer.json()["field"]) == (422, "model")
         assert [path for path in opened_paths if MARK in path] == []
+
+
+def ask_as_other_user(address, path, *headers):
+    command = [sys.executable, "-c", ASK, address, path, *headers]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@as_root
+def test_other_user_needs_token(context, address):
+    assert httpx2.get(f"{address}/api/space").status_code == 200
+    for headers in ([], ["X-Forwarded-For", "10.0.0.1"], ["Authorization", "Bearer wrong"], ["Cookie", "session=x"]):
+        assert "another user of this machine sent this request" in ask_as_other_user(address, "/api/space", *headers)
+    page = ask_as_other_user(address, "/embeddings", "Accept", "text/html")
+    assert "another user of this machine sent this request" in page
+    assert '<a href="/access">' not in page
+    secret = create_token(context, TokenRequest(name="Ada"))[1]
+    assert "reserve_bytes" in ask_as_other_user(address, "/api/space", "Authorization", f"Bearer {secret}")
+    assert "ok" in ask_as_other_user(address, "/api/health")
+
+
+@as_root
+@pytest.mark.slow
+def test_other_user_cannot_read_files(migrated, cloud):
+    migrated.root.chmod(0o755)
+    with web_process(migrated) as address:
+        response = httpx2.post(f"{address}/api/embeddings", files={"file": ("cloud.npy", npy(cloud))})
+        assert response.status_code == 201
+    assert stat.S_IMODE(migrated.root.stat().st_mode) == 0o700
+    new_files = [path for path in migrated.files.rglob("*") if path.is_file()]
+    assert new_files
+    assert [path for path in new_files if path.stat().st_mode & 0o077] == []
+    look = f"import os; os.setuid({OTHER_UID}); open({str(migrated.sqlite_files[0])!r})"
+    answer = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=False)
+    assert "PermissionError" in answer.stderr
+
+
+def test_closed_connection_has_no_owner():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        address = client.getsockname()
+        assert peer_uid(address, server.getsockname()) == os.geteuid()
+        accepted, _ = server.accept()
+        client.close()
+        assert peer_uid(address, server.getsockname()) == NOBODY
+        accepted.close()
+    assert peer_uid(("testclient", 1), ("testserver", 80)) is None
+
+
+def test_shared_folder_keeps_its_mode(settings):
+    settings.root.mkdir(parents=True)
+    settings.root.chmod(0o1777)
+    settings.create_folders()
+    assert stat.S_IMODE(settings.root.stat().st_mode) == 0o1777
+
+
+def test_doctor_warns_if_users_cannot_be_told_apart(settings, monkeypatch):
+    assert [level for level, *_ in check_access(settings) if level == "warning"] == []
+    monkeypatch.setattr("app.operations.doctor.peer_uid", lambda client, server: None)
+    (warning,) = [result for result in check_access(settings) if result[0] == "warning"]
+    assert "Every user of this machine has access" in warning[1]
+    assert "ISOSCOPE_ACCESS_TOKEN" in warning[2]
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory, empty_databases):
+    settings = empty_settings(tmp_path_factory.mktemp("refused") / "data", empty_databases)
+    with serve_in_thread(create_app(settings.model_copy(update={"access_token": SecretStr(TOKEN)}))) as url:
+        yield urlsplit(url).port
+
+
+def answer_until_end(port, request, length, sent=b""):
+    head = f"{request} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode() + sent)
+        return b"".join(iter(lambda: connection.recv(10_000), b"")).lower()
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [("POST /api/embeddings", 401), ("POST /embeddings", 303), ("POST /login", 413), ("POST /api/health", 405)],
+)
+def test_early_refusal_closes_connection(port, request_line, status):
+    answer = answer_until_end(port, request_line, 900_000)
+    assert answer.startswith(f"http/1.1 {status} ".encode())
+    assert b"connection: close" in answer
+
+
+def test_login_takes_four_kilobytes_and_keeps_connection(port):
+    body = f"token={TOKEN}&next=/{'a' * 3000}".encode()
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        head = "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        for _ in range(2):
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            answer = connection.recv(10_000).lower()
+            assert answer.startswith(b"http/1.1 303 ")
+            assert b"connection: close" not in answer
+
+
+def test_head_matches_get_without_body(client):
+    for path in HEAD_PATHS:
+        got, head = client.get(path), client.head(path)
+        assert (head.status_code, head.content) == (got.status_code, b""), path
+        names = got.headers.keys() - {"content-length"}
+        assert {name: head.headers[name] for name in names} == {name: got.headers[name] for name in names}
+    content = npy(np.zeros((1024, 1024)))
+    embedding = client.post("/api/embeddings", files={"file": ("a.npy", content)}).json()
+    head = client.head(f"/embeddings/{embedding['id']}/files/0")
+    assert (head.status_code, head.content) == (200, b"")
+    assert int(head.headers["content-length"]) == len(content) > 8 * MIB
+    assert client.head("/api/queue/pause").status_code == 405

@@ -12,6 +12,7 @@ import pytest
 from app.db.work import FileLocks
 from tests.commands import isoscope
 from tests.ports import free_port
+from tests.serving import is_healthy
 from tests.waiting import wait_for
 
 
@@ -67,9 +68,6 @@ def test_unavailable_storage_is_reported_without_traceback(tmp_path):
     assert "Traceback" not in process.stderr
 
 
-LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO   |WARNING|ERROR  ) web  ")
-
-
 def test_unwritable_data_folder_is_reported_without_traceback(tmp_path):
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "data"
@@ -86,19 +84,13 @@ def test_unwritable_data_folder_is_reported_without_traceback(tmp_path):
 
 @pytest.mark.long
 def test_log_has_time_and_level_and_ctrl_c_ends_quietly(context):
+    log_line = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO   |WARNING|ERROR  ) web  ")
     port = free_port()
     environment = os.environ | {"ISOSCOPE_DATA_DIR": str(context.settings.data_dir), "ISOSCOPE_PORT": str(port)}
     process = subprocess.Popen([sys.executable, "-m", "app"], env=environment, stderr=subprocess.PIPE, text=True)
     url = f"http://127.0.0.1:{port}"
-
-    def answers():
-        try:
-            return httpx2.head(f"{url}/api/health").is_success
-        except httpx2.TransportError:
-            return False
-
     try:
-        wait_for(answers, 120)
+        wait_for(lambda: is_healthy(url), 120)
         with httpx2.Client() as client, ThreadPoolExecutor(4) as threads:
             client.get(f"{url}/static/app.css")
             list(threads.map(lambda _: httpx2.get(url, timeout=60).status_code, range(8)))
@@ -110,4 +102,4 @@ def test_log_has_time_and_level_and_ctrl_c_ends_quietly(context):
         process.kill()
     assert "Task was destroyed" not in errors
     assert "Traceback" not in errors
-    assert all(LINE.match(line) for line in errors.splitlines()), errors
+    assert all(log_line.match(line) for line in errors.splitlines()), errors

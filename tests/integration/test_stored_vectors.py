@@ -1,5 +1,3 @@
-"""Vectors in PostgreSQL and in a FAISS index measure as the same vectors in a .npy file."""
-
 import json
 import sys
 
@@ -70,8 +68,7 @@ def assert_measured_as_array(isoscope, work, tmp_path, module_cache):
 
 
 @pytest.mark.parametrize(
-    ("column_type", "dtype"),
-    [("vector(8)", "f4"), ("halfvec", "f2"), ("real[]", "f4"), ("double precision[]", "f8")],
+    ("column_type", "dtype"), [("vector(8)", "f4"), ("halfvec", "f2"), ("real[]", "f4"), ("double precision[]", "f8")]
 )
 def test_table_is_measured_as_array(
     upload, assert_measured_as_array, database_url, cloud, column_type, dtype, monkeypatch
@@ -136,10 +133,7 @@ def test_names_are_quoted(upload, database_url, cloud):
             "PostgreSQL could not read docs: cannot execute INSERT in a read-only transaction.",
         ),
         (
-            [
-                "alter table docs add grids real[]",
-                "update docs set grids = '{{1,2},{3,4}}'",
-            ],
+            ["alter table docs add grids real[]", "update docs set grids = '{{1,2},{3,4}}'"],
             ("--column", "grids"),
             "Row 1 has no vector. Correct 'grids', or upload a view without such rows.",
         ),

@@ -1,5 +1,3 @@
-"""Cutoffs of tasks: the same numbers and sentences in API, client and page, and what takes a minimum score."""
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,6 @@ N, D = 600, 16
 
 @pytest.fixture
 def corpus(context, tmp_path):
-    """Return documents and a query for each, hidden by a wide dimension."""
     random = np.random.default_rng(0)
     documents = random.normal(size=(N, D))
     vectors = np.concatenate([documents, documents + random.normal(size=(N, D))])

@@ -1,5 +1,3 @@
-"""The map of a finished task makes a new embedding of all rows, measured and with its provenance."""
-
 import io
 
 import numpy as np

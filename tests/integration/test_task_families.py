@@ -1,5 +1,3 @@
-"""One task judges several embeddings: layers with their queries, and other embeddings of the same rows."""
-
 from functools import partial
 
 import numpy as np

@@ -282,7 +282,6 @@ def test_concurrent_moves_lose_no_move(context):
 
 @pytest.fixture
 def row_ids(context):
-    """Ids of three uploads to inspect, unknown to the engine."""
     ids = []
     for i in range(3):
         with context.sessions.begin() as session:

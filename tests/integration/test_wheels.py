@@ -1,5 +1,3 @@
-"""Both wheels in clean environments, run from a folder with packages named like ours."""
-
 import json
 import os
 import signal
@@ -41,14 +39,55 @@ except SystemExit:
 """
 
 
+def make_environment(folder: Path, wheels: list[Path], *requirements: str) -> Path:
+    """Install wheels by pip without an index, link their dependencies, and return the folder of commands.
+
+    Nothing is downloaded. No other package of this environment can be imported, so an undeclared dependency is
+    missing.
+    """
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index", "--no-compile"]
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", *options]
+    subprocess.run([*pip, *map(str, wheels)], check=True)
+    target_site = Path(get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+    site_packages = Path(get_path("purelib"))
+    for name in sorted(_top_level_names(requirements)):
+        if not (target_site / name).exists():
+            (target_site / name).symlink_to(site_packages / name)
+    return folder / "bin"
+
+
+def _top_level_names(requirements: tuple[str, ...]) -> set[str]:
+    waiting = [Requirement(text) for text in requirements]
+    visited: set[tuple[str, str]] = set()
+    names: set[str] = set()
+    while waiting:
+        requirement = waiting.pop()
+        for extra in ("", *requirement.extras):
+            key = (canonicalize_name(requirement.name), extra)
+            if key in visited:
+                continue
+            visited.add(key)
+            with suppress(PackageNotFoundError):  # a dependency of another platform, or an optional one
+                dist = distribution(requirement.name)
+                if key[0] not in OURS:
+                    names |= {file.parts[0] for file in dist.files or [] if file.parts[0] not in ("..", "__pycache__")}
+                required = [Requirement(text) for text in dist.requires or []]
+                waiting += [item for item in required if item.marker is None or item.marker.evaluate({"extra": extra})]
+    return names
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory):
-    return build_wheels(tmp_path_factory.mktemp("wheels"))
+    folder = tmp_path_factory.mktemp("wheels")
+    for project in (ROOT / "isoscope", ROOT):
+        subprocess.run([sys.executable, "-c", BUILD, str(folder)], cwd=project, check=True, capture_output=True)
+    return [folder / f"{name.replace('-', '_')}-{distribution(name).version}-py3-none-any.whl" for name in OURS]
 
 
 @pytest.fixture
 def user_folder(tmp_path):
-    """A folder with a user's own packages app and workers."""
     folder = tmp_path / "own"
     for name in ("app", "workers", "alembic", "frontend"):
         (folder / name).mkdir(parents=True)

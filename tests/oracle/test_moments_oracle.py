@@ -50,6 +50,8 @@ def test_float32_moments_match_float64_on_word2vec(word2vec):
     moments = moments_of(word2vec[:2000], CosineMoments)
     expected = 1 - pdist(word2vec[:2000].double().numpy(), "cosine").mean()
     assert moments.mean_cosine().value == pytest.approx(expected, abs=1e-8)
+    moments.update(word2vec[2000:])
+    assert moments.mean_cosine().value == pytest.approx(0.0640, abs=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

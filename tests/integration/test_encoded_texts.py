@@ -1,3 +1,4 @@
+import csv
 import gzip
 import io
 import json
@@ -9,22 +10,25 @@ import numpy as np
 import pytest
 
 from app.core.process import BUNDLED_MODEL
-from app.core.settings import Settings
-from app.db.models import Embedding, Qrels, StoredFile
+from app.db import job_kinds
+from app.db.job_kinds import BACKGROUND_PRIORITY, Job, Queue
+from app.db.models import Embedding, Lookup, Qrels, StoredFile
+from app.db.work import list_waiting_jobs
 from benchmarks._encoded_texts import DATA
+from tests.cached_rows import make_once
 from tests.queries import count_rows
-from workers.embeddings.encoding import encode_texts
+from workers.embeddings.encoder import load_texts
+from workers.embeddings.encoding import EncodingConfig, encode_texts
 from workers.tasks import judge_task
+
+pytestmark = pytest.mark.usefixtures("models_dir")
 
 DOCUMENTS, QUERIES = 120, 60
 SPLIT = {"kind": "queries", "split": "test"}
 CONFIG = {"model": "tiny-bert", "text_columns": ["text"]}
 WORDS = ["film", "plot", "cast", "good", "bad", "dull", "great", "very", "so", "the"]
-
-
-@pytest.fixture
-def settings(tmp_path: Path, models_dir: Path, database: dict[str, str]) -> Settings:
-    return Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False, **database)
+PAIRS = 300
+PAIRS_CONFIG = {"model": "tiny-bert", "text_columns": ["a", "b"], "score_column": "score"}
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +197,164 @@ def test_layers_of_labeled_texts_are_ranked_automatically(client, settings, work
     assert ranked == sorted(scores.values(), reverse=True)
     assert re.search("Layer [0-2] is best: |None is clearly best. Layer [0-2] ranks first", ranking)
     assert re.sub(r"texts · tiny-bert · layer (\d), mean", r"Layer \1", family["conclusion"]) in ranking
+
+
+def write_csv(rows):
+    buffer = io.StringIO()
+    csv.writer(buffer).writerows([("a", "b", "score", "constant"), *((*row, 1) for row in rows)])
+    return buffer.getvalue().encode()
+
+
+@pytest.fixture(scope="module")
+def pairs_file():
+    """Half the pairs are a text and the same words twice, which match; half are two random texts."""
+    random = np.random.default_rng(0)
+    rows = []
+    for number in range(PAIRS):
+        text, second_text = (" ".join(random.choice(WORDS, 6)) for _ in range(2))
+        rows.append((text, f"{text} {text}", 1) if number % 2 else (text, second_text, 0))
+    return write_csv(rows)
+
+
+def test_scored_pairs_judge_every_layer_and_set_cutoffs(client, settings, work, pairs_file):
+    path = client.post("/encodings", files={"file": ("pairs.csv", pairs_file)}).headers["location"]
+    selected = re.findall(r'<option value="(\w+)" selected>', client.get(path).text)
+    assert selected == ["a", "b", "score"], "proposed for two columns of texts and a score"
+    encoding_id = path.removeprefix("/encodings/").partition("?")[0]
+    plan = client.post(f"/api/encodings/{encoding_id}/plan", json=PAIRS_CONFIG | {"layers": [1, 2]}).json()
+    assert (plan["rows"], plan["embeddings"]) == (2 * PAIRS, 2)
+    assert (
+        client.post(f"/api/encodings/{encoding_id}/launch", json=PAIRS_CONFIG | {"layers": [1, 2]}).status_code == 200
+    )
+    encode_texts(encoding_id, settings, "cpu")
+    work()
+    layers = client.get(f"/api/encodings/{encoding_id}/layers").json()
+    assert {layer["status"] for layer in layers} == {"ready"}
+    texts = {text for row in csv.DictReader(io.StringIO(pairs_file.decode())) for text in (row["a"], row["b"])}
+    for layer in layers:
+        assert layer["n"] == len(texts), "each text is encoded once"
+        (task,) = client.get(f"/api/embeddings/{layer['embedding_id']}/tasks").json()
+        results = client.get(f"/api/tasks/{task['id']}").json()["results"]
+        assert results["calibration"]["pairs"]["labeled"] == PAIRS
+        assert results["variants"][0]["report"]["value"] > 0.5
+        assert f'href="/tasks/{task["id"]}#cutoff"' in client.get(f"/embeddings/{layer['embedding_id']}").text
+    page = client.get(path).text
+    assert "Layers by Spearman" in page
+    assert "Choose a cutoff for layer" in page
+
+
+def test_each_text_is_a_row_and_rows_without_score_are_left_out(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_bytes(write_csv([("x", "y", "0.5"), ("y", "z", ""), ("z", "x", " 4 "), ("z", "z", "5")]))
+    texts = load_texts(path, path.name, EncodingConfig.model_validate(PAIRS_CONFIG))
+    assert texts.rows == [("x",), ("y",), ("z",)]
+    assert texts.row_numbers == [1, 1, 3]
+    assert texts.ids == ["0", "1", "2"]
+    assert texts.pairs == [("0", "1", 0.5, ""), ("2", "0", 4.0, ""), ("2", "2", 5.0, "")]
+    assert texts.n_empty == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "sentence"),
+    [
+        ({"text_columns": ["a"]}, "text_columns", "choose a second text column"),
+        ({"text_columns": ["a", "score"]}, "score_column", "is a text column too"),
+        ({"score_column": "constant"}, "score_column", "needs two different scores"),
+        ({"text_columns": ["b", "constant"], "score_column": "a"}, "score_column", "which is no number"),
+        ({"label_column": "score"}, "label_column", "choose labels or scores"),
+        ({"score_column": None, "match": 3}, "match", "Choose the column of scores"),
+    ],
+)
+def test_wrong_columns_of_pairs_are_named(client, settings, pairs_file, changes, field, sentence):
+    encoding_id = client.post("/api/encodings", files={"file": ("pairs.csv", pairs_file)}).json()["id"]
+    answer = client.post(f"/api/encodings/{encoding_id}/launch", json=PAIRS_CONFIG | changes)
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert sentence in answer.json()["detail"]
+
+
+TEXTS = [f"{adjective} {noun} film {number}" for number, adjective in enumerate(["good", "bad", "dull"]) for noun in (
+    "plot", "cast",
+)]  # fmt: skip
+TEXTS += [" ".join(["very"] * (number + 1)) for number in range(40)]
+
+
+@pytest.fixture
+def encoded(client, context, settings, work, module_cache):
+    def encode():
+        lines = "\n".join(json.dumps({"text": text}) for text in TEXTS).encode()
+        draft = client.post("/api/encodings", files={"file": ("texts.jsonl", lines)}).json()
+        config = {"model": "tiny-bert", "text_columns": ["text"], "layers": [2], "poolings": ["mean"]}
+        client.post(f"/api/encodings/{draft['id']}/launch", json=config)
+        (job,) = encode_texts(draft["id"], settings, "cpu")
+        work()
+        return job.row_id
+
+    return make_once(context, module_cache, "encoded", encode)
+
+
+def test_text_is_encoded_like_the_rows_unless_weights_changed(client, encoded, work, context):
+    url = f"/api/embeddings/{encoded}/neighbors"
+    response = client.post(url, json={"text": TEXTS[3]})
+    assert (response.status_code, response.json()["status"]) == (202, "queued")
+    assert work() == 1
+    lookup = client.get(url, params={"text": TEXTS[3]}).json()
+    assert lookup["status"] == "ready", lookup["error"]
+    results = lookup["results"]
+    before = results["of"][0]["before"]
+    assert (results["row"], results["rows"], results["of"][0]["name"]) == (None, len(TEXTS), TEXTS[3])
+    assert (before[0]["row"], before[0]["name"]) == (3, TEXTS[3])
+    assert before[0]["cosine"] == pytest.approx(1, abs=1e-5), "the same vector"
+    vectors = np.load(io.BytesIO(client.get(f"/api/embeddings/{encoded}/vectors.npy").content))
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = unit @ unit[3]
+    assert [row["cosine"] for row in before] == pytest.approx(np.sort(cosines)[::-1][: len(before)], abs=1e-5)
+    page = client.get(f"/embeddings/{encoded}", params={"tab": "map", "text": TEXTS[3]}).text
+    assert f'data-near="{" ".join(str(row["row"]) for row in before)}"' in page
+    response = client.post(f"/embeddings/{encoded}/neighbors", data={"text": "good film"})
+    expected = (303, f"/embeddings/{encoded}?tab=map&text=good+film#near-text")
+    assert (response.status_code, response.headers["location"]) == expected
+    page = client.get(f"/embeddings/{encoded}", params={"text": "good film"}).text
+    assert "A worker is encoding the text" in page
+    assert "tiny-bert, layer 2, mean pooling" in page
+    with context.sessions.begin() as session:
+        embedding = session.get_one(Embedding, encoded)
+        embedding.provenance = {**embedding.provenance, "weights_sha256": {"model.safetensors": "0" * 64}}
+    client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": "good"})
+    work()
+    lookup = client.get(f"/api/embeddings/{encoded}/neighbors", params={"text": "good"}).json()
+    assert lookup["status"] == "failed"
+    assert "are not those that encoded these rows" in lookup["error"]
+
+
+def test_lookup_needs_name_or_text_of_encoded_vectors(client, encoded, work):
+    for query in [{}, {"name": "a", "text": "b"}]:
+        refused = client.get(f"/api/embeddings/{encoded}/neighbors", params=query)
+        assert (refused.status_code, "either the name of a row or a text" in refused.json()["detail"]) == (422, True)
+        unknown = client.get(f"/api/embeddings/{encoded}/neighbors", params={"text": "king"})
+        assert unknown.status_code == 404
+        assert unknown.json()["detail"] == "Nobody has looked up 'king' in this embedding yet."
+    for text in [" ", "x" * 1001]:
+        refused = client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": text})
+        assert (refused.status_code, "a text of 1 to 1,000 characters" in refused.json()["detail"]) == (422, True)
+    lines = "\n".join(f"{row},{row * row % 7},w{row}" for row in range(30))
+    files = {"file": ("a.csv", f"x,y,word\n{lines}".encode())}
+    upload_id = client.post("/api/embeddings?commit=auto", files=files).json()["id"]
+    work()
+    refused = client.post(f"/api/embeddings/{upload_id}/neighbors", json={"text": "good"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "text")
+    assert "not encoded here" in refused.json()["detail"]
+    assert "Rows near a text" not in client.get(f"/embeddings/{upload_id}", params={"tab": "map"}).text
+
+
+def test_lookup_uses_lab_queue_and_is_deleted_with_embedding(client, context, encoded):
+    client.post(f"/api/embeddings/{encoded}/neighbors", json={"text": "king"})
+    with context.sessions() as session:
+        job = Job(job_kinds.LOOKUP, session.query(Lookup).one().id)
+    assert (job.kind.queue, job.priority) == (Queue.LAB, Job(job_kinds.POSTPROCESS, "a").priority)
+    waiting_jobs = list_waiting_jobs(context.sessions)
+    assert [waiting for waiting in waiting_jobs if waiting.kind.priority < BACKGROUND_PRIORITY] == [job]
+    client.delete(f"/api/embeddings/{encoded}")
+    client.delete("/api/trash")
+    with context.sessions() as session:
+        assert session.query(Lookup).all() == []
+    assert job.workflow_id not in context.queue.list_active()

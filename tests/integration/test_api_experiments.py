@@ -9,7 +9,17 @@ from app.db.types import utcnow
 from app.db.work import list_waiting_jobs
 from app.training.queue_status import LOST_AFTER
 from app.training.sweeps import SweepRequest, plan_sweep
+from tests.cached_rows import make_once
 from tests.texts import tsv
+
+
+@pytest.fixture
+def dataset(client, context, module_cache):
+    def upload():
+        files = {"train": tsv(), "validation": tsv(name="validation.tsv")}
+        return client.post("/api/datasets", files=files).json()["id"]
+
+    return client.get(f"/api/datasets/{make_once(context, module_cache, 'dataset', upload)}").json()
 
 
 @pytest.fixture
@@ -185,75 +195,67 @@ def test_runs_are_cancelled_then_deleted_and_dataset_last(client, context, reque
     assert [path for path in (context.settings.root / "files").rglob("*") if path.is_file()] == []
 
 
-REFUSED = [
-    ({"lambdas": ["abc"]}, "lambdas", "as a number"),
-    ({"lambdas": [float("nan")]}, "lambdas", "finite"),
-    ({"lambdas": []}, "lambdas", "with 1 or more values, got 0"),
-    ({"lambdas": [1e308]}, "lambdas", "Expected lambdas.0 up to 1e+06, got 1e+308."),
-    ({"lambdas": [True]}, "lambdas", "Expected lambdas.0 as a number, got 'true'."),
-    ({"seeds": [True]}, "seeds", "Expected seeds.0 as a whole number, got 'true'."),
-    ({"epochs": True}, "epochs", "Expected epochs as a whole number, got 'true'."),
-    ({"fixed_regularizers": {"cosreg": False}}, "fixed_regularizers", "as a number, got 'false'."),
-    ({"grid": {"epochs": [True]}}, "grid", "Expected grid.epochs.0 as a whole number, got 'true'."),
-    ({"zetas": [1.5]}, "zetas", "up to 1"),
-    ({"regularizers": ["l2"]}, "regularizers", "Expected regularizers.0 as none, istar, istar_unbiased"),
-    ({"grid": {"batch_size": [16, 0]}}, "grid", "Expected grid.batch_size.1 of at least 1, got 0."),
-    ({"grid": {"batch_size": []}}, "grid", "with 1 or more values, got 0"),
-    ({"grid": {"nonsense": [1]}}, "grid", "There is no field"),
-    ({"grid": {"metric": ["f1"]}}, "grid", "`metric` is the same for all of them"),
-    ({"grid": {"layers": ["first"]}}, "grid", "as a list of whole numbers, all or last, got 'first'"),
-    ({"grid": {"layers": [None, [7]]}}, "grid", "has layers 1 to 6, got 7."),
-    ({"grid": {"entropy_bars": ["all"]}}, "grid", "`entropy_bars`, an option of persistent entropy"),
-    ({"grid": {"epochs": [3, None]}}, "grid", "each value of `epochs` in the grid, got null"),
-    ({"grid": {"epochs": [None]}}, "grid", "each value of `epochs` in the grid, got null"),
-    ({"grid": {"max_steps": [10, None]}}, "grid", "each value of `max_steps` in the grid, got null"),
-    ({"grid": {"epochs": [1], "max_steps": [5]}}, "grid", "either `epochs` or `max_steps`, got both"),
-    ({"grid": {"model": ["all-MiniLM-L6-v2", "no such model!"]}}, "model", "got 'no such model!'"),
-    ({"grid": {"batch_size": list(range(1, 51))}, "seeds": list(range(9))}, "grid", "50 batch sizes × (1 baseline"),
-    ({"fixed_regularizers": {"istar": 1}}, "fixed_regularizers", "would have two λ in one run"),
-    ({"regularizers": ["istar_unbiased"], "points": "tokens"}, "points", "tokens of one text depend on each other"),
-    ({"regularizers": ["spectrum"], "layers": "last"}, "layers", "sees the input embedding matrix"),
-    ({"regularizers": ["spectrum"], "points": "mean"}, "points", "sees the input embedding matrix"),
-    (
-        {"regularizers": ["istar_unbiased", "cosreg"], "points": "tokens"},
-        "points",
-        "Sweep it separately from regularizers",
-    ),
-    (
-        {"regularizers": ["cosreg"], "points": "mean", "grid": {"include_padding": [True, False]}},
-        "grid",
-        "an option of I-STAR or CosReg or persistent entropy, where it sees tokens",
-    ),
-    ({"task": "regression", "metric": "accuracy"}, "metric", "Expected a metric of regression, one of pearson"),
-    ({"task": "regression"}, "metric", "got accuracy."),
-    ({"seeds": [-1]}, "seeds", "of at least 0"),
-    ({"model": "no such model!"}, "model", "got 'no such model!'"),
-    ({"model": "someone/some-model"}, "model", "all-MiniLM-L6-v2"),
-    ({"model": "../../etc"}, "model", "got '../../etc'"),
-    ({"text_columns": ["nope"]}, "text_columns", "nope"),
-    ({"label_column": "nope"}, "label_column", "nope"),
-    ({"label_column": "sentence"}, "label_column", "the model would read the answer"),
-    ({"dataset_id": "nope"}, "dataset_id", "There is no data set 'nope'"),
-    ({"layers": [7]}, "layers", "has layers 1 to 6, got 7."),
-    ({"layers": [0]}, "layers", "of at least 1"),
-    ({"layers": []}, "layers", "with 1 or more values, got 0"),
-    ({"layers": "first"}, "layers", "Expected layers as a list of whole numbers, all or last, got 'first'."),
-    ({"token_fraction": 0}, "token_fraction", "above 0"),
-    ({"token_fraction": 1.5}, "token_fraction", "up to 1"),
-    ({"label_names": ["a", "b"]}, "label_names", "There is no field"),
-    ({"model": "foo--bar"}, "model", "got 'foo--bar'"),
-    ({"model": "a/b.git"}, "model", "got 'a/b.git'"),
-    ({"epochs": 1, "max_steps": 5}, "max_steps", "Expected either `epochs` or `max_steps`"),
-    ({"unknown": 1}, "unknown", "There is no field"),
-    ({"lambdas": list(range(1, 100)), "seeds": list(range(9))}, "lambdas", "at most 500 runs"),
-]
-
-
 def test_invalid_request_names_its_field_and_writes_nothing(client, request_body, monkeypatch):
+    refused = [
+        ({"lambdas": ["abc"]}, "lambdas", "as a number"),
+        ({"lambdas": [float("nan")]}, "lambdas", "finite"),
+        ({"lambdas": []}, "lambdas", "with 1 or more values, got 0"),
+        ({"lambdas": [True]}, "lambdas", "Expected lambdas.0 as a number, got 'true'."),
+        ({"fixed_regularizers": {"cosreg": False}}, "fixed_regularizers", "as a number, got 'false'."),
+        ({"grid": {"epochs": [True]}}, "grid", "Expected grid.epochs.0 as a whole number, got 'true'."),
+        ({"zetas": [1.5]}, "zetas", "up to 1"),
+        ({"regularizers": ["l2"]}, "regularizers", "Expected regularizers.0 as none, istar, istar_unbiased"),
+        ({"grid": {"batch_size": [16, 0]}}, "grid", "Expected grid.batch_size.1 of at least 1, got 0."),
+        ({"grid": {"batch_size": []}}, "grid", "with 1 or more values, got 0"),
+        ({"grid": {"nonsense": [1]}}, "grid", "There is no field"),
+        ({"grid": {"metric": ["f1"]}}, "grid", "`metric` is the same for all of them"),
+        ({"grid": {"layers": ["first"]}}, "grid", "as a list of whole numbers, all or last, got 'first'"),
+        ({"grid": {"layers": [None, [7]]}}, "grid", "has layers 1 to 6, got 7."),
+        ({"grid": {"entropy_bars": ["all"]}}, "grid", "`entropy_bars`, an option of persistent entropy"),
+        ({"grid": {"epochs": [3, None]}}, "grid", "each value of `epochs` in the grid, got null"),
+        ({"grid": {"epochs": [None]}}, "grid", "each value of `epochs` in the grid, got null"),
+        ({"grid": {"max_steps": [10, None]}}, "grid", "each value of `max_steps` in the grid, got null"),
+        ({"grid": {"epochs": [1], "max_steps": [5]}}, "grid", "either `epochs` or `max_steps`, got both"),
+        ({"grid": {"model": ["all-MiniLM-L6-v2", "no such model!"]}}, "model", "got 'no such model!'"),
+        ({"grid": {"batch_size": list(range(1, 51))}, "seeds": list(range(9))}, "grid", "50 batch sizes × (1 baseline"),
+        ({"fixed_regularizers": {"istar": 1}}, "fixed_regularizers", "would have two λ in one run"),
+        ({"regularizers": ["istar_unbiased"], "points": "tokens"}, "points", "tokens of one text depend on each other"),
+        ({"regularizers": ["spectrum"], "layers": "last"}, "layers", "sees the input embedding matrix"),
+        ({"regularizers": ["spectrum"], "points": "mean"}, "points", "sees the input embedding matrix"),
+        (
+            {"regularizers": ["istar_unbiased", "cosreg"], "points": "tokens"},
+            "points",
+            "Sweep it separately from regularizers",
+        ),
+        (
+            {"regularizers": ["cosreg"], "points": "mean", "grid": {"include_padding": [True, False]}},
+            "grid",
+            "an option of I-STAR or CosReg or persistent entropy, where it sees tokens",
+        ),
+        ({"task": "regression", "metric": "accuracy"}, "metric", "Expected a metric of regression, one of pearson"),
+        ({"task": "regression"}, "metric", "got accuracy."),
+        ({"seeds": [-1]}, "seeds", "of at least 0"),
+        ({"model": "no such model!"}, "model", "got 'no such model!'"),
+        ({"model": "someone/some-model"}, "model", "all-MiniLM-L6-v2"),
+        ({"model": "../../etc"}, "model", "got '../../etc'"),
+        ({"text_columns": ["nope"]}, "text_columns", "nope"),
+        ({"label_column": "nope"}, "label_column", "nope"),
+        ({"label_column": "sentence"}, "label_column", "the model would read the answer"),
+        ({"dataset_id": "nope"}, "dataset_id", "There is no data set 'nope'"),
+        ({"layers": [7]}, "layers", "has layers 1 to 6, got 7."),
+        ({"token_fraction": 0}, "token_fraction", "above 0"),
+        ({"token_fraction": 1.5}, "token_fraction", "up to 1"),
+        ({"label_names": ["a", "b"]}, "label_names", "There is no field"),
+        ({"model": "foo--bar"}, "model", "got 'foo--bar'"),
+        ({"model": "a/b.git"}, "model", "got 'a/b.git'"),
+        ({"epochs": 1, "max_steps": 5}, "max_steps", "Expected either `epochs` or `max_steps`"),
+        ({"unknown": 1}, "unknown", "There is no field"),
+        ({"lambdas": list(range(1, 100)), "seeds": list(range(9))}, "lambdas", "at most 500 runs"),
+    ]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     rows = "sentence\tlabel\n" + "".join(f"text {i}\t{i}\n" for i in range(5000))
     dataset_id = client.post("/api/datasets", files={"train": tsv(rows), "validation": tsv(rows, "v.tsv")}).json()["id"]
-    for change, field, sentence in [*REFUSED, ({"dataset_id": dataset_id}, "label_column", "")]:
+    for change, field, sentence in [*refused, ({"dataset_id": dataset_id}, "label_column", "")]:
         # json.dumps writes NaN, as a careless client would.
         body = json.dumps(request_body | change)
         answer = client.post("/api/experiments", content=body, headers={"Content-Type": "application/json"})

@@ -5,19 +5,15 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from sqlalchemy import select
 
-from app.core.settings import Settings
 from app.core.training_cost import MachineSpeed
 from app.db.models import Run, RunStatus, Worker
 from app.training.collapse_warnings import KNOWN_COLLAPSE
 from tests.factories import add_experiment, run_row
 from tests.tiny import upload_once
 
+pytestmark = pytest.mark.usefixtures("models_dir")
+
 SPEED = MachineSpeed(device_name="x", products={"fp32": 1e9, "bf16": 1e9}, element_seconds=1e-9, layer_seconds=0.01)
-
-
-@pytest.fixture
-def settings(tmp_path, database, models_dir):
-    return Settings(data_dir=tmp_path / "data", sample=False, models_dir=models_dir, **database)
 
 
 @pytest.fixture
