@@ -138,6 +138,26 @@ METHODS: dict[str, MethodEntry] = {
             citation=f"{sources.BELL_1997} {sources.KESSY_2018}",
         ),
         MethodEntry(
+            slug="partial_whitening",
+            name="Partial whitening",
+            action="Whiten partly",
+            formula="U Λ^(−γ/2) Uᵀ (x − μ), without the directions where λ = 0",
+            meaning="Compresses the spectrum: every variance λ becomes λ^(1 − γ), whatever the units of the points.",
+            pitfall="Weak directions are amplified most, and they are mostly noise.",
+            citation=sources.ARTETXE_2018,
+            parameters=(
+                MethodParameter(
+                    name="gamma",
+                    symbol="γ",
+                    default=0.5,
+                    low=0.0,
+                    high=1.0,
+                    range="[0, 1]",
+                    meaning="Share of the way from centering (0) to ZCA whitening (1).",
+                ),
+            ),
+        ),
+        MethodEntry(
             slug="soft_zca",
             name="Soft ZCA whitening",
             action="Whiten softly",

@@ -24,6 +24,10 @@ BELL_1997 = (
     'Bell & Sejnowski (1997). The "independent components" of natural scenes are edge filters. Vision Research 37(23), '
     "3327–3338."
 )
+ARTETXE_2018 = (
+    "Artetxe, Labaka, Lopez-Gazpio & Agirre (2018). Uncovering Divergent Linguistic Information in Word Embeddings "
+    "with Lessons for Intrinsic and Extrinsic Evaluation. CoNLL 2018."
+)
 KESSY_2018 = (
     "Kessy, Lewin & Strimmer (2018). Optimal Whitening and Decorrelation. The American Statistician 72(4), 309–314."
 )

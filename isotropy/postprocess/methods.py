@@ -20,6 +20,7 @@ FITTERS: dict[str, tuple[Callable[..., FittedMap], type[FittedMap]]] = {
     "weighted_removal": (removal.fit_weighted_removal, removal.Removal),
     "pca_whitening": (whitening.fit_pca_whitening, whitening.Whitening),
     "zca_whitening": (whitening.fit_zca_whitening, whitening.Whitening),
+    "partial_whitening": (whitening.fit_partial_whitening, whitening.Whitening),
     "soft_zca": (whitening.fit_soft_zca, whitening.Whitening),
     "cluster_based": (removal.fit_cluster_based, removal.ClusterRemoval),
     "flow": (fit_flow, Flow),

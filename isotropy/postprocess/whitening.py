@@ -1,4 +1,4 @@
-"""Centering, standardization, and whitening: PCA, ZCA and soft ZCA.
+"""Centering, standardization, and whitening: PCA, ZCA, partial and soft ZCA.
 
 Whitened points have covariance I and IsoScore 1 by construction: judge it on other rows (``postprocess.held_out``).
 """
@@ -75,9 +75,20 @@ def fit_zca_whitening(points: Tensor, components: Components | None = None) -> W
 
     The covariance over n - 1 becomes I; directions without variance map to 0. Errors as in ``fit_pca_whitening``.
     """
+    return fit_partial_whitening(points, 1, components)
+
+
+def fit_partial_whitening(points: Tensor, gamma: float = 0.5, components: Components | None = None) -> Whitening:
+    """Fit W = U L^(-gamma/2) U^T on points [n, d]: each variance becomes its power 1 - gamma (Artetxe et al. 2018).
+
+    gamma = 0 centers, 1 whitens; directions without variance map to 0. Raises ValueError for a gamma outside [0, 1];
+    other errors as in ``fit_pca_whitening``.
+    """
+    if not 0 <= gamma <= 1:
+        raise ValueError(f"Expected gamma from 0 to 1, got {gamma}: 0 only centers, 1 whitens fully.")
     components = components or principal_components(points)
     directions = components.directions
-    return Whitening(components.mean, directions.T * components.variances.rsqrt() @ directions)
+    return Whitening(components.mean, directions.T * components.variances.pow(-gamma / 2) @ directions)
 
 
 def fit_soft_zca(points: Tensor, eps: float = 0.1, components: Components | None = None) -> Whitening:

@@ -58,7 +58,7 @@ def test_centering_standardisation_and_soft_zca_match_references(clouds):
     agree(whitening.fit_soft_zca(points, eps=0.1).apply(new), (x_new - x.mean(0)) @ W)
 
 
-def test_pca_and_zca_whitening_match_sklearn(clouds, pca):
+def test_pca_zca_and_partial_whitening_match_sklearn(clouds, pca):
     points, new, _, x_new, agree = clouds
     rank = pca.n_components_
     fitted = whitening.fit_pca_whitening(points)
@@ -66,6 +66,8 @@ def test_pca_and_zca_whitening_match_sklearn(clouds, pca):
     agree(images[:, :rank], pca.transform(x_new))
     assert not images[:, rank:].any()
     agree(whitening.fit_zca_whitening(points).apply(new), pca.transform(x_new) @ pca.components_)
+    expected = pca.transform(x_new) * pca.explained_variance_**0.2 @ pca.components_
+    agree(whitening.fit_partial_whitening(points, 0.6).apply(new), expected)
 
 
 def test_zca_whitening_is_nearest_whitening(cloud):

@@ -44,6 +44,7 @@ def test_centering_removal_and_zca_follow_rotation(x, seed, D):
         lambda points: fit_all_but_the_top(points, D),
         lambda points: fit_weighted_removal(points, D),
         whitening.fit_zca_whitening,
+        whitening.fit_partial_whitening,
         whitening.fit_soft_zca,
     ):
         expected = method(x).apply(x) @ turn

@@ -357,6 +357,12 @@ def test_soft_zca_is_zca_at_eps_0_and_scaling_at_large_eps():
     assert images[0, 2] == pytest.approx(6)
 
 
+@pytest.mark.parametrize("gamma", [-1e-9, 1.1, float("nan")])
+def test_invalid_gamma_is_refused(gamma):
+    with pytest.raises(ValueError, match=f"Expected gamma from 0 to 1, got {gamma}: 0 only centers, 1 whitens fully."):
+        whitening.fit_partial_whitening(gaussian(9, 2), gamma)
+
+
 @pytest.mark.parametrize("eps", [-1e-9, float("inf"), float("nan")])
 def test_invalid_eps_is_refused(eps):
     with pytest.raises(
