@@ -168,7 +168,8 @@ def default_methods(setting: VariantSetting) -> list[tuple[str, Parameters]]:
         ("weighted_removal", (("D", component_counts[-1] if component_counts else 1),)),
         ("pca_whitening", ()),
         ("zca_whitening", ()),
-        *(("soft_zca", (("eps", _eps(setting, factor)),)) for factor in (0.1, 1, 10)),
+        *(("partial_whitening", (("gamma", gamma),)) for gamma in (0.25, 0.5)),
+        *(("soft_zca", (("eps", _eps(setting, factor)),)) for factor in (1, 10)),
         *([("cluster_based", (("clusters", clusters), ("D", 1)))] if clusters > 1 else []),
         ("flow", ()),
     ]

@@ -41,7 +41,7 @@ def test_catalog_and_code_have_same_methods():
     assert list(FITTERS) == list(METHODS)
     assert [method.slug for method in METHODS.values()] == list(METHODS)
     parameters = [parameter for method in METHODS.values() for parameter in method.parameters]
-    assert {parameter.name for parameter in parameters if not parameter.is_integer} == {"eps", "rate"}
+    assert {parameter.name for parameter in parameters if not parameter.is_integer} == {"eps", "gamma", "rate"}
 
 
 @every_method
