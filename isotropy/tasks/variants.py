@@ -117,13 +117,18 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
             Variant(method, parameters, dimensions_by_method.get(method, ALL))
             for method, parameters in default_methods(setting)
         )
-        reductions = (
-            (ALL, VectorStorage.INT8),
-            (Dimensions("pca", half), VectorStorage.INT8),
-            (ALL, VectorStorage.RESCORED),
+        smallest = (
+            (ALL, VectorStorage.RESCORED) if setting.uses_search else (Dimensions("pca", half), VectorStorage.INT8)
         )
-        variants += (Variant("all_but_the_top", (("D", 1),), *reduction) for reduction in reductions)
-        variants += (Variant("soft_zca", (("eps", _eps(setting, 1)),), *reduction) for reduction in reductions)
+        variants += (
+            Variant(method, (parameter,), *reduction)
+            for method, parameter in (
+                ("all_but_the_top", ("D", 1)),
+                ("partial_whitening", ("gamma", 0.25)),
+                ("soft_zca", ("eps", _eps(setting, 1))),
+            )
+            for reduction in ((ALL, VectorStorage.INT8), smallest)
+        )
     return _drop_impossible(variants, setting)[:MAX_VARIANTS]
 
 
