@@ -64,7 +64,7 @@ def test_last_layer_loses_by_whitening_and_binary_storage(task):
 def test_layer_4_gains_by_soft_whitening_and_removal(task):
     layer = task(MIDDLE)
     # The second soft ZCA has the mean variance of a dimension as its eps.
-    soft_zca = [variant for variant in default_variants(layer.setting) if variant.method == "soft_zca"][1]
+    soft_zca = next(variant for variant in default_variants(layer.setting) if variant.method == "soft_zca")
     base, soft, removal = judge_variants(layer, soft_zca, REMOVAL)
     assert soft.report.difference_low > 0.1
     assert removal.report.difference_low > 0.03
