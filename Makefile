@@ -32,7 +32,7 @@ test: $(VENV)/.test ## Lint, check types and import rules, run every test
 # Many tests wait for processes that they started: fewer testers would leave two cores idle at times.
 tests: $(VENV)/.test
 	@echo "== Running the tests"
-	@$(BIN)/python -m pytest -n 4 --dist worksteal
+	@$(BIN)/python -m pytest -n 6 --dist worksteal
 
 # Each computes by other kernels: the oldest of all libraries, then those of AVX2 with more threads than a test asks for.
 OLDEST := "ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem OMP_NUM_THREADS=1"
