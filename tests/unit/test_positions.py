@@ -99,6 +99,8 @@ def test_slider_ranges_follow_embedding():
     assert (slider.low, slider.high, slider.log, slider.value) == (-10, -1, True, -1)
     slider = dials("soft_zca", embedding(eigenvalues=[2e6, 0.5e6]), eps="1000")["eps"].slider
     assert (slider.low, slider.high, slider.value) == (-1, 9, 3)
+    assert dials("partial_whitening", embedding())["gamma"].slider == (0, 1, 0.05, 0.5, False)
+    assert dials("partial_whitening", embedding(), gamma="0")["gamma"].slider.value == 0
     rate = dials("flow", embedding())["rate"].slider
     assert (rate.low, rate.high, rate.log, rate.value) == (-6, 0, True, -3)
     assert dials("all_but_the_top", embedding())["D"].slider[:4] == (0, 50, 1, 3)
