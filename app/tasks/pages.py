@@ -10,6 +10,7 @@ from app.context import PAGE_ROWS, Context, count_pages, offset_of
 from app.core.validation_messages import validate_form
 from app.db.models import UNFINISHED_TASK, TaskRun, TaskStatus
 from app.db.task import MapVariant, Side, TaskConfig
+from app.db.types import RowId
 from app.embeddings.decision import find_deciding_task
 from app.embeddings.family import describe_best, list_scored_embeddings, read_family
 from app.embeddings.remedies import rank_remedies
@@ -131,7 +132,7 @@ def judge_other_embeddings(
     context: ContextDep,
     task_id: str,
     every_layer: Annotated[str, Form()] = "",
-    others: Annotated[list[str] | None, Form()] = None,
+    others: Annotated[list[RowId] | None, Form()] = None,
 ) -> Response:
     choices = None if every_layer else [EmbeddingChoice(embedding_id=embedding_id) for embedding_id in others or []]
     try:

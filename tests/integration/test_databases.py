@@ -38,6 +38,7 @@ def test_nul_in_address_or_form_is_rejected(client, pair):
         answer = client.get(path)
         assert (answer.status_code, "NUL" in answer.text) == (422, True)
     assert client.post(f"/embeddings/{pair[0]}/curves", data={"source_id": NUL}).status_code == 422
+    assert client.post("/tasks/x/others", data={"others": [NUL]}).status_code == 422
     sweep = {"dataset_id": NUL, "model": "m", "text_columns": "a", "label_column": "b"}
     answer = client.post("/experiments", data=sweep, follow_redirects=True)
     assert (answer.status_code, "contains a NUL character" in answer.text) == (422, True)
