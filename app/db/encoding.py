@@ -70,7 +70,7 @@ class EncodingConfig(Options):
         FiniteFloat | None,
         Option(
             "Minimum score of a match",
-            "Pairs with at least this score match. Empty: 1 if scores are 0 and 1, else there is no cutoff.",
+            "Pairs with at least this score match. Only scores of 0 and 1 give a cutoff without it.",
             TEXTS,
             none_means="none",
         ),
