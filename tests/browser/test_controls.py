@@ -95,6 +95,16 @@ def test_queue_button_keeps_focus_when_run_moves(filled, page):
     expect(row.get_by_role("link").first).to_be_focused()
 
 
+def test_run_is_paused_and_resumed_without_javascript(filled, plain):
+    plain.goto(f"{filled.url}/queue")
+    row = plain.get_by_role("region", name="Waiting runs").locator("tbody tr").first
+    run_page = row.get_by_role("link").first.get_attribute("href")
+    follow(row.get_by_role("button", name="Pause"))
+    plain.goto(f"{filled.url}{run_page}")
+    follow(plain.get_by_role("button", name="Resume"))
+    expect(plain.get_by_role("status")).to_have_text("queued")
+
+
 def test_shortcuts_open_pages_and_can_be_disabled(filled, page):
     url = filled.url
     page.goto(f"{url}/measures")
@@ -235,6 +245,21 @@ def test_sliders_update_numbers_url_and_cloud(filled, page):
     assert page.evaluate("window.sameDocument")
     page.reload()
     expect(page.get_by_text("A cosine near 0 is not isotropy.")).to_be_visible()
+
+
+@pytest.mark.long
+def test_keys_move_playground_and_keep_focus(filled, page):
+    open_playground(page, filled.url)
+    page.get_by_role("link", name="Too few points").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowDown")
+    expect(page).to_have_url(re.compile("shape=cone"))
+    expect(page.get_by_label("Shape")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(re.compile("shift=1"))
+    expect(page.get_by_role("slider", name="Shift")).to_be_focused()
 
 
 @pytest.mark.long

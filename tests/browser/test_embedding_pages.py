@@ -290,6 +290,31 @@ def test_slider_leads_to_result_and_new_embedding(lab, page):
     expect(page.get_by_role("heading", name="Soft ZCA whitening, eps 0.11")).to_be_visible()
 
 
+@pytest.mark.long
+def test_lab_works_without_javascript(lab, open_page):
+    page = open_page(java_script_enabled=False)
+    page.goto(f"{lab}?method=soft_zca")
+    expect(page.get_by_label("ε, slider")).to_be_hidden()
+    page.get_by_label("ε", exact=True).fill("0.5")
+    page.get_by_role("button", name="Try it").first.click()
+    expect(page).to_have_url(re.compile("method=soft_zca&eps=0.5$"))
+    wait_for(lambda: page.reload() and page.get_by_role("button", name="Keep as an embedding").count(), 60)
+
+
+@pytest.mark.long
+def test_embeddings_are_compared_trashed_and_restored(lab, measured, page):
+    page.goto(lab.partition("/embeddings/")[0] + "/embeddings")
+    for box in page.get_by_role("checkbox", name=re.compile("^Select ")).all()[:2]:
+        box.check()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/compare\?id=\w+&id="))
+    page.goto(lab.removesuffix("/lab"))
+    page.get_by_text("More", exact=True).click()
+    page.get_by_role("button", name="Move to the trash").click()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("cloud.csv")
+
+
 def test_invalid_number_is_reported_at_its_field(lab, page):
     page.goto(f"{lab}?method=all_but_the_top")
     box = page.get_by_label("D", exact=True)

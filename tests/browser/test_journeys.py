@@ -289,3 +289,34 @@ def test_address_restores_page_in_another_browser(filled, open_page):
         expect(viewer.get_by_label("Error bars")).to_have_value("se")
     assert read_figures(second_page) == read_figures(page)
     assert read_figures(second_page).keys() == drawn.keys()
+
+
+@pytest.mark.long
+def test_archive_is_downloaded_and_offered_for_import(filled, page, tmp_path):
+    page.goto(f"{filled.url}/experiments/{filled.troubled}?tab=export")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Archive").click()
+    download.value.save_as(tmp_path / "troubled.zip")
+    page.goto(f"{filled.url}/experiments/import")
+    page.get_by_label("Zip file of an experiment").set_input_files(tmp_path / "troubled.zip")
+    page.get_by_role("button", name="Import").click()
+    expect(page).to_have_url(re.compile(r"/(imports|experiments)/\w{32}$"))
+
+
+@pytest.mark.long
+def test_form_round_trips_through_yaml(filled, page):
+    form = f"{filled.url}/experiments/new?dataset_id={filled.dataset}"
+    page.goto(form)
+    page.get_by_role("checkbox", name="CosReg").check()
+    page.get_by_label("Seeds", exact=True).fill("3, 4")
+    page.get_by_text("Command line, API, Python").click()
+    yaml_region = page.get_by_role("region", name="YAML")
+    expect(yaml_region).to_contain_text("seeds: [3, 4]")
+    yaml = yaml_region.inner_text()
+    page.goto(form)
+    page.get_by_text("Fill in from a file").click()
+    page.get_by_label("Or its text").fill(yaml)
+    page.get_by_role("button", name="Fill in the form").click()
+    expect(page.get_by_label("Seeds", exact=True)).to_have_value("3, 4")
+    page.get_by_text("Command line, API, Python").click()
+    expect(yaml_region).to_have_text(yaml)

@@ -151,6 +151,18 @@ def test_dropped_file_is_uploaded_and_measured(dashboard, page):
     expect(page.locator(".tag.draft")).to_have_count(0)
 
 
+@pytest.mark.long
+def test_shards_and_labels_are_uploaded_in_order(dashboard, page, tmp_path):
+    (tmp_path / "labels.csv").write_text("word,label\n" + "".join(f"w{i},{i % 3}\n" for i in range(400)))
+    cloud = np.random.default_rng(0).normal(size=(400, 8))
+    shards = [save_array(tmp_path, "part-10.npy", cloud[300:]), save_array(tmp_path, "part-2.npy", cloud[:300])]
+    button = choose_files(page, dashboard.url, shards)
+    page.get_by_label("Names and labels").set_input_files(tmp_path / "labels.csv")
+    button.click()
+    expect(page.get_by_text("400 × 8", exact=True)).to_be_visible()
+    expect(page.locator("ol.uploaded li")).to_have_text([re.compile("^part-2.npy"), re.compile("^part-10.npy")])
+
+
 def test_drop_on_file_field_is_left_to_the_field(dashboard, page):
     page.goto(f"{dashboard.url}/embeddings")
     lit = page.evaluate(

@@ -74,6 +74,7 @@ def test_unusable_input_is_refused(calibrate):
         (("texts.jsonl", "--pairs", "pairs.csv"), "Scores run from 0 to 4. From which on is a pair a match? Say it by"),
         (("texts.jsonl", "--pairs", "pairs.csv", "--match", "5"), "No pair matches"),
         (("texts.jsonl", "--labels", "side", "--match", "1"), "Give it with --pairs only"),
+        (("texts.jsonl", "--labels", "side", "--save-map", "no/map"), "There is no folder"),
     ):
         printed, code = calibrate(*arguments)
         assert (code, words in printed.err) == (1, True), printed.err

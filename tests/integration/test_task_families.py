@@ -77,7 +77,8 @@ def test_every_layer_is_judged_with_queries_of_its_layer(client, context, add_la
     corpus, queries = add_layers(0, "d"), add_layers(1, "q")
     task = start_task(client, qrels, corpus[2], queries[2])
     judge(settings, task)
-    assert "figure-embeddings" not in client.get(f"/tasks/{task}").text
+    page = client.get(f"/tasks/{task}").text
+    assert ("figure-embeddings" in page, 'name="every_layer"' in page) == (False, True)
     assert client.post(f"/tasks/{task}/others", data={"every_layer": "true"}).status_code == 303
     family = client.get(f"/api/tasks/{task}/family").json()
     assert [member["layer"] for member in family["members"]] == list(range(LAYERS))

@@ -151,6 +151,7 @@ SEARCH = "search: {regularizer: cosreg"
         (f"{SEARCH}, lam_high: 1e308}}", "lam_high", "Expected search.lam_high up to 1e+06, got '1e308'."),
         (f"{SEARCH}, lam_high: true}}", "lam_high", "Expected search.lam_high as a number, got 'true'."),
         (f"{SEARCH}, seed: true}}", "seed", "Expected search.seed as a whole number, got 'true'."),
+        ("search: {trials: many}", "trials", "Expected search.trials as a whole number"),
     ],
 )
 def test_sweep_file_refuses_wrong_or_unbounded_numbers(line, field, sentence):

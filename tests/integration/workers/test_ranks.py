@@ -95,8 +95,9 @@ def training(settings, make_run, forked):
 
 @pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1])
-def test_killed_process_ends_the_others_and_run_resumes(settings, get_run, resume, uninterrupted, training, rank):
-    expected, (job, run_id, ranks) = uninterrupted(CONFIG), training
+def test_killed_process_ends_the_others_and_run_resumes(settings, get_run, resume, uninterrupted, request, rank):
+    expected = uninterrupted(CONFIG)
+    job, run_id, ranks = request.getfixturevalue("training")  # which is killed while it trains
     ranks[rank].kill()
     job.join(timeout=30)
     assert job.exitcode == 1
