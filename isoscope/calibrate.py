@@ -41,7 +41,8 @@ def print_calibration(arguments: Namespace) -> int:
             raise InvalidError(f"{error} Say it by --match.", "match") from error
     if arguments.save_map is not None:
         save_map(mapping, arguments.save_map, mapping.variant.name, "save_map")
-    conclusion, code = calibration.conclude(kind, promise), calibration.find_cutoff(kind, promise).code
+    conclusion = calibration.conclude(kind, promise)
+    code = calibration.find_cutoff(kind, promise).code
     if arguments.json:
         return write([json.dumps(asdict(calibration) | {"conclusion": conclusion}, allow_nan=False)])
     return write([*_calibration_lines(calibration), *([] if code is None else ["", code]), conclusion])

@@ -19,7 +19,7 @@ MIN_GROUPS = 100
 """Minimum number of groups of rows to try remedies on: with fewer, hardly any gain would be clear."""
 MAX_NUMBERS = 2**27
 """Maximum number of coordinates read to try remedies: 512 MiB in float32."""
-SECONDS, CORES, VARIANTS = 20, 2, 16  # Time limit for trying about 16 variants on two cores
+SECONDS, CORES, VARIANTS = 20, 2, 19  # Time limit for trying about 19 variants on two cores
 MIN_ROWS, MAX_ROWS = 2_000, 50_000  # Bounds of the number of sampled rows
 
 

@@ -17,7 +17,8 @@ NON_ALPHANUMERIC = re.compile(r"[\W_]+")
 
 def natural_sort_key(filename: str) -> list[str | int]:
     """Return a key that sorts shard-2 before shard-10."""
-    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", filename.casefold()))]
+    parts = re.split(r"(\d+)", filename.casefold())
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)]
 
 
 def base_name(filename: str) -> str:

@@ -249,9 +249,9 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
     with context.sessions.begin() as session:
         launched = _queue_encoding(session, encoding_id, config)
         if launched and queries is not None:
-            unset = dict.fromkeys(("label_column", "score_column", "match", "max_rows"))
-            for_queries = config.model_copy(update={"text_columns": [TEXT], **unset})
-            _queue_encoding(session, queries.id, for_queries)
+            cleared_fields = dict.fromkeys(("label_column", "score_column", "match", "max_rows"))
+            queries_config = config.model_copy(update={"text_columns": [TEXT], **cleared_fields})
+            _queue_encoding(session, queries.id, queries_config)
     encoding = get_encoding(context, encoding_id)
     if not launched:
         _require_launchable(encoding)

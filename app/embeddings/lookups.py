@@ -13,7 +13,7 @@ from app.db import job_kinds
 from app.db.models import Embedding, EmbeddingOrigin, Lookup
 from app.db.models.embeddings import lookup_key
 from app.embeddings.point_map import NamedRow, NearRow
-from app.embeddings.service import delete_oldest, find_embedding, get_embedding, request_result, require_ready
+from app.embeddings.service import deletion_of_oldest, find_embedding, get_embedding, request_result, require_ready
 from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import Similarity
 
@@ -145,7 +145,7 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
     request_result(context, job_kinds.LOOKUP, lookup, new_lookup)
     if lookup is None:
         with context.sessions.begin() as session:
-            session.execute(delete_oldest(session, Lookup, embedding_id, MAX_LOOKUPS))
+            session.execute(deletion_of_oldest(session, Lookup, embedding_id, MAX_LOOKUPS))
     return get_lookup(context, embedding_id, text)
 
 

@@ -25,7 +25,7 @@ from isotropy.catalog import FINDINGS
 
 RANGE_PATTERN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 ROWS_FIELD = "rows"
-IS_SELECTION = (
+USABLE_SELECTION = (
     Embedding.origin == EmbeddingOrigin.SELECTED,
     Embedding.trashed_at.is_(None),
     Embedding.status != EmbeddingStatus.FAILED,
@@ -60,7 +60,7 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
         raise InvalidError("Nothing to leave out. Give rows, dimensions or a finding.", "rows")
     source_selection = Selection.model_validate(source.selection)
     selection = _extend_selection(source, source_selection, left_out)
-    selections = select(Embedding.id, Embedding.selection).where(Embedding.source_id == embedding_id, *IS_SELECTION)
+    selections = select(Embedding.id, Embedding.selection).where(Embedding.source_id == embedding_id, *USABLE_SELECTION)
     with context.sessions() as session:
         for selection_id, values in session.execute(selections.order_by(Embedding.created_at, Embedding.id)):
             if Selection.model_validate(values) == selection:
@@ -148,7 +148,7 @@ def find_selections(context: Context, embedding: Embedding) -> dict[str, str]:
     slugs = {finding["slug"] for finding in embedding.findings}
     if not any(entry.removed_nouns for slug, entry in FINDINGS.items() if slug in slugs):
         return {}
-    statement = select(Embedding.id, Embedding.provenance).where(Embedding.source_id == embedding.id, *IS_SELECTION)
+    statement = select(Embedding.id, Embedding.provenance).where(Embedding.source_id == embedding.id, *USABLE_SELECTION)
     with context.sessions() as session:
         rows = session.execute(statement.order_by(Embedding.created_at, Embedding.id)).all()
     return {

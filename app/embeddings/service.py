@@ -77,29 +77,29 @@ class EmbeddingSummary(Row):
         return self.tags
 
 
-def request_result(context: Context, kind: job_kinds.JobKind, stored: Result | None, new: Result) -> None:
+def request_result(context: Context, kind: job_kinds.JobKind, stored_result: Result | None, new_result: Result) -> None:
     """Add the new result and queue its job if none is stored; if the stored one failed, queue its job again."""
-    if stored is None:
+    if stored_result is None:
         with suppress(IntegrityError):  # another request just added the same or deleted an embedding
             with context.sessions.begin() as session:
-                session.add(new)
-            context.queue.enqueue(Job(kind, new.id))
-    elif stored.status is ResultStatus.FAILED:
-        table = type(stored)
-        failed = update(table).where(table.id == stored.id, table.status == ResultStatus.FAILED)
+                session.add(new_result)
+            context.queue.enqueue(Job(kind, new_result.id))
+    elif stored_result.status is ResultStatus.FAILED:
+        table = type(stored_result)
+        failed = update(table).where(table.id == stored_result.id, table.status == ResultStatus.FAILED)
         queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
         with context.sessions.begin() as session:
             retried_id = session.scalar(queued.returning(table.id))
         if retried_id is not None:
-            context.queue.restart(Job(kind, stored.id))
+            context.queue.restart(Job(kind, stored_result.id))
 
 
-def delete_oldest(session: Session, table: type[Lookup | PostProcessing], embedding_id: str, limit: int) -> Delete:
+def deletion_of_oldest(session: Session, table: type[Lookup | PostProcessing], embedding_id: str, limit: int) -> Delete:
     """Return the deletion of an embedding's results in a table, except for the newest ones and those that wait."""
     newest = select(table.id).where(table.embedding_id == embedding_id).order_by(table.created_at.desc(), table.id)
     newest_ids = session.scalars(newest.limit(limit)).all()
-    is_old = table.id.not_in(newest_ids), table.status != ResultStatus.QUEUED
-    return delete(table).where(table.embedding_id == embedding_id, *is_old)
+    old_results = table.id.not_in(newest_ids), table.status != ResultStatus.QUEUED
+    return delete(table).where(table.embedding_id == embedding_id, *old_results)
 
 
 def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:

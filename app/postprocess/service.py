@@ -14,7 +14,7 @@ from app.db.models import Embedding, PostProcessing, ResultStatus
 from app.db.models.embeddings import MAP_IDS_IN_USE
 from app.embeddings.service import (
     add_mapped_embedding,
-    delete_oldest,
+    deletion_of_oldest,
     get_embedding,
     request_result,
     require_measured,
@@ -83,11 +83,13 @@ def request_postprocessing(
         if dropped_id is not None:
             context.queue.cancel(Job(job_kinds.POSTPROCESS, dropped_id))
     key = embedding.hash_request(settings.method, settings.parameters)
-    new_trial = PostProcessing(embedding_id=embedding_id, key=key, method=method, parameters=settings.parameters)
+    new_trial = PostProcessing(
+        embedding_id=embedding_id, key=key, method=settings.method, parameters=settings.parameters
+    )
     request_result(context, job_kinds.POSTPROCESS, trial, new_trial)
     if trial is None:
         with context.sessions.begin() as session:
-            deletion = delete_oldest(session, PostProcessing, embedding_id, MAX_TRIALS)
+            deletion = deletion_of_oldest(session, PostProcessing, embedding_id, MAX_TRIALS)
             deletion = deletion.where(PostProcessing.id.not_in(MAP_IDS_IN_USE))
             file_hashes = session.scalars(deletion.returning(PostProcessing.state_sha256)).all()
         context.ledger.release(*file_hashes)

@@ -13,7 +13,8 @@ from isotropy.catalog import METHODS
 
 def get_map(context: Context, task_id: str, map_file: MapFile = "chosen") -> NamedFile:
     task = get_task(context, task_id)
-    sha256 = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256, "cutoff": task.cutoff_sha256}[map_file]
+    files = {"chosen": task.chosen_sha256, "smallest": task.smallest_sha256, "cutoff": task.cutoff_sha256}
+    sha256 = files[map_file]
     if sha256 is None and task.results is not None:
         raise ConflictError("This task has no cutoff, so there is no map for it.")
     if sha256 is None:

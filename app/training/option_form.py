@@ -98,11 +98,11 @@ def to_json_value(field: FieldInfo, text: str) -> Any:
     if not text and type(None) in getattr(field.annotation, "__args__", ()):
         return None
     if item_types := list_type(field.annotation):
-        return text if text in item_types[1] else split_words(text)
+        return text if text in item_types[1] else split_values(text)
     return text if single_type(field.annotation) is str else with_ascii_minus(text)
 
 
-def split_words(text: str) -> list[str]:
+def split_values(text: str) -> list[str]:
     return with_ascii_minus(text).replace(",", " ").split()
 
 

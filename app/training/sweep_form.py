@@ -20,7 +20,7 @@ from app.training.option_form import (
     build_controls,
     field_pairs,
     read_fields,
-    split_words,
+    split_values,
     to_json_value,
     to_text,
     with_ascii_minus,
@@ -195,7 +195,7 @@ def _parse_grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], 
             parts = (
                 values_text.split(",")
                 if list_type(TrainingOptions.model_fields[name].annotation)
-                else split_words(values_text)
+                else split_values(values_text)
             )
             grid[name] = [
                 None if text == NULL_TEXT else to_json_value(TrainingOptions.model_fields[name], text)

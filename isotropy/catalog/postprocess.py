@@ -143,7 +143,7 @@ METHODS: dict[str, MethodEntry] = {
             action="Whiten partly",
             formula="U Λ^(−γ/2) Uᵀ (x − μ), without the directions where λ = 0",
             meaning="Compresses the spectrum: every variance λ becomes λ^(1 − γ), whatever the units of the points.",
-            pitfall="Weak directions are amplified most, and they are mostly noise.",
+            pitfall="Weak directions are amplified most, and they are mostly noise. γ = 1 is ZCA whitening.",
             citation=sources.ARTETXE_2018,
             parameters=(
                 MethodParameter(

@@ -90,7 +90,7 @@ class Finding(NamedTuple):
     severity: Severity
     title: str
     evidence: str
-    rows: list[int]  # From 0, in order; the first `MAX_LISTED`
+    rows: list[int]  # Row numbers from 0, in order; the first `MAX_LISTED`
     row_count: int
     names: list[str] | None  # Names of these rows, if rows have names
     dimensions: list[int]  # From 0, in order; the first `MAX_LISTED`

@@ -119,7 +119,8 @@ def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]
     """Search wider until no row beyond the candidates can tie with the k-th; yield queries and candidates."""
     unsettled, width = np.arange(m), min(k + SPARE_CANDIDATES, n)
     while len(unsettled):
-        remaining, step = [], max(1, BLOCK // width)
+        remaining: list[Indices] = []
+        step = max(1, BLOCK // width)
         for query_indices in np.split(unsettled, range(step, len(unsettled), step)):
             distances, candidates = search(query_indices, width)
             is_settled = (

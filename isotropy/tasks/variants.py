@@ -117,7 +117,7 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
             Variant(method, parameters, dimensions_by_method.get(method, ALL))
             for method, parameters in default_methods(setting)
         )
-        smallest = (
+        second_reduction = (
             (ALL, VectorStorage.RESCORED) if setting.uses_search else (Dimensions("pca", half), VectorStorage.INT8)
         )
         variants += (
@@ -127,7 +127,7 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
                 ("partial_whitening", ("gamma", 0.25)),
                 ("soft_zca", ("eps", _eps(setting, 1))),
             )
-            for reduction in ((ALL, VectorStorage.INT8), smallest)
+            for reduction in ((ALL, VectorStorage.INT8), second_reduction)
         )
     return _drop_impossible(variants, setting)[:MAX_VARIANTS]
 

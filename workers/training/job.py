@@ -125,9 +125,9 @@ def _fail(error: Exception, sessions: Sessions, update_run: Update, folder: RunF
         run = session.scalar(update_run.values(log=folder.log.tail()).returning(Run))
         if run is None:
             return
-        shared_memory = failure.cause is FailureCause.MEMORY and ran_beside_others(session, run)
+        was_beside_others = failure.cause is FailureCause.MEMORY and ran_beside_others(session, run)
         end_attempts(session, Attempt.run_id == run.id, AttemptOutcome.FAILED, failure.sentence)
-        if shared_memory:
+        if was_beside_others:
             queue_for_whole_device(run)
             return
         run.status, run.finished_at = RunStatus.FAILED, utcnow()

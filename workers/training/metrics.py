@@ -65,11 +65,11 @@ def _add_in_float64(total: Tensor, added: Tensor) -> Tensor:
 logger = logging.getLogger(__name__)
 
 ROWS_PER_RUN = 100
-MAX_TEXTS = 256
+MAX_PROBE_TEXTS = 256
 PROBE_SEED = 0
 # With fewer tokens the plain IsoScore is far too low, and with fewer texts the bias-corrected one has wide errors.
-MIN_TOKENS_PER_DIMENSION = 4
-MIN_TEXTS = 64
+PROBE_TOKENS_PER_DIMENSION = 4
+MIN_PROBE_TEXTS = 64
 # Cost of the measures beyond the forward pass, in forward-pass tokens; timed on a CPU at BERT-base's shape.
 MEASURING_TOKENS_PER_DIMENSION = 2
 MIN_TIMED_STEPS = 3
@@ -88,9 +88,9 @@ class Probe:
         self.rows = rows
         self.batch_size = inference_batch_size(config)
         self.probe_every = config.probe_every
-        max_tokens = MIN_TOKENS_PER_DIMENSION * width(model) + int(rows.token_counts.max())
+        max_tokens = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.token_counts.max())
         self.indices = rows.longest_first(
-            draw_row_indices(rows.token_counts, max_tokens, (PROBE_SEED,), MIN_TEXTS, MAX_TEXTS)
+            draw_row_indices(rows.token_counts, max_tokens, (PROBE_SEED,), MIN_PROBE_TEXTS, MAX_PROBE_TEXTS)
         )
         self.point_counts = {"tokens": int(rows.token_counts[self.indices].sum()), "texts": len(self.indices)}
         """Points that a layer's measures use: texts for the bias-corrected IsoScore, tokens for the others."""

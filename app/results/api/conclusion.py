@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from app.core.evidence import look_level
 from app.results.conclusion.comparisons import Comparison, Verdict
 from app.results.conclusion.conclusion import Conclusion
-from app.results.conclusion.evidence import Flagged, RelationShape
+from app.results.conclusion.evidence import FlaggedRun, RelationShape
 from app.results.conclusion.proposal import propose_seeds
 from app.results.conclusion.verdict_words import format_quote
 from app.web.dependencies import Row
@@ -134,8 +134,8 @@ class ConclusionOut(BaseModel):
     relation: RelationOut
     shape: RelationShape = Field(description="How performance changes with isotropy across settings.")
     peak: str | None = Field(description="The setting that exceeds both the least and the most isotropic one.")
-    learned_nothing: list[Flagged]
-    diverged: list[Flagged]
+    learned_nothing: list[FlaggedRun]
+    diverged: list[FlaggedRun]
     pooled: PooledOut | None
     sentences: list[str] = Field(
         description="The conclusion: findings, what they generalize to, and the number to report."

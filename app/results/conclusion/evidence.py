@@ -30,7 +30,7 @@ FLAT_MARGIN = 0.02
 """Difference within which all intervals lie if performance is flat."""
 
 
-class Flagged(Row):
+class FlaggedRun(Row):
     """A run that learned nothing or whose training diverged, and why, as a sentence."""
 
     run_id: str
@@ -78,8 +78,8 @@ class Evidence:
     """Sentences about settings without a baseline, or without a seed in common with it."""
     repeated: list[str]
     """Labels of settings and seeds that were run more than once. Each counts once."""
-    learned_nothing: list[Flagged]
-    diverged: list[Flagged]
+    learned_nothing: list[FlaggedRun]
+    diverged: list[FlaggedRun]
     unfinished: int
     """Number of runs that have not ended. There are no verdicts before all have."""
     looks: int
@@ -236,9 +236,9 @@ def _is_flat(comparison: Comparison) -> bool:
 
 def _flag_runs(
     sweep: RunTable, facts: Mapping[str, RunFacts], find_reason: Callable[[RunFacts], str | None]
-) -> list[Flagged]:
+) -> list[FlaggedRun]:
     return [
-        Flagged(run_id=run.id, label=_label_run(sweep, setting, run.seed), why=reason)
+        FlaggedRun(run_id=run.id, label=_label_run(sweep, setting, run.seed), why=reason)
         for setting, runs in sweep.finished_by_setting.items()
         for run in runs
         if (reason := find_reason(facts.get(run.id, NO_FACTS)))

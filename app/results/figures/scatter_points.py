@@ -242,13 +242,18 @@ class ScatterPlan:
         """Return a point for each setting with a run that has both coordinates."""
         points = []
         excluded_runs = {run for quantity in self.measured_axes for run in self._list_unmeasured_runs(quantity)}
-        not_measured = [quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured]
+        setting_quantities = [
+            quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured
+        ]
         for setting, runs in self.run_table.finished_by_setting.items():
             placed_runs = [run for run in runs if run not in excluded_runs]
             values = {
-                quantity.key: setting_value(self.run_table, setting, quantity.key, runs[0]) for quantity in not_measured
+                quantity.key: setting_value(self.run_table, setting, quantity.key, runs[0])
+                for quantity in setting_quantities
             }
-            has_axes = all(values[quantity.key] is not None for quantity in not_measured if quantity is not self.facet)
+            has_axes = all(
+                values[quantity.key] is not None for quantity in setting_quantities if quantity is not self.facet
+            )
             if placed_runs and has_axes:
                 points.append(ScatterPoint(setting, placed_runs, self._means(placed_runs), values))
         return points
