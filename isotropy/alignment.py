@@ -75,9 +75,9 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
 
 
 def cka(x: Tensor, y: Tensor) -> Score:
-    """Return debiased linear CKA of points [n, d] and [n, e] of the same rows: 0 if unrelated, 1 if equal.
+    """Return debiased linear CKA of the same rows, [n, d] and [n, e]: 0 if unrelated, 1 if equal up to a rotation.
 
-    HSIC is estimated without bias (Song et al. 2012), so the value can fall below 0 by chance.
+    Its terms are unbiased (Song et al. 2012), so the value can fall below 0 by chance.
     """
     return _cka(_linear_kernel(x), _linear_kernel(y))
 

@@ -69,7 +69,7 @@ def projection(
 
     At most ``MAX_POINTS`` points are drawn. The largest loading of an axis is positive; an axis without variance is 0.
     The dictionary has ``n``, ``x``, ``y``, ``z``, ``rows`` (positions), ``shares`` (of the variance), ``names``,
-    ``labels`` (``names`` by frequency, an empty one last, and ``codes``), ``density`` of all rows in the first two axes
+    ``labels`` (``codes``, and their ``names`` by frequency, empty last), ``density`` of all rows in the first two axes
     (None where all are drawn) and ``reason`` (why there are no points). ``names_of`` maps positions int64 [m] to names
     or None; ``collector`` collects every row in the same pass.
     """

@@ -59,7 +59,7 @@ class FourthMoments(Moments):
         for start in range(0, len(x), CHUNK_ROWS):
             chunk = self._to_storage(x[start : start + CHUNK_ROWS].detach())
             n, total = len(chunk), self.n + len(chunk)
-            # One extra row holds the outer product of the mean's shift.
+            # One extra row adds the outer product of ``delta``.
             rows = chunk.new_empty(n + 1, self.d)
             shift, y, shifted_mean = shift_near_mean(chunk, rows[:n])
             y -= shifted_mean
@@ -69,7 +69,7 @@ class FourthMoments(Moments):
             rows[n] = delta * (self.n * n / total) ** 0.5
             gram(rows, add_to=self.scatter)
             self.n, self.mean = total, mean
-            y += delta * (self.n - n) / total
+            y += delta * (1 - n / total)
             squares = torch.linalg.vecdot(y, y)
             self.third_sum += squares @ y
             self._fourth_sum += squares.square().sum()

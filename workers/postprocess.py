@@ -67,7 +67,7 @@ class LabSample:
 
     @cached_property
     def first_equal_indices(self) -> Tensor:
-        """The index of the first row that equals each row, [n] int64."""
+        """For each row, the index of the first equal row, [n] int64."""
         return first_equal_rows(self.points)
 
     @cached_property

@@ -41,7 +41,7 @@ class ComparisonChoice(NamedTuple):
 
 
 def comparison_figures(context: Context, choice: ComparisonChoice, slug: str) -> list[Figure]:
-    """Return a comparison's figures, also those over steps if it is ordered; load data of figure ``slug`` only."""
+    """Return all figures of a comparison, over steps too if it is ordered; ``slug`` has its stored data."""
     comparison = EmbeddingComparison(get_embeddings_to_compare(context, choice.ids))
     figures = overlaid_figures(context, comparison.embeddings, slug) if comparison.fits_side_by_side else []
     if comparison.is_ordered:

@@ -130,7 +130,7 @@ def conclude_across(context: Context, selection: RunSelection, evaluation_key: s
 
 
 def draw_across(context: Context, table: RunTable, slug: str, query: SweepQuery) -> Figure:
-    """Return a figure of at least one run. All runs have the metric of the first run's experiment."""
+    """Return a figure of a table that has runs, all with the metric of the first run's experiment."""
     ids = [run.id for run in table.runs]
     return FIGURES[slug].draw(FigureRequest(context, table.runs[0].experiment, table, query, ids))
 

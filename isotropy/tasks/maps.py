@@ -162,7 +162,7 @@ def dimension_matrix(points: NDArray[Any], dimensions: Dimensions) -> Tensor:
 
 
 def reduce_dimensions(points: NDArray[Any], matrix: Tensor) -> NDArray[Any]:
-    """Project points [n, d] with a matrix of ``dimension_matrix``, [n, k]."""
+    """Project points [n, d] to [n, k] by a matrix of ``dimension_matrix``."""
     d, k = matrix.shape
     if torch.equal(matrix, torch.eye(d, dtype=matrix.dtype)[:, :k]):
         return points[:, :k]

@@ -107,7 +107,7 @@ class QueryTruth(Truth):
         return None if queries is None else space.nearest(queries[parts != TaskPart.FIT], DEPTH, self.tie_ranks)
 
     def retrieval_counts(self, neighbors: Indices | None) -> RetrievalCounts | None:
-        """Return how often queries retrieve each row, or None for compression, where rows are their own queries."""
+        """Return how often queries retrieve each row; None without neighbors, or if rows are their own queries."""
         return None if neighbors is None or self.compression else count_retrievals(neighbors, self.ids)
 
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
@@ -243,6 +243,6 @@ def equal_vectors(x: NDArray[Any]) -> Codes:
 
 
 def _equal_row_numbers(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:
-    """Return a number for each of some rows of the corpus, the same for equal rows."""
-    distinct = sorted(set(rows))
-    return dict(zip(distinct, equal_vectors(corpus[distinct]).tolist(), strict=True))
+    """Number ``rows`` of the corpus; equal rows share a number."""
+    indices = sorted(set(rows))
+    return dict(zip(indices, equal_vectors(corpus[indices]).tolist(), strict=True))

@@ -212,7 +212,7 @@ def _select_fit_texts(task: UpgradeTask) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _share_of_first(statistic: Statistic) -> Statistic:
-    """Return a statistic of scores as shares of the first one; 0 where that is not above 0."""
+    """Divide the scores of ``statistic`` by the first one; 0 where that is not above 0."""
 
     def shares(values: Numbers, weights: Numbers) -> Numbers:
         scores = statistic(values, weights)

@@ -149,7 +149,7 @@ def remedies(setting: VariantSetting) -> list[Variant]:
 
 
 def all_variants(setting: VariantSetting) -> list[Variant]:
-    """Return all combinations of methods, dimensions and storage, the unchanged vectors first."""
+    """Return all combinations but principal components after whitening, the unchanged vectors first."""
     reduced = [Dimensions(kind, size) for kind in ("pca", "first") for size in _reduced_sizes(setting.d)]
     return _drop_impossible(
         [

@@ -25,8 +25,8 @@ Target = Callable[[Tensor], Tensor]
 
 
 def compute_zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]]:
-    """Return each target's lines: IsoScore* over zeta of nested samples of 32, 64, 128 ... rows, then of all rows."""
-    curves: list[list[dict[str, Any]]] = [[] for _ in targets]
+    """Return each target's lines, IsoScore* by zeta: of nested samples of 32, 64, 128 ... rows, then of all rows."""
+    lines_by_target: list[list[dict[str, Any]]] = [[] for _ in targets]
     moments = Moments(cloud.moments.d)
     sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]
     for rows in [*(size for size in sizes if size < cloud.n and size <= len(cloud.sample)), cloud.n]:
@@ -35,13 +35,13 @@ def compute_zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[st
                 moments.update(chunk.double())  # squares may overflow float32
         S = (moments if rows < cloud.n else cloud.moments).covariance()
         reason = isoscore_from_covariance(S).reason
-        for lines, target in zip(curves, targets, strict=True):
+        for lines, target in zip(lines_by_target, targets, strict=True):
             values = [math.nan] * len(ZETAS)
             if len(S) > 1:
                 values = ShrinkageCurve.from_covariances(S, target(S)).isoscore_star(ZETAS).tolist()
             values_or_none = [None if math.isnan(value) else value for value in values]
             lines.append({"rows": rows, "values": values_or_none, "reason": reason})
-    return curves
+    return lines_by_target
 
 
 def covariance_in_units_of(cloud: Cloud, target_cloud: Cloud) -> Tensor:

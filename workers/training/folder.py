@@ -111,7 +111,7 @@ class RunFolder:
         return _locked_path(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True))
 
     def lock_for_first_process(self) -> AbstractContextManager[None]:
-        """Lock a file for the first of several processes, which may outlive its parent for a moment."""
+        """Lock a file in the first of several processes: it may outlive its parent for a moment."""
         lock = self.path / "first"
         return _locked_path(lock, lock.touch)
 

@@ -41,7 +41,7 @@ class Log:
 
     @contextmanager
     def capture_stderr(self) -> Iterator[None]:
-        """Append logging to the file, and standard error by descriptor, since C libraries write it too."""
+        """Append logging to the file, and descriptor 2, because C libraries write to that directly."""
         console, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
         handler.setFormatter(logging.Formatter(LOG_FORMAT))

@@ -49,7 +49,7 @@ def test_correlations_match_scipy_and_torchmetrics():
     [
         ([1.0, 2.0, 3.0], [0.5] * 3, "The model gives every row the same number, so correlations are undefined."),
         ([2.0, 2.0], [0.5, 1.5], "All validation rows have the same number, so correlations are undefined."),
-        ([2.0], [0.5], "A correlation needs two validation rows or more, there is 1."),
+        ([2.0], [0.5], "A correlation needs two validation rows or more; there is 1."),
     ],
 )
 def test_undefined_correlation_states_reason(right, predicted, reason):

@@ -71,7 +71,7 @@ class NumberPredictions(PredictionPairs):
     def _correlation(self, correlate: Any) -> Score:
         if len(self.references) < 2:
             return Score.undefined(
-                f"A correlation needs two validation rows or more, {count_clause(len(self.references))}."
+                f"A correlation needs two validation rows or more; {count_clause(len(self.references))}."
             )
         for numbers, subject in (
             (self.references, "All validation rows have"),

@@ -75,7 +75,7 @@ class SpanTask(Task):
         return BestAnswers(cast("Windows", rows), order)
 
     def score_trivial_predictor(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
-        """Return the predictor that never answers: no answer fits questions about different texts."""
+        """Return the predictor of empty answers: no constant fits questions about different texts."""
         answers = [question.answers.texts for question in cast("Windows", validation).questions]
         return empty_answer_predictor(
             *(float(np.mean([score("", texts) for texts in answers])) for score in (exact_match, word_f1))
