@@ -126,6 +126,7 @@ def test_default_variants_cover_methods_and_storages():
 
     assert {variant.method for variant in default_variants(VariantSetting(5000, 384, 0.1))} == {"none", *METHODS}
     assert {variant.storage for variant in default_variants(VariantSetting(5000, 384, 0.1))} == set(VectorStorage)
+    assert default_variants(VariantSetting(5000, 384, 0.1))[-1].method == "soft_zca", "the list is not cut"
 
 
 @pytest.fixture(scope="module")
