@@ -131,14 +131,13 @@ def _make_slider(embedding: Embedding, parameter: MethodParameter, text: str, hi
     value = None
     with suppress(ValueError):
         value = float(text) if 0 <= float(text) < inf else None
+    default = parameter.default_for(embedding.d or 0)
+    chosen = default if value is None else value
     if parameter.is_integer:
-        default = parameter.default_for(embedding.d or 0)
         maximum = max(MIN_SLIDER_END, 4 * default)
-        maximum = maximum if high is None else min(maximum, high)
-        return Slider(parameter.low, maximum, 1, value if value is not None else default, log=False)
+        return Slider(parameter.low, maximum if high is None else min(maximum, high), 1, chosen, log=False)
     if parameter.low == 0 and high is not None:
-        position = value if value is not None else parameter.default_for(embedding.d or 0)
-        return Slider(parameter.low, high, 0.05, position, log=False)
+        return Slider(parameter.low, high, 0.05, chosen, log=False)
     # A log scale spans whole decades: the parameter's limits if it has both, else around mean variance and default.
     if parameter.low > 0 and parameter.high is not None:
         low_exponent, high_exponent = log10(parameter.low), log10(parameter.high)

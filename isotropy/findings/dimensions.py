@@ -90,7 +90,9 @@ def rogue_dimensions(examined: ExaminedCloud) -> Defect | None:
         if gap.excess > limit(statistic, examined.n_independent_rows, cloud.d) and gap.ratio >= SMALLEST_RATIO:
             is_rogue[values.argsort(descending=True)[: gap.n_above]] = True
     count = int(is_rogue.sum())
-    if count == 0 or (removal := examine_without(examined, is_rogue)) is None:
+    if count == 0:
+        return None
+    if (removal := examine_without(examined, is_rogue)) is None:
         return None
     remaining, effect, severity = removal
     share, energy = (float(values[is_rogue].sum() / values.sum()) for values in (variances, energies))

@@ -44,7 +44,9 @@ def metadata_as_coordinates(examined: ExaminedCloud) -> Defect | None:
         counts_rows[counts_rows.clone()] = (steps >= 0).all(0) | (steps <= 0).all(0)
     is_metadata = _rounded_mask(examined) | _few_values_mask(examined) | counts_rows
     count = int(is_metadata.sum())
-    if not 0 < count <= _max_dimensions(cloud.d) or (removal := examine_without(examined, is_metadata)) is None:
+    if not 0 < count <= _max_dimensions(cloud.d):
+        return None
+    if (removal := examine_without(examined, is_metadata)) is None:
         return None
     remaining, effect, severity = removal
     return Defect(
