@@ -101,7 +101,7 @@ def _promise(cutoff: Cutoff) -> str:
 
 def _limit(cutoff: Cutoff, mapping: Map) -> str:
     side = "at most" if mapping.similarity is Similarity.EUCLIDEAN else "at least"
-    return f"a {SIMILARITIES[mapping.similarity]} of {side} {cutoff.cutoff:.10g}"
+    return f"a {SIMILARITIES[mapping.similarity]} of {side} {cutoff.cutoff:.10g}".replace("-", "−")
 
 
 def _code(cutoff: Cutoff, mapping: Map) -> str:
