@@ -15,7 +15,13 @@ from app.core.evidence import MIN_SEEDS, look_level, t_quantile
 from app.core.training_cost import ModelSize, expected_longest, step_seconds
 from app.db.config import RunConfig
 from app.db.models import DatasetOrigin, Experiment, Run, RunStatus
-from app.db.options.measuring import HELD_OUT_PART, SelectionRows, default_probe_every
+from app.db.options.measuring import (
+    HELD_OUT_PART,
+    MEASURING_TOKENS_PER_DIMENSION,
+    PROBE_TOKENS_PER_DIMENSION,
+    SelectionRows,
+    default_probe_every,
+)
 from app.db.options.regularization import Refresh
 from app.db.reported_config import AnyRunConfig
 from app.sandbox import read_in_sandbox
@@ -31,8 +37,6 @@ FORWARD_SHARE = 1 / 3
 """Fraction of a training step's time that a pass without gradients takes."""
 START_SECONDS = 8.0
 """Seconds to start a process, load the model and measure the trained one."""
-PROBE_TOKENS_PER_DIMENSION = 6
-"""Tokens of one isotropy measurement's forward pass, per dimension: see ``workers.training.metrics.Probe``."""
 WEIGHT_BYTES = 4
 CHECKPOINT_WEIGHTS = 3
 """Numbers that a checkpoint stores per weight: the weight and two moments of Adam."""
@@ -121,7 +125,8 @@ class RunCost:
             inputs.padded_lengths[run.batch_size] = expected_longest(inputs.tokens, run.batch_size)
         self.padded_length = inputs.padded_lengths[run.batch_size]
         self.step_tokens = rows_per_step * self.padded_length
-        probe_tokens = PROBE_TOKENS_PER_DIMENSION * model.width + max(inputs.tokens)
+        tokens_per_dimension = PROBE_TOKENS_PER_DIMENSION + MEASURING_TOKENS_PER_DIMENSION
+        probe_tokens = tokens_per_dimension * model.width + max(inputs.tokens)
         probe_every = run.probe_every or default_probe_every(self.steps, probe_tokens, rows_per_step * inputs.mean)
         tokens = rows * inputs_per_row * inputs.mean
         shrinkage = min(run.shrinkage_points / model.layers, tokens)

@@ -52,7 +52,7 @@ def read_seals(folder: Path) -> dict[str, Seal]:
     try:
         seals = json.loads((folder / COMPLETE_MARKER).read_bytes())
         return {name: Seal(**seal) for name, seal in seals.items()}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{COMPLETE_MARKER} cannot be read") from error
 
 
@@ -72,9 +72,10 @@ def find_damage(folder: Path) -> str | None:
             return f"{path.name} has {size:,} bytes instead of {seal.bytes:,}"
     with ThreadPoolExecutor(THREADS) as pool:
         present_seals = pool.map(lambda name: seal_of(folder / name), seals)
-        changed_names = [
-            name for name, present_seal in zip(seals, present_seals, strict=True) if present_seal != seals[name]
-        ]
+        try:
+            changed_names = [name for name, seal in zip(seals, present_seals, strict=True) if seal != seals[name]]
+        except OSError as error:
+            return f"the disk cannot read a file ({error.strerror})"
     return f"{Path(changed_names[0]).name} has changed since it was saved" if changed_names else None
 
 

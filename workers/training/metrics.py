@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 from app.core.training_cost import expected_longest
 from app.db.config import RunConfig
 from app.db.models import Phase, Run, Step
-from app.db.options.measuring import default_probe_every
+from app.db.options.measuring import MEASURING_TOKENS_PER_DIMENSION, PROBE_TOKENS_PER_DIMENSION, default_probe_every
 from app.db.work import ran_beside_others
 from isoscope.hidden_states import LayerMeasures, evaluation_mode, hidden_states_of, width
 from workers.failure import NotFiniteError
@@ -67,11 +67,8 @@ logger = logging.getLogger(__name__)
 ROWS_PER_RUN = 100
 MAX_PROBE_TEXTS = 256
 PROBE_SEED = 0
-# With fewer tokens the plain IsoScore is far too low, and with fewer texts the bias-corrected one has wide errors.
-PROBE_TOKENS_PER_DIMENSION = 4
 MIN_PROBE_TEXTS = 64
-# Cost of the measures beyond the forward pass, in forward-pass tokens; timed on a CPU at BERT-base's shape.
-MEASURING_TOKENS_PER_DIMENSION = 2
+"""With fewer texts the bias-corrected IsoScore has wide errors."""
 MIN_TIMED_STEPS = 3
 MAX_TIMED_STEPS = 1000
 

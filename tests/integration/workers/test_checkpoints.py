@@ -149,12 +149,18 @@ def flip_a_bit(path):
     path.write_bytes(content)
 
 
+def make_unreadable(path):
+    path.unlink()
+    path.symlink_to("/proc/self/mem")  # as on a bad sector, reading its start is an input/output error
+
+
 def test_every_damage_is_described_and_its_checkpoint_dropped(settings, kill):
     damages = [
         (truncate, "optimizer.pt", "optimizer.pt has"),
         (flip_a_bit, "model.safetensors", "model.safetensors has changed since it was saved"),
         (Path.unlink, "rng_state.pth", "rng_state.pth is missing"),
         (truncate, COMPLETE_MARKER, "complete cannot be read"),
+        (make_unreadable, COMPLETE_MARKER, "complete cannot be read"),
         (flip_a_bit, "trainer_state.json", "trainer_state.json has changed"),
     ]
     run_id = kill(7)
@@ -167,7 +173,7 @@ def test_every_damage_is_described_and_its_checkpoint_dropped(settings, kill):
                 assert find_damage(checkpoint) == f"{path.name} has changed since it was saved"
                 path.write_bytes(content)
     for damage, file, words in damages:
-        folder = RunFolder(settings, f"with damaged {file}")
+        folder = RunFolder(settings, f"{damage.__name__} {file}")
         shutil.copytree(settings.runs / run_id, folder.path)
         damage(folder.path / "checkpoint-7" / file)
         checkpoint, [(step, description)] = folder.find_sound_checkpoint()
