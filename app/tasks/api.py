@@ -194,7 +194,7 @@ def launch_task(
     task_id: str,
     match: Annotated[FiniteFloat | None, Query(description="Minimum score of a match, for pairs with scores.")] = None,
 ) -> TaskRun:
-    """Queue a draft, or a task that failed or was cancelled."""
+    """Queue a draft, or a task that failed or was cancelled; with `match`, finished pairs too."""
     return service.launch_task(context, task_id, match)
 
 

@@ -94,13 +94,15 @@ def _render_task(
     problem: IsoscopeError | None = None,
     promise: Promise = USUAL_PROMISE,
 ) -> Response:
+    embedding = get_embedding(context, task.embedding_id)
+    needs_match = task.results is not None and task.results.calibration is None and task.config.kind is TruthKind.PAIRS
     values: dict[str, Any] = {
         "task": task,
         "tabs": TABS,
-        "embedding": get_embedding(context, task.embedding_id),
+        "embedding": embedding,
         "queries": None if task.queries_id is None else get_embedding(context, task.queries_id),
         "kind": TASKS[task.config.kind],
-        "launchable": task.status in service.LAUNCHABLE,
+        "launchable": not embedding.trashed_at and (needs_match or task.status in service.LAUNCHABLE),
         "running": task.status in UNFINISHED_TASK,
         "max_so_far": MAX_SO_FAR,
     }

@@ -1,6 +1,7 @@
 """Create, read, launch, cancel and delete task runs."""
 
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import partial
@@ -36,6 +37,8 @@ FILE_REQUESTS = {
 }
 """What to say where the file that a kind of task needs is missing."""
 KINDS_WITH_QUERIES = (TruthKind.QUERIES, TruthKind.COMPRESSION)
+MAP_COLUMNS = (TaskRun.chosen_sha256, TaskRun.smallest_sha256, TaskRun.cutoff_sha256)
+MAP_IN_USE = "This task is making an embedding. Try again when that has finished."
 
 
 def create_task(
@@ -136,16 +139,20 @@ def get_results(context: Context, task_id: str) -> TaskResults:
 
 
 def launch_task(context: Context, task_id: str, match: float | None = None) -> TaskRun:
-    """Queue a draft, or a task that failed or was cancelled; ``match`` replaces the minimum score of a match."""
+    """Queue a draft, or a task that failed or was cancelled.
+
+    ``match`` replaces the minimum score of a match; with it, finished pairs are judged again.
+    """
     task = get_task(context, task_id)
-    _require_launchable(task)
+    statuses = LAUNCHABLE if match is None else (*LAUNCHABLE, TaskStatus.FINISHED)
+    _require_status(task, statuses)
     config = task.config if match is None else task.config.model_copy(update={"match": match})
     config.check()
     corpus = get_embedding(context, task.embedding_id)
     check_vectors(corpus, None if task.queries_id is None else get_embedding(context, task.queries_id))
     context.require_room()
-    launchable = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(LAUNCHABLE))
-    requeue = launchable.values(
+    launchable = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(statuses))
+    requeue = launchable.where(TaskRun.id.not_in(MAP_IDS_IN_USE)).values(
         status=TaskStatus.QUEUED,
         config=config,
         done=0,
@@ -154,14 +161,20 @@ def launch_task(context: Context, task_id: str, match: float | None = None) -> T
         attempts=0,
         error=None,
         notes=None,
+        results=None,
+        maps=None,
+        **dict.fromkeys(column.key for column in MAP_COLUMNS),
         started_at=None,
         finished_at=None,
     )
     with context.sessions.begin() as session:
+        old_maps = session.execute(select(*MAP_COLUMNS).where(TaskRun.id == task_id)).one_or_none()
         launched_id = session.scalar(requeue.returning(TaskRun.id))
-    if launched_id is None:
-        _require_launchable(get_task(context, task_id))
+    if launched_id is None or old_maps is None:
+        _require_status(get_task(context, task_id), statuses)
+        raise ConflictError(MAP_IN_USE)
     context.queue.restart(Job(job_kinds.JUDGE, task_id))
+    context.ledger.release(*old_maps)
     return get_task(context, task_id)
 
 
@@ -181,12 +194,11 @@ def cancel_task(context: Context, task_id: str) -> TaskRun:
 @makes_room
 def delete_task(context: Context, task_id: str) -> None:
     deletion = delete(TaskRun).where(TaskRun.id == task_id, TaskRun.id.not_in(MAP_IDS_IN_USE))
-    columns = TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256, TaskRun.cutoff_sha256
     with context.sessions.begin() as session:
-        released_hashes = session.execute(deletion.returning(*columns)).one_or_none()
+        released_hashes = session.execute(deletion.returning(TaskRun.truth_sha256, *MAP_COLUMNS)).one_or_none()
     if released_hashes is None:
         get_task(context, task_id)
-        raise ConflictError("This task is making an embedding. Delete the task when that has finished.")
+        raise ConflictError(MAP_IN_USE)
     context.queue.cancel(Job(job_kinds.JUDGE, task_id))
     context.ledger.release(*released_hashes)
 
@@ -292,8 +304,8 @@ def _find_named_rows(context: Context, embedding: Embedding, ids: str | None) ->
     return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, ids)
 
 
-def _require_launchable(task: TaskRun) -> None:
-    if task.status not in LAUNCHABLE:
+def _require_status(task: TaskRun, statuses: Collection[TaskStatus]) -> None:
+    if task.status not in statuses:
         raise ConflictError(
             f"Only a draft, or a task that failed or was cancelled, can be launched. This one is {task.status}."
         )

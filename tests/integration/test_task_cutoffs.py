@@ -72,6 +72,14 @@ def test_graded_scores_need_minimum_of_a_match(client, settings, corpus):
     assert task["results"]["calibration"] is None
     assert task["notes"] == ["There is no cutoff. Scores run from 0 to 4. From which on is a pair a match?"]
     assert client.get(f"/tasks/{without}/map.safetensors?which=cutoff").status_code == 409
+    assert 'name="match"' in client.get(f"/tasks/{without}").text
+    assert client.post(f"/api/tasks/{without}/launch").status_code == 409
+    assert client.post(f"/api/tasks/{without}/launch", params={"match": 4}).json()["results"] is None
+    judge_task(without, settings, "cpu")
+    again = client.get(f"/api/tasks/{without}").json()
+    assert again["results"]["calibration"]["pairs"]["match"] == 4
+    assert 'name="match"' not in client.get(f"/tasks/{without}").text
+    assert client.get(f"/tasks/{without}/map.safetensors?which=cutoff").status_code == 200
     refused = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side", "match": "1"})
     assert (refused.status_code, refused.json()["field"]) == (422, "match")
 

@@ -129,7 +129,7 @@ def test_kept_embedding_names_its_task(client, work, judge_variant, corpus):
     sent = client.post(f"/tasks/{task['id']}/embedding", data={"which": "smallest"})
     made_id = sent.headers["location"].rsplit("/", 1)[1]
     refused = client.delete(f"/api/tasks/{task['id']}")
-    sentence = "This task is making an embedding. Delete the task when that has finished."
+    sentence = "This task is making an embedding. Try again when that has finished."
     assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
     work()
     embedding = client.get(f"/api/embeddings/{made_id}").json()
