@@ -24,8 +24,7 @@ from isoscope.files.ground_truth import (
     read_vectors,
 )
 from isoscope.files.upload import NamedFile, require_readable
-from isotropy.catalog import Similarity
-from isotropy.tasks.parts import FEWEST_GROUPS
+from isotropy.catalog import FEWEST_GROUPS, Similarity
 from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth, exact_neighbors
 
 IDS_ADVICE = "choose their column by --ids"

@@ -25,11 +25,12 @@ from app.training.models import require_model
 from app.web.dependencies import Row
 from isoscope.core.beir_layout import CORPUS, QUERIES, ZIP_SUFFIX, is_beir
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
-from isoscope.core.formatting import listed, quote
+from isoscope.core.formatting import listed, plural, quote
 from isoscope.files.beir import TEXT, describe_beir
 from isoscope.files.columns import MAX_LABELS, Column, TextsDescription, describe_texts
 from isoscope.files.text import Quoting
 from isoscope.files.upload import NamedFile
+from isotropy.catalog import FEWEST_GROUPS
 
 LAUNCHABLE = (EncodingStatus.DRAFT, EncodingStatus.FAILED, EncodingStatus.CANCELLED)
 
@@ -171,7 +172,14 @@ def plan_encoding(
     if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
         raise InvalidError(f"{model.name} has layers 0 to {model.layers}, got {config.layers[-1]}.", "layers")
     texts_per_row = 1 if config.score_column is None else 2
-    rows = texts_per_row * min(encoding.n_texts, config.max_rows or encoding.n_texts)
+    used_rows = min(encoding.n_texts, config.max_rows or encoding.n_texts)
+    if config.score_column is not None and used_rows < FEWEST_GROUPS:
+        raise InvalidError(
+            f"There are {plural(used_rows, 'scored pair')}; judging takes at least {FEWEST_GROUPS}. Add pairs, or "
+            "leave the scores out.",
+            "score_column",
+        )
+    rows = texts_per_row * used_rows
     queries = find_queries(context, encoding)
     n_queries = queries.n_texts if queries is not None and queries.status in LAUNCHABLE else 0
     n_layers = len(config.layers) if config.layers is not None else None

@@ -18,14 +18,24 @@ from isotropy.catalog.measure import (
 )
 from isotropy.catalog.postprocess import METHODS, MethodEntry, MethodParameter
 from isotropy.catalog.regularizers import REGULARIZERS, Layers, Regularizer, RegularizerEntry, TokenPooling
-from isotropy.catalog.tasks import METRICS, NEAR_COLUMNS, SIMILARITIES, TASKS, Similarity, TaskEntry, TruthKind
+from isotropy.catalog.tasks import (
+    FEWEST_GROUPS,
+    METRICS,
+    NEAR_COLUMNS,
+    SIMILARITIES,
+    TASKS,
+    Similarity,
+    TaskEntry,
+    TruthKind,
+)
 
 __all__ = [
-    "ALIGNMENTS", "FINDINGS", "GROUPS", "MEASURES", "MEASURE_PAGES", "METHODS", "METRICS", "NEAR_COLUMNS",
-    "NEIGHBORS_KEPT", "OUTLIER_RULES", "REGULARIZERS", "SIMILARITIES", "TASKS", "AlignmentEntry", "Comparability",
-    "ErrorKind", "FindingEntry", "Layers", "Measure", "MeasureGroup", "MeasurePage", "MethodEntry", "MethodParameter",
-    "ReferenceCloud", "ReferenceScore", "Regularizer", "RegularizerEntry", "Similarity", "TaskEntry", "TokenPooling",
-    "TruthKind", "effect_name", "format_percent", "format_signed", "measures_in", "measures_of", "references",
+    "ALIGNMENTS", "FEWEST_GROUPS", "FINDINGS", "GROUPS", "MEASURES", "MEASURE_PAGES", "METHODS", "METRICS",
+    "NEAR_COLUMNS", "NEIGHBORS_KEPT", "OUTLIER_RULES", "REGULARIZERS", "SIMILARITIES", "TASKS", "AlignmentEntry",
+    "Comparability", "ErrorKind", "FindingEntry", "Layers", "Measure", "MeasureGroup", "MeasurePage", "MethodEntry",
+    "MethodParameter", "ReferenceCloud", "ReferenceScore", "Regularizer", "RegularizerEntry", "Similarity", "TaskEntry",
+    "TokenPooling", "TruthKind", "effect_name", "format_percent", "format_signed", "measures_in", "measures_of",
+    "references",
 ]  # fmt: skip
 
 # Group headings, in display order.

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+FEWEST_GROUPS = 25
+"""Minimum number of groups of about equal size: 5 fit, 10 choose, 10 report. With fewer, intervals are too wide."""
+
 
 class TruthKind(StrEnum):
     """Kinds of ground truth; compression needs none."""

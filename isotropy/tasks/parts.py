@@ -6,10 +6,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-Codes = NDArray[np.int64]
+from isotropy.catalog import FEWEST_GROUPS
 
-# Minimum number of groups of about equal size: 5 fit, 10 choose, 10 report. With fewer, intervals are too wide.
-FEWEST_GROUPS = 25
+Codes = NDArray[np.int64]
 
 
 class TaskPart(IntEnum):

@@ -262,6 +262,7 @@ def test_each_text_is_a_row_and_rows_without_score_are_left_out(tmp_path):
         ({"score_column": "constant"}, "score_column", "needs two different scores"),
         ({"text_columns": ["b", "constant"], "score_column": "a"}, "score_column", "which is no number"),
         ({"label_column": "score"}, "label_column", "choose labels or scores"),
+        ({"max_rows": 24}, "score_column", "There are 24 scored pairs; judging takes at least 25"),
         ({"score_column": None, "match": 3}, "match", "Choose the column of scores"),
     ],
 )

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy.catalog import METRICS, Similarity
+from isotropy.catalog import FEWEST_GROUPS, METRICS, Similarity
 from isotropy.tasks.decision import BASELINE, VariantChoice, choose_variants
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.maps import Map
-from isotropy.tasks.parts import FEWEST_GROUPS, TaskPart, split
+from isotropy.tasks.parts import TaskPart, split
 from isotropy.tasks.search import rank_ties
 from isotropy.tasks.storage import StoredSpace, VectorStorage
 from isotropy.tasks.truth import LabelTruth, PairTruth, QueryTruth
