@@ -12,7 +12,7 @@ from app.context import Context
 from app.core.evidence import block_degrees, t_quantile
 from app.db import job_kinds
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
-from app.embeddings.comparison import Against, Pairing, find_pairing, list_bases, list_rows_left_out
+from app.embeddings.comparison import Against, Pairing, find_pairing, list_rows_left_out, pair_with_baselines
 from app.embeddings.service import request_result
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
@@ -39,7 +39,7 @@ class AlignmentValue(NamedTuple):
 class AlignedPair(NamedTuple):
     """Two embeddings, how their rows are paired, and the alignment if it was requested."""
 
-    base: Embedding
+    baseline: Embedding
     embedding: Embedding
     rows_by: RowsBy
     status: ResultStatus | None = None
@@ -51,7 +51,7 @@ class AlignedPair(NamedTuple):
     """Number of those that were compared."""
     values: Sequence[AlignmentValue] = ()
     upgrade: Mapping[str, Any] | None = None
-    """What changing from the base to the embedding takes, as in ``isotropy.tasks.upgrade``; None for too few rows."""
+    """What a change from the baseline to the embedding takes (``isotropy.tasks.upgrade``); None for too few rows."""
 
     @property
     def pairing_text(self) -> str:
@@ -79,14 +79,9 @@ def find_row_matching(embedding: Embedding, counterpart: Embedding) -> RowsBy | 
 Pair = tuple[Embedding, Embedding]
 
 
-def pair_with_bases(embeddings: Sequence[Embedding], against: Against) -> list[Pair]:
-    """Pair each embedding but the first with its base: (base, embedding)."""
-    return list(zip(list_bases(embeddings, against), embeddings[1:], strict=True))
-
-
 def pair_steps(embeddings: Sequence[Embedding]) -> list[Pair]:
     """Pair each embedding with its predecessor, and each from the third on also with the first."""
-    return [*pair_with_bases(embeddings, Against.PREVIOUS), *pair_with_bases(embeddings, Against.FIRST)[1:]]
+    return [*pair_with_baselines(embeddings, Against.PREVIOUS), *pair_with_baselines(embeddings, Against.FIRST)[1:]]
 
 
 class AlignedSteps(NamedTuple):
@@ -98,9 +93,9 @@ class AlignedSteps(NamedTuple):
 
 def arrange_steps(embeddings: Sequence[Embedding], alignments: Sequence[AlignedPair]) -> AlignedSteps:
     """Arrange the alignments of ``pair_steps`` by step."""
-    by_ids = {(pair.base.id, pair.embedding.id): pair for pair in alignments}
+    by_ids = {(pair.baseline.id, pair.embedding.id): pair for pair in alignments}
     to_previous, to_first = (
-        [by_ids.get((base.id, embedding.id)) for base, embedding in pair_with_bases(embeddings, against)]
+        [by_ids.get((baseline.id, embedding.id)) for baseline, embedding in pair_with_baselines(embeddings, against)]
         for against in (Against.PREVIOUS, Against.FIRST)
     )
     return AlignedSteps(to_previous, to_first)
@@ -114,11 +109,11 @@ def find_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedPair
 def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Alignment]) -> list[AlignedPair]:
     """Read pairs from stored alignments. Pairs without common rows are left out."""
     aligned = []
-    for base, embedding in pairs:
-        if (matching := find_row_matching(base, embedding)) is None:
+    for baseline, embedding in pairs:
+        if (matching := find_row_matching(baseline, embedding)) is None:
             continue
-        if (alignment := alignments.get(_sort_ids(base, embedding))) is None:
-            aligned.append(AlignedPair(base, embedding, matching))
+        if (alignment := alignments.get(_sort_ids(baseline, embedding))) is None:
+            aligned.append(AlignedPair(baseline, embedding, matching))
             continue
         results = alignment.results or {}
         values = []
@@ -134,7 +129,7 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
         state = alignment.rows_by, alignment.status, alignment.error
         upgrades = dict(zip((alignment.embedding_id, alignment.other_id), results.get("upgrades", ()), strict=False))
         counts = results.get("shared"), results.get("rows")
-        aligned.append(AlignedPair(base, embedding, *state, *counts, values, upgrades.get(base.id)))
+        aligned.append(AlignedPair(baseline, embedding, *state, *counts, values, upgrades.get(baseline.id)))
     return aligned
 
 
@@ -148,7 +143,7 @@ def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedP
             "id",
         )
     for pair in aligned:
-        ids = _sort_ids(pair.base, pair.embedding)
+        ids = _sort_ids(pair.baseline, pair.embedding)
         new_alignment = Alignment(embedding_id=ids[0], other_id=ids[1], rows_by=pair.rows_by)
         request_result(context, job_kinds.ALIGN, stored_alignments.get(ids), new_alignment)
     requested = find_alignments(context, pairs)

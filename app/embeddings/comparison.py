@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, StrEnum, auto
 from functools import cached_property
+from itertools import pairwise
 from math import hypot
 from typing import NamedTuple, TypeVar
 
@@ -181,9 +182,9 @@ class Against(StrEnum):
     PREVIOUS = "previous"
 
 
-def list_bases(items: Sequence[Item], against: Against) -> list[Item]:
-    """Return what each item but the first is compared with."""
-    return [items[0]] * (len(items) - 1) if against is Against.FIRST else list(items[:-1])
+def pair_with_baselines(items: Sequence[Item], against: Against) -> list[tuple[Item, Item]]:
+    """Pair each item but the first with its baseline: (baseline, item)."""
+    return [(items[0] if against is Against.FIRST else previous, item) for previous, item in pairwise(items)]
 
 
 class ComparedMeasure(NamedTuple):
@@ -209,7 +210,7 @@ class ComparedMeasure(NamedTuple):
 
 
 class EmbeddingComparison:
-    """Embeddings in order under distinct names, and every measure that some of them have."""
+    """Several embeddings with distinct names, and the measures that at least one of them has."""
 
     def __init__(self, embeddings: Sequence[Embedding]) -> None:
         self.embeddings = embeddings
@@ -222,20 +223,20 @@ class EmbeddingComparison:
         for slug, measure in MEASURES.items():
             measurements = [row.get(slug) for row in by_slug]
             if any(measurements):
-                differences, changes = (self._subtract_bases(measurements, against) for against in Against)
+                differences, changes = (self._subtract_baselines(measurements, against) for against in Against)
                 compared.append(ComparedMeasure(measure, measurements, differences, changes))
         return compared
 
-    def _subtract_bases(self, measurements: list[Measurement | None], against: Against) -> list[Difference | None]:
-        pairs = zip(measurements[1:], list_bases(measurements, against), self._have_same_rows[against], strict=True)
-        return [None, *(subtract_baseline(row, base, same_rows=same_rows) for row, base, same_rows in pairs)]
+    def _subtract_baselines(self, measurements: list[Measurement | None], against: Against) -> list[Difference | None]:
+        pairs = zip(pair_with_baselines(measurements, against), self._have_same_rows[against], strict=True)
+        return [None, *(subtract_baseline(item, baseline, same_rows=same) for (baseline, item), same in pairs)]
 
     @cached_property
     def _have_same_rows(self) -> dict[Against, list[bool]]:
         return {
             against: [
-                find_pairing(embedding, base, self.embeddings) is Pairing.PAIRED
-                for embedding, base in zip(self.embeddings[1:], list_bases(self.embeddings, against), strict=True)
+                find_pairing(embedding, baseline, self.embeddings) is Pairing.PAIRED
+                for baseline, embedding in pair_with_baselines(self.embeddings, against)
             ]
             for against in Against
         }

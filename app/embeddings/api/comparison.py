@@ -15,6 +15,7 @@ from app.embeddings.comparison import (
     Against,
     EmbeddingComparison,
     get_embeddings_to_compare,
+    pair_with_baselines,
 )
 from app.embeddings.service import EmbeddingSummary
 from app.web.dependencies import ContextDep, Limit, Offset, Row
@@ -100,7 +101,7 @@ class AlignmentValueOut(Row):
 
 
 class UpgradeOut(Row):
-    """What a change from the base's model to the other takes, by cosine and without ground truth."""
+    """What a change from the baseline's model to the other takes, by cosine and without ground truth."""
 
     verdict: Annotated[str, Field(description="`bridge` or `re-embed`.")]
     conclusion: str
@@ -114,7 +115,7 @@ class AlignmentOut(Row):
     """The alignment of an embedding with another of the same rows."""
 
     base_id: Annotated[
-        str, Field(validation_alias=AliasPath("base", "id"), description="The embedding that it is compared with.")
+        str, Field(validation_alias=AliasPath("baseline", "id"), description="The embedding that it is compared with.")
     ]
     embedding_id: Annotated[str, Field(validation_alias=AliasPath("embedding", "id"))]
     rows_by: Annotated[RowsBy, Field(description="How rows were matched.")]
@@ -143,13 +144,13 @@ def show_alignments(
     to: AgainstQuery = Against.FIRST,
 ) -> list[alignments.AlignedPair]:
     """The similarity of embeddings of the same rows, as far as requested. Pairs without common rows are left out."""
-    return alignments.find_alignments(context, alignments.pair_with_bases(get_embeddings_to_compare(context, id), to))
+    return alignments.find_alignments(context, pair_with_baselines(get_embeddings_to_compare(context, id), to))
 
 
 @router.post("/alignments", status_code=202, response_model=list[AlignmentOut])
 def post_alignments(context: ContextDep, request: AlignmentRequest) -> list[alignments.AlignedPair]:
     """Request the comparison of embeddings row by row: CKA, shared neighbors, Procrustes residual, rows that moved."""
-    pairs = alignments.pair_with_bases(get_embeddings_to_compare(context, request.id), request.to)
+    pairs = pair_with_baselines(get_embeddings_to_compare(context, request.id), request.to)
     return alignments.request_alignments(context, pairs)
 
 
