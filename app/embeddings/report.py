@@ -269,8 +269,8 @@ def find_marked_finding(embedding: Embedding, full_findings: Mapping[str, Any], 
 
 
 def _make_subject(embedding: Embedding, data: Mapping[str, dict[str, Any]]) -> Subject:
-    blamed = {dimension for finding in embedding.findings for dimension in finding.get("dimensions", [])}
-    return Subject.from_embedding(embedding, data, sorted(blamed))
+    flagged = {dimension for finding in embedding.findings for dimension in finding.get("dimensions", [])}
+    return Subject.from_embedding(embedding, data, sorted(flagged))
 
 
 def _mark_figure(figure: Figure, marked: MarkedFinding | None) -> Figure:

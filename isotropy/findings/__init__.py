@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["CHECKS", "Effect", "Finding", "Severity", "findings_of", "sort_findings", "to_finding"]
 
 # Causes come before their symptoms: each check examines the cloud without the rows and dimensions that earlier checks
-# blamed. An error ends the checks.
+# flagged. An error ends the checks.
 CHECKS: tuple[Callable[[ExaminedCloud], Defect | None], ...] = (
     not_finite,
     transposed,
@@ -78,14 +78,14 @@ def findings_of(
             share = cloud.moment_scores["mean_share"].value
             if defect.slug == "common_mean" and share is not None:  # a report's headline has the share of all
                 title += f", {percent(share)} with all"
-            evidence = f"{defect.evidence} Measured on the {scope} that no other finding blames."
+            evidence = f"{defect.evidence} Measured on the {scope} that no other finding flags."
             defect = defect._replace(title=title, evidence=evidence)
         findings.append(to_finding(defect, names_of, dimension_names))
         if defect.severity is Severity.ERROR:
             break
         examined = examined if defect.remaining is None else defect.remaining
         if defect.severity is not Severity.NOTE:
-            examined = replace(examined, blamed=examined.blamed | {defect.slug})
+            examined = replace(examined, defect_slugs=examined.defect_slugs | {defect.slug})
     return sort_findings(findings)
 
 

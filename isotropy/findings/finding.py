@@ -1,6 +1,6 @@
 """Findings, how their effect is judged, and the cloud as it passes through the checks.
 
-Rows and dimensions that a check blames are left out of what later checks examine.
+Later checks leave out the rows and dimensions that an earlier one flags.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -159,13 +159,13 @@ def sample_participation(x: Tensor) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ExaminedCloud:
-    """A cloud without the rows and dimensions that earlier checks blamed."""
+    """A cloud without the rows and dimensions that earlier checks flagged."""
 
     cloud: Cloud
     dimensions: NDArray[np.int64]  # The number in the file of each of the cloud's dimensions
     # Rows that earlier checks took out of the cloud.
     excluded_rows: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
-    blamed: frozenset[str] = frozenset()  # Slugs of the warnings and errors found so far
+    defect_slugs: frozenset[str] = frozenset()  # Slugs of the warnings and errors found so far
 
     @classmethod
     def from_cloud(cls, cloud: Cloud) -> "ExaminedCloud":

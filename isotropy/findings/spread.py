@@ -100,7 +100,7 @@ def common_mean(examined: ExaminedCloud) -> Defect | None:
     """
     cloud = examined.cloud
     share = cloud.moment_scores["mean_share"].value
-    if not examined.has_spread or share is None or "collapsed" in examined.blamed:
+    if not examined.has_spread or share is None or "collapsed" in examined.defect_slugs:
         return None
     chance_share = (
         float(chdtri(examined.effective_dimensions, LEVEL))
@@ -133,7 +133,7 @@ def too_few_rows(examined: ExaminedCloud) -> Defect | None:
     """
     cloud = examined.cloud
     n_rows = examined.n_independent_rows
-    if cloud.n < 1 or cloud.d < 2 or {"collapsed", "duplicate_rows", "mixed_clouds"} & examined.blamed:
+    if cloud.n < 1 or cloud.d < 2 or {"collapsed", "duplicate_rows", "mixed_clouds"} & examined.defect_slugs:
         return None
     scores = cloud.moment_scores
     plain, corrected = scores["isoscore"], scores["isoscore_unbiased"]

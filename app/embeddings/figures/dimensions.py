@@ -26,7 +26,7 @@ def activation(overlay: Overlay) -> Figure:
     marked_note = ""
     if not overlay.several:
         outliers = len(_name_outlier_rules(overlay.series[0].detail(PROFILE)))
-        marked_note = _describe_blamed(overlay.series[0])
+        marked_note = _describe_flagged(overlay.series[0])
         marked_note += (
             f" The numbers say which rule flags {plural(outliers, 'dimension')} as outliers." if outliers else ""
         )
@@ -48,14 +48,14 @@ def activation(overlay: Overlay) -> Figure:
     )
 
 
-def _describe_blamed(series: Series) -> str:
+def _describe_flagged(series: Series) -> str:
     """Say which dimensions are marked: those that findings name."""
-    blamed = series.subject.blamed
-    if not blamed:
+    flagged = series.subject.flagged
+    if not flagged:
         return " No finding names a dimension."
-    unnamed = len(blamed) - MAX_NAMED
-    names = ", ".join(map(str, blamed[:MAX_NAMED])) + (f" and {count(unnamed)} more" if unnamed > 0 else "")
-    return f" Marked: {plural(len(blamed), 'dimension')} that findings name ({names})."
+    unnamed = len(flagged) - MAX_NAMED
+    names = ", ".join(map(str, flagged[:MAX_NAMED])) + (f" and {count(unnamed)} more" if unnamed > 0 else "")
+    return f" Marked: {plural(len(flagged), 'dimension')} that findings name ({names})."
 
 
 def mark_dimensions(figure: Figure, dimensions: Sequence[int], finding_title: str) -> Figure:
@@ -97,7 +97,7 @@ def _draw_activation(overlay: Overlay) -> go.Figure:
     if not overlay.several:
         profile = overlay.series[0].detail(PROFILE)
         tops = [mean + std for mean, std in zip(profile["mean"], profile["std"], strict=True)]
-        marks = _mark_blamed(overlay.series[0], tops, 7)
+        marks = _mark_flagged(overlay.series[0], tops, 7)
         traces.append(marks)
         if 0 < len(marks.y) <= MAX_NAMED:
             # Room above the highest mark, whose name plotly does not count.
@@ -106,15 +106,15 @@ def _draw_activation(overlay: Overlay) -> go.Figure:
     return _plot_by_dimension(traces, overlay, dimensions, y_axis)
 
 
-def _mark_blamed(series: Series, heights: Sequence[float], size: int, **settings: Any) -> go.Scatter:
+def _mark_flagged(series: Series, heights: Sequence[float], size: int, **settings: Any) -> go.Scatter:
     """Return marks at the height of the dimensions that findings name, with their numbers if they are few."""
-    blamed = [i for i in series.subject.blamed if i < len(heights)]
+    flagged = [i for i in series.subject.flagged if i < len(heights)]
     return go.Scatter(
-        x=blamed,
-        y=[heights[i] for i in blamed],
-        mode="markers+text" if len(blamed) <= MAX_NAMED else "markers",
+        x=flagged,
+        y=[heights[i] for i in flagged],
+        mode="markers+text" if len(flagged) <= MAX_NAMED else "markers",
         marker={"color": palette.MARKED, "size": size},
-        text=[str(i) for i in blamed],
+        text=[str(i) for i in flagged],
         textposition="top center",
         hoverinfo="skip",
         **settings,
@@ -153,12 +153,12 @@ def rogue(overlay: Overlay) -> Figure:
         title="Rogue dimensions",
         caption="What each dimension adds to the mean cosine, "
         f"{overlay.describe_rows(ROGUE)}. "
-        f"Largest: {overlay.describe(_name_largest)}.{'' if overlay.several else _describe_blamed(overlay.series[0])}",
+        f"Largest: {overlay.describe(_name_largest)}.{'' if overlay.several else _describe_flagged(overlay.series[0])}",
         table=overlay.stacked_table(
             {
                 "dimension": lambda series: range(len(_read_contributions(series))),
                 "contribution": _read_contributions,
-                "share_of_mean": _divide_contributions,
+                "share_of_mean": _shares_of_mean,
             }
         ),
         draw=partial(_draw_rogue, overlay),
@@ -170,7 +170,7 @@ def _read_contributions(series: Series) -> list[float]:
     return contributions
 
 
-def _divide_contributions(series: Series) -> list[float | None]:
+def _shares_of_mean(series: Series) -> list[float | None]:
     contributions = _read_contributions(series)
     mean_cosine = sum(contributions)
     # If contributions cancel, shares of their sum mean nothing.
@@ -179,7 +179,7 @@ def _divide_contributions(series: Series) -> list[float | None]:
 
 
 def _name_largest(series: Series) -> str:
-    contributions, shares = _read_contributions(series), _divide_contributions(series)
+    contributions, shares = _read_contributions(series), _shares_of_mean(series)
     i = max(range(len(contributions)), key=contributions.__getitem__)
     if contributions[i] <= 0:
         return "none: no dimension adds to it"
@@ -194,7 +194,7 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
     traces = []
     for series in back_to_front:
         contributions = _read_contributions(series)
-        shares = ["" if share is None else f", {share:.1%} of the mean" for share in _divide_contributions(series)]
+        shares = ["" if share is None else f", {share:.1%} of the mean" for share in _shares_of_mean(series)]
         # A line up from zero for each dimension stays at least a pixel wide however many there are.
         stems = go.Scatter(
             x=[x for i in range(len(contributions)) for x in (i, i, None)],
@@ -209,5 +209,5 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
         traces.append(stems)
     if not overlay.several:
         (series,) = overlay.series
-        traces.append(_mark_blamed(series, _read_contributions(series), 6, showlegend=False, cliponaxis=False))
+        traces.append(_mark_flagged(series, _read_contributions(series), 6, showlegend=False, cliponaxis=False))
     return _plot_by_dimension(traces, overlay, dimensions, {"title": {"text": "Contribution to the mean cosine"}})

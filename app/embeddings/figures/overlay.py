@@ -18,15 +18,15 @@ class Subject:
     measurements: Mapping[str, Measurement]
     data: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Data of figures that belong to no single measure, by slug: see ``FigureData``."""
-    blamed: Sequence[int] = ()
+    flagged: Sequence[int] = ()
     """Dimensions that findings name, ascending."""
 
     @classmethod
     def from_embedding(
-        cls, embedding: Embedding, data: Mapping[str, dict[str, Any]] | None = None, blamed: Sequence[int] = ()
+        cls, embedding: Embedding, data: Mapping[str, dict[str, Any]] | None = None, flagged: Sequence[int] = ()
     ) -> "Subject":
         measurements = {measurement.measure: measurement for measurement in embedding.measurements}
-        return cls(embedding.name, measurements, data or {}, blamed)
+        return cls(embedding.name, measurements, data or {}, flagged)
 
 
 UNEXPLAINED = "There is no value here."

@@ -348,8 +348,8 @@ OUTLIER = {"dimension": 1, "rules": ["mean_mad", "std_mad"]}
 PROFILE = {"mean": [0.0, 5.0, 0.0], "std": [1.0, 2.0, 1.0], "outliers": [OUTLIER]}
 
 
-def activation(blamed=(), **changed):
-    (figure,) = draw_figures([replace(subject_with("activation_profile", PROFILE | changed), blamed=blamed)])
+def activation(flagged=(), **changed):
+    (figure,) = draw_figures([replace(subject_with("activation_profile", PROFILE | changed), flagged=flagged)])
     return figure
 
 
@@ -422,7 +422,7 @@ def test_canceling_contributions_have_no_shares():
     below = figure_of("rogue", "rogue_dimensions", {"contributions": [-0.1, -0.2]})
     assert "none: no dimension adds to it" in below.caption
     subject = subject_with("rogue_dimensions", {"contributions": [0.0, 0.3, 0.2]})
-    (marked,) = (result for result in draw_figures([replace(subject, blamed=[1])]) if result.slug == "rogue")
+    (marked,) = (result for result in draw_figures([replace(subject, flagged=[1])]) if result.slug == "rogue")
     assert list(marked.draw().data[-1].text) == ["1"]
 
 

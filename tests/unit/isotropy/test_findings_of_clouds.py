@@ -207,7 +207,7 @@ def test_finding_on_remaining_dimensions_states_them():
     assert findings["rogue_dimensions"].title.endswith(" of the variance")
     share = 100 * (x.mean(0) ** 2).sum() / (x**2).sum(1).mean()
     assert findings["common_mean"].title.endswith(f" of the energy (47 of 48 dimensions), {share:.0f}% with all")
-    sentence = " Measured on the 47 of 48 dimensions that no other finding blames."
+    sentence = " Measured on the 47 of 48 dimensions that no other finding flags."
     assert findings["common_mean"].evidence.endswith(sentence)
 
 
