@@ -86,7 +86,7 @@ def nearest_neighbors(x: Tensor, k: int) -> NearestNeighbors:
 
 
 class NeighborSearch:
-    """The nearest neighbors so far of points [n, d], and unsettled rows; errors as ``nearest_neighbors``."""
+    """A search for the neighbors of points [n, d]: those found so far, and the rows that are not settled yet."""
 
     def __init__(self, x: Tensor, k: int) -> None:
         require_points(x)

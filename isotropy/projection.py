@@ -28,10 +28,10 @@ class MappedRows(NamedTuple):
 
 
 class PointMapCollector:
-    """Collects at most ``size`` rows of a map, drawn by ``seed`` if there are more, while a projection reads them."""
+    """Collects the rows of a map while a projection reads them. If over ``size``, ``seed`` draws that many."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
-        self._sample = Sample(size, 3, np.dtype(np.float64), seed)
+        self._sample = Sample(size, 3, np.dtype(np.float64), seed)  # x, y and norm of each row
 
     def update(self, xy: NDArray[np.float64], norms: NDArray[Any], rows: NDArray[np.int64]) -> None:
         """Add rows by coordinates [m, 2], norms [m] and positions in the file [m]."""

@@ -21,7 +21,7 @@ from isotropy.catalog.calibration import (
 )
 from isotropy.postprocess.components import principal_components
 from isotropy.tasks.bootstrap import LEVEL, Numbers, intervals, mean
-from isotropy.tasks.cutoff_words import describe_comparison, describe_cutoffs, describe_random
+from isotropy.tasks.cutoff_words import describe_comparison, describe_cutoffs, describe_random_pairs
 from isotropy.tasks.cutoffs import cutoff_unit, error_rate, fewest_labels, find_cutoff, match_curve
 from isotropy.tasks.decision import BASELINE
 from isotropy.tasks.gains import resampled_gains
@@ -97,7 +97,7 @@ def calibrate(
         chosen=chosen,
         spaces=spaces,
         comparison=describe_comparison(calibrated, variants[chosen], chosen, rate),
-        random=describe_random(calibrated[BASELINE].random, task.similarity),
+        random=describe_random_pairs(calibrated[BASELINE].random, task.similarity),
     )
     return CalibratedMap(calibration, mapping)
 

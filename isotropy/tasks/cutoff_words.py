@@ -69,10 +69,10 @@ def describe_comparison(variants: list[CalibratedVariant], chosen: Variant, posi
     return f"{chosen.action} first: {at_rate} {shares}.{'' if finding.difference_low > 0 else doubt}"
 
 
-def describe_random(random: RandomSimilarity, similarity: Similarity) -> str:
+def describe_random_pairs(random: RandomSimilarity, similarity: Similarity) -> str:
     low, high = random.quantiles["0.05"], random.quantiles["0.95"]
-    measured = f"a {SIMILARITIES[similarity]} of {random.mean:.3g} on average"
-    return f"Random pairs have {measured}, 90% of them between {low:.3g} and {high:.3g}.".replace("-", "−")
+    average = f"a {SIMILARITIES[similarity]} of {random.mean:.3g} on average"
+    return f"Random pairs have {average}, 90% of them between {low:.3g} and {high:.3g}.".replace("-", "−")
 
 
 def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:

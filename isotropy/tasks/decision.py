@@ -75,7 +75,7 @@ def choose_variants(
     sizes: Sequence[int],
     tolerance: float,
 ) -> VariantChoice:
-    """Choose by scores on the choose part, whether gains are clear there, and bytes per vector.
+    """Choose by scores and clear gains, both on the choose part, and by ``sizes`` in bytes per vector.
 
     If the same variant in float32 also has a clear gain, it is chosen instead: saving bytes is left to ``smallest``.
     """

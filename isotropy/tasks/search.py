@@ -64,7 +64,7 @@ def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, tie_r
         return (products if is_euclidean else -products), candidates
 
     best = np.empty((len(queries), min(k, len(rows))), np.int64)
-    for query_indices, indices in _search_settled(search, len(queries), len(rows), best.shape[1], slack):
+    for query_indices, indices in _widen_search(search, len(queries), len(rows), best.shape[1], slack):
         best[query_indices] = search_candidates(indices, queries[query_indices], rows, k, similarity, tie_ranks)
     return best
 
@@ -98,7 +98,7 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
     best = np.empty((len(queries), min(k, len(codes))), np.int64)
 
     n, slack = len(codes), np.zeros(len(queries))
-    settled = _search_settled(
+    settled = _widen_search(
         lambda query_indices, width: index.search(np.ascontiguousarray(queries[query_indices]), width),
         len(queries),
         n,
@@ -115,8 +115,8 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
     return best
 
 
-def _search_settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> Iterator[tuple[Indices, Indices]]:
-    """Search wider until no row beyond the candidates can tie with the k-th; yield queries and candidates."""
+def _widen_search(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> Iterator[tuple[Indices, Indices]]:
+    """Widen the search until no further row can tie with the k-th within ``slack``; yield queries and candidates."""
     unsettled, width = np.arange(m), min(k + SPARE_CANDIDATES, n)
     while len(unsettled):
         remaining: list[Indices] = []

@@ -87,11 +87,11 @@ class QueryTruth(Truth):
         """Return the group of each query; queries that are equal or share a relevant document are in one group."""
         if self.groups is not None:
             return self.groups
-        document_numbers = _equal_row_numbers(corpus, (row for rows in self.relevant for row in rows))
+        document_numbers = _number_rows(corpus, (row for rows in self.relevant for row in rows))
         return groups_of(
             [
                 [("query", code), *(document_numbers[row] for row in rows)]
-                for code, rows in zip(equal_vectors(self.vectors), self.relevant, strict=True)
+                for code, rows in zip(number_vectors(self.vectors), self.relevant, strict=True)
             ]
         )
 
@@ -143,7 +143,7 @@ def exact_neighbors(
     """Return the truth for compression: the ten exact neighbors of each query; equal queries share a group."""
     neighbors = nearest(prepare(queries, similarity), prepare(corpus, similarity), DEPTH, similarity, rank_ties(ids))
     relevant = [dict.fromkeys(rows.tolist(), 1) for rows in neighbors]
-    codes = equal_vectors(queries) if groups is None else groups
+    codes = number_vectors(queries) if groups is None else groups
     return QueryTruth(queries, relevant, ids, codes, compression=True)
 
 
@@ -160,7 +160,7 @@ class PairTruth(Truth):
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
         if self.groups is not None:
             return self.groups
-        row_numbers = _equal_row_numbers(corpus, self.rows.ravel().tolist())
+        row_numbers = _number_rows(corpus, self.rows.ravel().tolist())
         return groups_of([(row_numbers[first], row_numbers[second]) for first, second in self.rows.tolist()])
 
     @property
@@ -186,7 +186,7 @@ class LabelTruth(Truth):
     KIND = TruthKind.LABELS
 
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
-        return equal_vectors(corpus[self.rows]) if self.groups is None else self.groups
+        return number_vectors(corpus[self.rows]) if self.groups is None else self.groups
 
     @cached_property
     def tie_ranks(self) -> Indices:
@@ -235,14 +235,14 @@ class LabelTruth(Truth):
         return corpus[rows], LabelTruth(np.arange(count), self.codes[drawn], [self.ids[row] for row in rows], groups)
 
 
-def equal_vectors(x: NDArray[Any]) -> Codes:
+def number_vectors(x: NDArray[Any]) -> Codes:
     """Number the vectors of [n, d] by first appearance, int64 [n]; equal vectors share a number; 0.0 equals -0.0."""
     rows = np.ascontiguousarray(x + 0.0).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1])))
     _, first_rows, inverse = np.unique(rows.ravel(), return_index=True, return_inverse=True)
     return np.unique(first_rows[inverse], return_inverse=True)[1].astype(np.int64)
 
 
-def _equal_row_numbers(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:
+def _number_rows(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:
     """Number ``rows`` of the corpus; equal rows share a number."""
     indices = sorted(set(rows))
-    return dict(zip(indices, equal_vectors(corpus[indices]).tolist(), strict=True))
+    return dict(zip(indices, number_vectors(corpus[indices]).tolist(), strict=True))

@@ -14,7 +14,7 @@ from isotropy.tasks.judge import JudgingTask
 from isotropy.tasks.parts import TaskPart, groups_of
 from isotropy.tasks.search import Floats, Indices, nearest, prepare
 from isotropy.tasks.storage import StoredSpace, VectorStorage
-from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth, equal_vectors
+from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth, number_vectors
 
 RETAIN = 0.95  # Share that a bridge has to keep, by default
 ADVICE = {
@@ -123,7 +123,7 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
 
     def score_choice(candidate: tuple[Bridge, _Answers]) -> float:
         answers = candidate[1]
-        values = answers.shares(old_answers, new_answers) if answers.values is None else answers.values[None]
+        values = answers.kept_shares(old_answers, new_answers) if answers.values is None else answers.values[None]
         return float(choose_statistic(values[:, choosing], np.ones((1, int(choosing.sum())))).max())
 
     bridges = fit_bridges(fit_new, fit_old, similarity)
@@ -131,7 +131,7 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
     groups = old.groups[parts == TaskPart.REPORT]
     kept_old = kept_new = scores = kept_score = None
     if answers.neighbors is not None:
-        shares = answers.shares(old_answers, new_answers)[:, reporting]
+        shares = answers.kept_shares(old_answers, new_answers)[:, reporting]
         kept_intervals = intervals(shares, groups, mean, old.seed)
         kept_old, kept_new = (KeptShare(interval.value, interval.low, interval.high) for interval in kept_intervals)
     if old_answers.values is not None and answers.values is not None and new_answers.values is not None:
@@ -150,14 +150,14 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
 
 
 class _Answers(NamedTuple):
-    """Results of a search or comparison for the units that choose or report."""
+    """Scores and neighbors of the choose and report units, for the old, new or bridged vectors."""
 
     values: Numbers | None  # [j] by ground truth; None without
     neighbors: Indices | None  # [j, k] among the texts of both models; None if no queries are searched
     stored_neighbors: Indices | None  # [j, k] among all old vectors
 
-    def shares(self, old: "_Answers", new: "_Answers") -> Numbers:
-        """Return the share of the ten nearest of the old and of the new model that is among these, float64 [2, j]."""
+    def kept_shares(self, old: "_Answers", new: "_Answers") -> Numbers:
+        """Return which share of the ten nearest by the old model, and by the new, is found here, float64 [2, j]."""
         pairs = ((old.stored_neighbors, self.stored_neighbors), (new.neighbors, self.neighbors))
         matches = [exact[:, :, None] == neighbors[:, None] for exact, neighbors in pairs]  # type: ignore[index]
         return np.stack([match.any(2).mean(1) for match in matches])
@@ -206,7 +206,7 @@ def _select_fit_texts(task: UpgradeTask) -> tuple[NDArray[Any], NDArray[Any]]:
         corpus if queries is None else np.concatenate([corpus, queries])
         for corpus, queries in ((task.old.corpus, truth.query_vectors), (task.corpus, task.queries))
     )
-    copies = groups_of([*zip(equal_vectors(old).tolist(), (-1 - equal_vectors(new)).tolist(), strict=True)])
+    copies = groups_of([*zip(number_vectors(old).tolist(), (-1 - number_vectors(new)).tolist(), strict=True)])
     is_fit = ~np.isin(copies, copies[judged_texts])
     return old[is_fit], new[is_fit]
 
