@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from isotropy.score import Score, count_clause
+from isotropy.score import Score, there_are
 from isotropy.spectrum import Moments
 
 
@@ -26,7 +26,7 @@ def activation_profile(moments: Moments) -> ActivationProfile:
     """
     reason = None
     if moments.n < 2:
-        reason = f"The activation profile needs at least 2 points; {count_clause(moments.n)}."
+        reason = f"The activation profile needs at least 2 points; {there_are(moments.n)}."
     elif not moments.covariance().isfinite().all():
         reason = "The activation profile is not finite: some points are NaN, infinite or too large."
     if reason is not None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.findings.nearest import NEAREST, kept_neighbor_shares
-from isotropy.score import FEWEST_FOR_SE, Score, count_clause, error_parts
+from isotropy.score import FEWEST_FOR_SE, Score, error_parts, there_are
 
 ROWS = 3000  # Maximum rows of a comparison: products of all pairs are held at once
 # For the Procrustes residual, which needs the singular values of a matrix of that size.
@@ -35,7 +35,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
     if len(x) != len(y) or len(x) != len(blocks):
         raise ValueError(f"Expected as many rows in x, y and blocks, got {len(x)}, {len(y)} and {len(blocks)}.")
     if len(x) < FEWEST_FOR_SE:
-        too_few = Score.undefined(f"At least {FEWEST_FOR_SE} shared rows are needed; {count_clause(len(x))}.")
+        too_few = Score.undefined(f"At least {FEWEST_FOR_SE} shared rows are needed; {there_are(len(x))}.")
         return {"cka": too_few, "neighbor_overlap": too_few, "procrustes": too_few}
     x, y = (points.double() / (float(points.abs().amax()) or 1.0) for points in (x, y))
     block_ids, counts = np.unique(blocks, return_counts=True)
@@ -61,7 +61,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
         # Correct the bias of order 1 / n by the jackknife. With few rows, report no error.
         pairs = zip(shares, left_out["procrustes"], strict=False)  # a single block leaves nothing to score
         bias = sum((1 - share) * (score.value - residual.value) for share, score in pairs if score.value is not None)
-        corrected = Score.within(residual.value - bias, 0, 1)
+        corrected = Score.clipped(residual.value - bias, 0, 1)
         has_enough_rows = len(x) >= ROWS_PER_DIMENSION * min(x.shape[1], y.shape[1])
         scores["procrustes"] = (
             corrected.with_error(residual.parts) if has_enough_rows else replace(corrected, reason=NO_INTERVAL)
@@ -96,7 +96,7 @@ def procrustes_residual(x: Tensor, y: Tensor) -> Score:
         if not size > 0:
             return Score.undefined("All rows of one embedding are equal.")
         normalized.append(centered / size)
-    return Score.within(1 - float(torch.linalg.svdvals(normalized[0].T @ normalized[1]).sum()) ** 2, 0, 1)
+    return Score.clipped(1 - float(torch.linalg.svdvals(normalized[0].T @ normalized[1]).sum()) ** 2, 0, 1)
 
 
 def _linear_kernel(x: Tensor) -> Tensor:
@@ -107,11 +107,11 @@ def _linear_kernel(x: Tensor) -> Tensor:
 def _cka(K: Tensor, L: Tensor) -> Score:
     n = len(K)
     if n < 4:
-        return Score.undefined(f"It needs at least 4 rows; {count_clause(n)}.")
+        return Score.undefined(f"It needs at least 4 rows; {there_are(n)}.")
     cross, first, second = _hsic(K, L), _hsic(K, K), _hsic(L, L)
     if first <= 0 or second <= 0:
         return Score.undefined("The rows of one embedding are equal, or too few for its dimensions.")
-    return Score.within(cross / (first * second) ** 0.5, -1, 1)
+    return Score.clipped(cross / (first * second) ** 0.5, -1, 1)
 
 
 def _hsic(K: Tensor, L: Tensor) -> float:

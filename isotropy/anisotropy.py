@@ -22,7 +22,7 @@ def anisotropy(values: Tensor, K: int, total: Tensor | None = None) -> tuple[Sco
         return (Score.undefined(reason),) * K
     relative_values = values / values[0]
     relative_total = relative_values.sum() if total is None else total / values[0]
-    return tuple(Score.within(share, 0, 1) for share in (relative_values / relative_total)[:K].tolist())
+    return tuple(Score.clipped(share, 0, 1) for share in (relative_values / relative_total)[:K].tolist())
 
 
 def mean_share(moments: Moments) -> Score:
@@ -35,7 +35,7 @@ def mean_share(moments: Moments) -> Score:
     energies = moments.scatter.diagonal() / max(moments.n, 1) + squared_mean
     if (reason := explain_undefined(energies)) is not None:
         return Score.undefined(reason)
-    return Score.within(float(squared_mean.sum() / energies.sum()), 0, 1)
+    return Score.clipped(float(squared_mean.sum() / energies.sum()), 0, 1)
 
 
 def second_moment(moments: Moments) -> Tensor:

@@ -11,7 +11,7 @@ from torch.nn.functional import one_hot
 from isotropy.distances import CenteredPoints, center_of, distances
 from isotropy.labels import classes_of
 from isotropy.points import scaled
-from isotropy.score import Score, count_clause
+from isotropy.score import Score, there_are
 
 TILE_ROWS = 512  # Maximum rows and columns of a tile of distances: 2 MB
 # Distances to a centroid below this fraction of the point's length are rounding errors.
@@ -32,7 +32,7 @@ def silhouette(x: Tensor, labels: Tensor) -> Score:
     points = CenteredPoints.about(center_of(classes.points), classes.points)
     own_sums, nearest = _distances_to_classes(points, classes.sizes.tolist())
     silhouettes = _silhouettes(own_sums / class_mates.clamp(min=1), nearest)
-    return Score.within(float(silhouettes.masked_fill(class_mates == 0, 0).mean()), -1, 1)
+    return Score.clipped(float(silhouettes.masked_fill(class_mates == 0, 0).mean()), -1, 1)
 
 
 def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
@@ -57,7 +57,7 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
         own_distances = torch.linalg.vector_norm(chunk - centroids[codes], dim=1)
         other_distances = distances(CenteredPoints.about(center, chunk), centered_centroids, codes).amin(1)
         total += _silhouettes(own_distances, other_distances, ROUNDING * torch.linalg.vector_norm(chunk, dim=1)).sum()
-    return Score.within(float(total / len(x)), -1, 1)
+    return Score.clipped(float(total / len(x)), -1, 1)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _sort_by_class(name: str, x: Tensor, labels: Tensor) -> _Classes | str:
     """Return points [n, d] sorted by class, or why they have no silhouette, in a sentence."""
     _, codes, sizes = classes_of(x, labels)
     if len(sizes) < 2:
-        return f"The {name} needs at least 2 classes; {count_clause(len(sizes))}."
+        return f"The {name} needs at least 2 classes; {there_are(len(sizes))}."
     if len(sizes) == len(x):
         return f"The {name} needs a class of at least 2 points; each of the {len(x)} points has its own class."
     if not x.isfinite().all():

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from isotropy.points import at_least_float32, require_points
-from isotropy.score import Score, count_clause
+from isotropy.score import Score, there_are
 
 CHUNK_ROWS = 512  # Rows scaled and summed at once; they fit in the cache: 1.5 MB in float32 at d = 768
 PAIR_ROWS = 256  # Rows whose cosines with all others are held at once: 256 x 2000 cosines take 2 MB
@@ -67,7 +67,7 @@ class CosineMoments:
         if (reason := self._explain_undefined()) is not None:
             return Score.undefined(reason)
         squared_norm = float((self._sum / n).square().sum())
-        return Score.within((n * squared_norm - 1) / (n - 1), -1 / (n - 1), 1)
+        return Score.clipped((n * squared_norm - 1) / (n - 1), -1 / (n - 1), 1)
 
     def rogue_dimensions(self) -> RogueDimensions:
         """Return each dimension's part of the mean cosine, ((sum u_i)^2 - sum u_i^2) / (n (n - 1))."""
@@ -76,11 +76,11 @@ class CosineMoments:
             return RogueDimensions(Score.undefined(reason), self._sum[:0])
         contributions = (self._sum.square() - self._squares) / (n * (n - 1))
         lowest = -1 / (len(contributions) * (n - 1))
-        return RogueDimensions(Score.within(float(contributions.max()), lowest, 1), contributions)
+        return RogueDimensions(Score.clipped(float(contributions.max()), lowest, 1), contributions)
 
     def _explain_undefined(self) -> str | None:
         if self.n < 2:
-            return f"The mean cosine needs at least 2 rows that are not zero; {count_clause(self.n)}."
+            return f"The mean cosine needs at least 2 rows that are not zero; {there_are(self.n)}."
         if not self._sum.isfinite().all():
             return "The mean cosine is not finite: some points are NaN or infinite."
         return None

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from isotropy.neighbors import NearestNeighbors
 from isotropy.products import unit_roundoff
-from isotropy.score import Score, count_clause
+from isotropy.score import Score, there_are
 
 MAX_TIED_SHARE = 0.01  # Maximum share of points with a tie; in simulations this share moved the skewness by 5%
 MAX_LISTED_HUBS = 10  # Maximum number of listed hubs
@@ -45,7 +45,7 @@ def hubness(neighbors: NearestNeighbors, k: int = 10) -> Hubness:
     n = len(neighbors.indices)
     undefined = None
     if n < k + 2:
-        undefined = Score.undefined(f"Hubness with k = {k} needs at least {k + 2} points; {count_clause(n)}.")
+        undefined = Score.undefined(f"Hubness with k = {k} needs at least {k + 2} points; {there_are(n)}.")
     else:
         nearest, one_more = neighbors.take_nearest(k), neighbors.take_nearest(k + 1)
         kth_distances, next_distances = one_more.distances[:, -2:].unbind(1)

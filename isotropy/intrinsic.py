@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from isotropy.neighbors import NearestNeighbors
-from isotropy.score import FEWEST_FOR_SE, Score, count_clause
+from isotropy.score import FEWEST_FOR_SE, Score, there_are
 
 # Times 1 / sqrt(N): the 95th percentile of the distance between the points and TwoNN's fit if the model holds, 1.09 to
 # 1.12 in simulations of 50 to 20,000 independent ratios, a tenth of them discarded.
@@ -76,7 +76,7 @@ def twonn_mle(neighbors: NearestNeighbors) -> Score:
     log_mu, error = _log_mu(neighbors)
     N = len(log_mu)
     if N < 3:
-        return Score.undefined(f"TwoNN's likelihood needs at least 3 points without a duplicate; {count_clause(N)}.")
+        return Score.undefined(f"TwoNN's likelihood needs at least 3 points without a duplicate; {there_are(N)}.")
     if _is_rounding(log_mu, error):
         return Score.undefined(f"TwoNN's likelihood {NO_RATIO}")
     dimension = (N - 1) / float(log_mu.sum())
@@ -95,7 +95,7 @@ def levina_bickel(neighbors: NearestNeighbors, k: int = 10) -> Score:
     if len(neighbors.distances) <= k:
         return Score.undefined(
             f"Levina and Bickel's estimate with k = {k} needs more than {k} distinct points; "
-            f"{count_clause(len(neighbors.distances))}."
+            f"{there_are(len(neighbors.distances))}."
         )
     neighbors = neighbors.take_nearest(k)
     distinct = neighbors.distances[:, 0] > 0
@@ -103,7 +103,7 @@ def levina_bickel(neighbors: NearestNeighbors, k: int = 10) -> Score:
     N = len(distances)
     if N < 2:
         return Score.undefined(
-            f"Levina and Bickel's estimate needs at least 2 points without a duplicate; {count_clause(N)}."
+            f"Levina and Bickel's estimate needs at least 2 points without a duplicate; {there_are(N)}."
         )
     inverses = (distances[:, -1:] / distances).log().sum(1) / (k - 1)
     if _is_rounding(inverses, _log_ratio_error(neighbors)[distinct]):

@@ -46,13 +46,13 @@ def isoscore_from_ratio(ratio: Score, d: int) -> Score:
     """Return IsoScore from the participation ratio in d dimensions; undefined where the ratio is, and for d = 1."""
     if d < 2:
         return Score.undefined(f"IsoScore needs at least 2 dimensions; there is {d}.")
-    return ratio if ratio.value is None else Score.within((ratio.value - 1) / (d - 1), 0, 1)
+    return ratio if ratio.value is None else Score.clipped((ratio.value - 1) / (d - 1), 0, 1)
 
 
 def shrink_ratio(ratio: Score, d: int, zeta: float) -> Score:
     """Return the participation ratio after shrinking toward the scaled identity, from the ratio before."""
     weight = (1 - zeta) ** 2
-    return ratio if ratio.value is None else Score.within(1 / (weight / ratio.value + (1 - weight) / d), 1, d)
+    return ratio if ratio.value is None else Score.clipped(1 / (weight / ratio.value + (1 - weight) / d), 1, d)
 
 
 def isoscore_from_gram(gram: Tensor, d: int) -> Score:
@@ -82,7 +82,7 @@ def participation_ratio(S: Tensor) -> Score:
     # The sum of nonnegative eigenvalues is at least the root of the sum of their squares.
     if trace < norm * (1 - 1e-6):
         return Score.undefined("The matrix is not a covariance: it has a negative eigenvalue.")
-    return Score.within((trace / norm) ** 2, 1, len(S))
+    return Score.clipped((trace / norm) ** 2, 1, len(S))
 
 
 def isoscore_star(points: Tensor, zeta: float, shrinkage_covariance: Tensor | None = None) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from isotropy.points import require_points
-from isotropy.score import Score, count_clause
+from isotropy.score import Score, there_are
 
 # Minimum points of a class for a score by label; two points always lie on a line.
 MIN_CLASS_ROWS = 4
@@ -45,9 +45,7 @@ def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]
     rows_by_class = torch.split(codes.argsort(stable=True), sizes.tolist())
     scores = []
     for class_label, rows in zip(class_labels.tolist(), rows_by_class, strict=True):
-        score = Score.undefined(
-            f"The score of a class needs at least {MIN_CLASS_ROWS} points; {count_clause(len(rows))}."
-        )
+        score = Score.undefined(f"The score of a class needs at least {MIN_CLASS_ROWS} points; {there_are(len(rows))}.")
         if len(rows) >= MIN_CLASS_ROWS:
             score = measure(x[rows])
         scores.append(ClassScore(int(class_label), len(rows), score))

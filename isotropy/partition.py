@@ -57,7 +57,7 @@ class PartitionFunction:
             return Score.undefined("The partition function needs at least 1 point; there is none.")
         if not self.log_z.isfinite().all():
             return Score.undefined("The partition function is not finite: some points are NaN, infinite or too large.")
-        return Score.within(float(self.log_z.min() - self.log_z.max()), -math.inf, 0)
+        return Score.clipped(float(self.log_z.min() - self.log_z.max()), -math.inf, 0)
 
     def isotropy(self) -> Score:
         """Return min Z / max Z over all directions, in (0, 1]; 1 is isotropic (Mu & Viswanath 2018).

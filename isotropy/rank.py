@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isotropy.anisotropy import anisotropy, explain_undefined
-from isotropy.score import Score, count_clause
+from isotropy.score import Score, there_are
 
 RANKME_EPSILON = 1e-7  # Added to every weight of RankMe, as in its paper for float32
 # First and last rank of the fit of alpha-ReQ: those of its authors' code; their paper names none.
@@ -26,7 +26,7 @@ def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score
     """
     if (reason := explain_undefined(values)) is not None:
         return Score.undefined(reason)
-    return Score.within(float(differentiable_effective_rank(values, weights)), 1, len(values))
+    return Score.clipped(float(differentiable_effective_rank(values, weights)), 1, len(values))
 
 
 def differentiable_effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Tensor:
@@ -60,7 +60,7 @@ def stable_rank(values: Tensor) -> Score:
     """
     if (reason := explain_undefined(values)) is not None:
         return Score.undefined(reason)
-    return Score.within(float((values / values[0]).sum()), 1, len(values))
+    return Score.clipped(float((values / values[0]).sum()), 1, len(values))
 
 
 def explained_variance(values: Tensor, K: int) -> tuple[Score, ...]:
@@ -70,7 +70,7 @@ def explained_variance(values: Tensor, K: int) -> tuple[Score, ...]:
     """
     shares = anisotropy(values, K)
     defined = [share.value for share in shares if share.value is not None]
-    return tuple(Score.within(share, 0, 1) for share in accumulate(defined)) or shares
+    return tuple(Score.clipped(share, 0, 1) for share in accumulate(defined)) or shares
 
 
 def alpha_req(values: Tensor, window: tuple[int, int] = ALPHA_WINDOW) -> Score:
@@ -90,7 +90,7 @@ def alpha_req(values: Tensor, window: tuple[int, int] = ALPHA_WINDOW) -> Score:
     if len(fitted) < 2:
         return Score.undefined(
             f"alpha-ReQ fits eigenvalues {first} to {last} and needs at least 2 of them above 0; "
-            f"{count_clause(len(fitted))}."
+            f"{there_are(len(fitted))}."
         )
     ranks = torch.arange(first, first + len(fitted)).to(fitted)
     weights = 1 / ranks

@@ -35,7 +35,7 @@ class Score:
     parts: tuple[float, ...] = ()
 
     @classmethod
-    def within(cls, value: float, low: float, high: float) -> "Score":
+    def clipped(cls, value: float, low: float, high: float) -> "Score":
         """Return a score clipped to [low, high], because rounding may exceed them; undefined for NaN."""
         if math.isnan(value):
             return cls.undefined("The value is not a number: its inputs are not finite, or too large.")
@@ -60,7 +60,7 @@ class Score:
         return cls(None, reason)
 
 
-def count_clause(n: int) -> str:
+def there_are(n: int) -> str:
     """Return "there is 1", "there are 3" and so on, to end a reason."""
     return f"there {'is' if n == 1 else 'are'} {n}"
 

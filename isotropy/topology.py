@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isotropy.distances import recompute_close
 from isotropy.points import in_float64, require_points, scaled
-from isotropy.score import Score, count_clause
+from isotropy.score import Score, there_are
 from isotropy.spectrum import gram
 
 BLOCK_ROWS = 256  # Points whose distances to all others are computed at once
@@ -66,13 +66,13 @@ def persistent_entropy(lengths: Tensor, *, normalized: bool = False) -> Score:
     require_bars(lengths)
     m = len(lengths)
     if m < 2:
-        return Score.undefined(f"Persistent entropy needs at least 2 bars, so at least 3 points; {count_clause(m)}.")
+        return Score.undefined(f"Persistent entropy needs at least 2 bars, so at least 3 points; {there_are(m)}.")
     reason = explain_undefined(lengths)
     if reason is not None:
         return Score.undefined(reason)
     maximum = math.log(m)
     entropy = float(bar_entropy(lengths.detach().double()))
-    return Score.within(entropy / maximum, 0, 1) if normalized else Score.within(entropy, 0, maximum)
+    return Score.clipped(entropy / maximum, 0, 1) if normalized else Score.clipped(entropy, 0, maximum)
 
 
 def longest_bar(lengths: Tensor) -> Score:

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from isotropy.points import at_least_float32, require_points, scaled
-from isotropy.score import Score, count_clause
+from isotropy.score import Score, there_are
 from isotropy.spectrum import CHUNK_ROWS, SAFE_NORM, Moments, center, gram, shift_near_mean
 
 PAIR_ROWS = 256  # Rows whose products with all others are held at once: 256 x 20,000 of them are 41 MB
@@ -288,9 +288,9 @@ def _isoscore_from_traces(trace_squared: float, squares: float, d: int) -> Score
 
 def _explain_too_few(n: int, d: int, kind: str = "points") -> str | None:
     if n < 4:
-        return f"The bias-corrected IsoScore needs at least 4 {kind}; {count_clause(n)}."
+        return f"The bias-corrected IsoScore needs at least 4 {kind}; {there_are(n)}."
     if d < 2:
-        return f"The bias-corrected IsoScore needs at least 2 dimensions; {count_clause(d)}."
+        return f"The bias-corrected IsoScore needs at least 2 dimensions; {there_are(d)}."
     return None
 
 
@@ -372,7 +372,7 @@ class BlockProducts:
             + squared_offsets * (2 * self._scatter_traces + self._n * squared_offsets)
         )
         mean_energy = (self._center + mean).square().sum()
-        share = Score.within(float(mean_energy / (trace / n + mean_energy)), 0, 1)
+        share = Score.clipped(float(mean_energy / (trace / n + mean_energy)), 0, 1)
         return {"mean_share": share} | corrected_scores_from_sums(
             int(n), self.d, float(trace), float(squares), float(fourth_sums[remaining].sum())
         )
@@ -400,7 +400,7 @@ def scores_across_blocks(products: BlockProducts, excluded_block: int | None = N
     if blocks_left < 4:
         return corrected_scores(
             "The bias correction needs at least 4 independent rows, where exact duplicates, and rows of one group,"
-            f" count once; {count_clause(blocks_left)}.",
+            f" count once; {there_are(blocks_left)}.",
             products.d,
         )
     if products.reason is not None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from isotropy.cosine import unit_rows
 from isotropy.points import at_least_float32, require_points
-from isotropy.score import Score, count_clause
+from isotropy.score import Score, there_are
 from isotropy.tiles import TILE_ROWS, tiles
 
 T = 2  # Sharpness of the Gaussian kernel, as in the paper and its code
@@ -86,8 +86,8 @@ class Directions:
         if self._n < 2:
             return _too_few_rows(self._n)
         mean = float(self._total) / (self._n * (self._n - 1) / 2)
-        return Score.within(math.log1p(mean) if self._is_narrow else math.log(mean), -4 * T, 0)
+        return Score.clipped(math.log1p(mean) if self._is_narrow else math.log(mean), -4 * T, 0)
 
 
 def _too_few_rows(n: int) -> Score:
-    return Score.undefined(f"Uniformity needs at least 2 rows that are not zero; {count_clause(n)}.")
+    return Score.undefined(f"Uniformity needs at least 2 rows that are not zero; {there_are(n)}.")

@@ -11,7 +11,7 @@ from isotropy.isoscore import (
     participation_ratio,
     shrink_ratio,
 )
-from isotropy.score import Score, count_clause
+from isotropy.score import Score, there_are
 from isotropy.spectrum import CHUNK_ROWS, scaled_identity, shrink
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
 from tests.points import fourth_moments_of
@@ -207,8 +207,8 @@ def test_unbiased_score_does_not_depend_on_scale_or_precision(shape):
 @pytest.mark.parametrize(
     ("n", "d", "reason"),
     [
-        *((n, d, f"at least 4 points; {count_clause(n)}.") for n in (0, 1, 2, 3) for d in (2, 9)),
-        *((9, d, f"at least 2 dimensions; {count_clause(d)}.") for d in (0, 1)),
+        *((n, d, f"at least 4 points; {there_are(n)}.") for n in (0, 1, 2, 3) for d in (2, 9)),
+        *((9, d, f"at least 2 dimensions; {there_are(d)}.") for d in (0, 1)),
     ],
 )
 def test_unbiased_score_needs_four_points_and_two_dimensions(n, d, reason):
@@ -272,10 +272,10 @@ def test_moments_continue_after_save_and_load():
 
 
 def test_score_is_clamped_float_or_undefined_with_reason():
-    assert Score.within(0.5, 0, 1) == Score(0.5, None)
+    assert Score.clipped(0.5, 0, 1) == Score(0.5, None)
     # Rounding moved it out, or the end of its range is an int.
-    assert [Score.within(value, 0, 1).value for value in (1 + 1e-16, -1e-16)] == [1, 0]
-    assert isinstance(Score.within(1.5, 0, 1).value, float)
+    assert [Score.clipped(value, 0, 1).value for value in (1 + 1e-16, -1e-16)] == [1, 0]
+    assert isinstance(Score.clipped(1.5, 0, 1).value, float)
     reason = "The value is not a number: its inputs are not finite, or too large."
-    assert Score.within(float("nan"), 0, 1) == Score.undefined(reason) == Score(None, reason)
-    assert [count_clause(n) for n in (0, 1, 2)] == ["there are 0", "there is 1", "there are 2"]
+    assert Score.clipped(float("nan"), 0, 1) == Score.undefined(reason) == Score(None, reason)
+    assert [there_are(n) for n in (0, 1, 2)] == ["there are 0", "there is 1", "there are 2"]

@@ -12,7 +12,7 @@ from isotropy.intrinsic import FIGURE_POINTS, levina_bickel, twonn, twonn_mle
 from isotropy.neighbors import BlockNeighbors, NearestNeighbors, nearest_neighbors
 from isotropy.report import measure
 from isotropy.rows import Rows
-from isotropy.score import BLOCKS, count_clause
+from isotropy.score import BLOCKS, there_are
 from tests.points import randn
 
 
@@ -123,7 +123,7 @@ def test_fewer_than_three_points_have_no_intrinsic_dimension(n):
     fit = twonn(neighbors)
     assert fit.dimension.reason == f"TwoNN needs at least 2 points to fit; it kept {n // 2} of {n} without a duplicate."
     assert len(fit.log_mu) == 0
-    reason = f"TwoNN's likelihood needs at least 3 points without a duplicate; {count_clause(n)}."
+    reason = f"TwoNN's likelihood needs at least 3 points without a duplicate; {there_are(n)}."
     assert twonn_mle(neighbors).reason == reason
 
 
@@ -197,7 +197,7 @@ def test_near_duplicates_do_not_change_dimension():
 @pytest.mark.parametrize("n", [0, 1, 10])
 def test_levina_bickel_needs_more_points_than_neighbors(n):
     assert levina_bickel(nearest_neighbors(randn(n, 4), 10)).reason == (
-        f"Levina and Bickel's estimate with k = 10 needs more than 10 distinct points; {count_clause(n)}."
+        f"Levina and Bickel's estimate with k = 10 needs more than 10 distinct points; {there_are(n)}."
     )
 
 
@@ -299,7 +299,7 @@ def test_ties_of_one_percent_of_points_are_allowed():
 def test_too_few_points_have_no_hubness(n):
     result = hubness(nearest_neighbors(torch.randn(n, 3), 11))
     for score in (result.skewness, result.robin_hood, result.antihubs, result.greatest):
-        assert score.reason == f"Hubness with k = 10 needs at least 12 points; {count_clause(n)}."
+        assert score.reason == f"Hubness with k = 10 needs at least 12 points; {there_are(n)}."
 
 
 def rows(n, d=4, seed=0):

@@ -15,7 +15,7 @@ from app.db.run_results import Trivial
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
 from isoscope.files.columns import NUMBER
-from isotropy.score import Score, count_clause
+from isotropy.score import Score, there_are
 from workers.training.data import Columns
 from workers.training.inference import TokenizedRows
 from workers.training.tasks.task import Collector, PredictionPairs, Task, tokenize_texts
@@ -71,7 +71,7 @@ class NumberPredictions(PredictionPairs):
     def _correlation(self, correlate: Any) -> Score:
         if len(self.references) < 2:
             return Score.undefined(
-                f"A correlation needs two validation rows or more; {count_clause(len(self.references))}."
+                f"A correlation needs two validation rows or more; {there_are(len(self.references))}."
             )
         for numbers, subject in (
             (self.references, "All validation rows have"),
@@ -79,4 +79,4 @@ class NumberPredictions(PredictionPairs):
         ):
             if min(numbers) == max(numbers):
                 return Score.undefined(f"{subject} the same number, so correlations are undefined.")
-        return Score.within(correlate(self.references, self.predicted).statistic, -1, 1)
+        return Score.clipped(correlate(self.references, self.predicted).statistic, -1, 1)
