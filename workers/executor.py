@@ -191,12 +191,12 @@ class Executor:
     async def _execute(self, job: Job) -> None:
         last_end: ProcessEnd | None = None
         attempt = temporary_failures = 0
-        while attempt := await self._begin_patiently(job, last_end, attempt):
+        while attempt := await self._begin_with_retries(job, last_end, attempt):
             self._started_jobs.add(job)
             try:
                 exit_code = NOT_STARTED if self._stopping else await self._run_process(job)
                 if exit_code == DEVICE_LOST:
-                    logger.error("The device no longer answers. This worker ends, so that others take its runs.")
+                    logger.error("The device no longer answers. This worker ends, so that other workers take its runs.")
                     os.kill(os.getpid(), signal.SIGTERM)
                 if self._stopping or exit_code == DEVICE_LOST:
                     await asyncio.Event().wait()  # forever: returning would tell the engine that the job is done
@@ -222,7 +222,7 @@ class Executor:
             logger.error("no process could be started for %s: %s", job.workflow_id, error_line(error))
             return NOT_STARTED
 
-    async def _begin_patiently(self, job: Job, last_end: ProcessEnd | None, last_attempt: int) -> int:
+    async def _begin_with_retries(self, job: Job, last_end: ProcessEnd | None, last_attempt: int) -> int:
         """Call ``_begin``; while the database cannot be written, try again for several minutes."""
         deadline = time.monotonic() + DATABASE_RETRY_SECONDS
         while True:

@@ -79,7 +79,7 @@ class LabSample:
 
 
 def _post_process(job: ResultJob[PostProcessing]) -> None:
-    """Try a method on the CPU, and store its results and fitted map."""
+    """Try a method on the CPU, store its results and fitted map, and delete the oldest trials over MAX_MAPS_BYTES."""
     job.require_current_vectors(is_current=job.row.fits_selection_of(job.embedding))
     matrix = open_embedding(job.embedding, job.settings)
     points, rows = draw_rows(matrix, SAMPLE_SEED)

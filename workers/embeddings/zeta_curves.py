@@ -20,27 +20,27 @@ ZETAS = torch.linspace(0, 1, 101, dtype=torch.float64)
 FIRST_ROWS = 32
 MAX_LINES = 12
 
-Target = Callable[[Tensor], Tensor]
+ShrinkageTarget = Callable[[Tensor], Tensor]
 """Returns the shrinkage covariance [d, d] for the covariance [d, d] of the rows."""
 
 
-def compute_zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]]:
+def compute_zeta_lines(cloud: Cloud, targets: list[ShrinkageTarget]) -> list[list[dict[str, Any]]]:
     """Return each target's lines, IsoScore* by zeta: of nested samples of 32, 64, 128 ... rows, then of all rows."""
     lines_by_target: list[list[dict[str, Any]]] = [[] for _ in targets]
     moments = Moments(cloud.moments.d)
     sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]
-    for rows in [*(size for size in sizes if size < cloud.n and size <= len(cloud.sample)), cloud.n]:
-        if rows < cloud.n:
-            for chunk in torch.split(cloud.sample[moments.n : rows], CHUNK_ROWS):
+    for n in [*(size for size in sizes if size < cloud.n and size <= len(cloud.sample)), cloud.n]:
+        if n < cloud.n:
+            for chunk in torch.split(cloud.sample[moments.n : n], CHUNK_ROWS):
                 moments.update(chunk.double())  # squares may overflow float32
-        S = (moments if rows < cloud.n else cloud.moments).covariance()
+        S = (moments if n < cloud.n else cloud.moments).covariance()
         reason = isoscore_from_covariance(S).reason
         for lines, target in zip(lines_by_target, targets, strict=True):
             values = [math.nan] * len(ZETAS)
             if len(S) > 1:
                 values = ShrinkageCurve.from_covariances(S, target(S)).isoscore_star(ZETAS).tolist()
             values_or_none = [None if math.isnan(value) else value for value in values]
-            lines.append({"rows": rows, "values": values_or_none, "reason": reason})
+            lines.append({"rows": n, "values": values_or_none, "reason": reason})
     return lines_by_target
 
 

@@ -90,7 +90,7 @@ class SelectionCallback(TrainerCallback):
         if not is_evaluation_due(config, state):
             return
         self.history.values.append((step, self._evaluate()))
-        if self.kept_step == step:
+        if self.best_weights_step == step:
             self.folder.save_best_weights(step, lambda path: save_weights(self.model, str(path)))
         if (
             config.patience is not None
@@ -106,19 +106,19 @@ class SelectionCallback(TrainerCallback):
         """Restore the history of a checkpoint, or begin one."""
         saved_history = [] if checkpoint is None else json.loads((checkpoint / HISTORY_FILE).read_text())
         self.history = History([(step, value) for step, value in saved_history])
-        self.folder.remove_other_best_weights(except_step=self.kept_step)
+        self.folder.remove_other_best_weights(except_step=self.best_weights_step)
 
     @property
-    def kept_step(self) -> int | None:
+    def best_weights_step(self) -> int | None:
         best = self.history.best()
         return best[0] if best is not None and self.task.config.checkpoint is Checkpoint.BEST else None
 
     def load_selected_weights(self) -> WeightSelection:
         """Load the best weights into the model, and return which were selected."""
-        if self.kept_step is not None:
-            if not self.folder.are_best_weights_sound(self.kept_step):
-                raise DamagedError(f"The best weights, of step {self.kept_step}, were damaged on the disk.")
-            load_weights(self.model, str(self.folder.best_weights_path(self.kept_step)))
+        if self.best_weights_step is not None:
+            if not self.folder.are_best_weights_sound(self.best_weights_step):
+                raise DamagedError(f"The best weights, of step {self.best_weights_step}, were damaged on the disk.")
+            load_weights(self.model, str(self.folder.best_weights_path(self.best_weights_step)))
         return self.describe_selection()
 
     def describe_selection(self) -> WeightSelection:
@@ -182,7 +182,7 @@ class CheckpointCallback(TrainerCallback):
         best_step = None
         if self.selection is not None:
             (checkpoint / HISTORY_FILE).write_text(json.dumps(self.selection.history.values))
-            best_step = self.selection.kept_step
+            best_step = self.selection.best_weights_step
         self.folder.seal_checkpoint(checkpoint, best_step)
         if self.selection is not None:
             self.folder.remove_other_best_weights(except_step=best_step)

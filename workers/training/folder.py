@@ -1,4 +1,4 @@
-"""The folder of a run: sealed checkpoints and best weights, removed once the run cannot resume."""
+"""The folder of a run: checkpoints and best weights, sealed by size and hash, removed once the run cannot resume."""
 
 import fcntl
 import hashlib
