@@ -50,12 +50,13 @@ def check_settings(embedding: Embedding, method: str, values: Mapping[str, Any])
 
 
 def _check_value(embedding: Embedding, parameter: MethodParameter, entered: Any) -> int | float:
-    (_, fit_rows), d = count_trial_rows(embedding), embedding.d or 0
+    _, fit_rows = count_trial_rows(embedding)
+    d = embedding.d or 0
     value = parameter.default_for(d) if entered is None else entered
     if parameter.is_integer and isinstance(value, float) and value.is_integer():
         value = int(value)
     elif not parameter.is_integer and isinstance(value, int) and abs(value) > sys.float_info.max:
-        value = inf if value > 0 else -inf
+        value = inf if value > 0 else -inf  # which `accepts` refuses, while float() would raise OverflowError
     high = parameter.high_for(fit_rows, d)
     if entered is None and high is not None:
         value = min(value, high)
@@ -98,7 +99,8 @@ class Dial(NamedTuple):
 
 
 def list_dials(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]) -> list[Dial]:
-    (_, fit_rows), d = count_trial_rows(embedding), embedding.d or 0
+    _, fit_rows = count_trial_rows(embedding)
+    d = embedding.d or 0
     dials = []
     for parameter in method.parameters:
         default, high = parameter.default_for(d), parameter.high_for(fit_rows, d)

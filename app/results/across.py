@@ -82,7 +82,7 @@ def read_figure_across(
     context: Context, selection: RunSelection, slug: str, evaluation_key: str, query: SweepQuery
 ) -> Figure:
     """Return a figure of the runs on one data set and metric; by default, those with the most finished runs."""
-    if slug not in list_figures_across(selection.table):
+    if slug not in list_run_figure_slugs(selection.table):
         raise NotFoundError(f"There is no figure {slug!r} of these runs.")
     more_fields = list_scatter_fields(selection, slug, query)
     return draw_across(context, group_evaluated_runs(selection, evaluation_key, more_fields), slug, query)
@@ -135,7 +135,7 @@ def draw_across(context: Context, table: RunTable, slug: str, query: SweepQuery)
     return FIGURES[slug].draw(FigureRequest(context, table.runs[0].experiment, table, query, ids))
 
 
-def list_figures_across(table: RunTable) -> list[str]:
+def list_run_figure_slugs(table: RunTable) -> list[str]:
     """Return the slugs of the figures that the runs can have, except those of a λ search."""
     if not table.runs:
         return []

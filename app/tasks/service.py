@@ -197,7 +197,7 @@ def delete_task(context: Context, task_id: str) -> None:
     with context.sessions.begin() as session:
         released_hashes = session.execute(deletion.returning(TaskRun.truth_sha256, *MAP_COLUMNS)).one_or_none()
     if released_hashes is None:
-        get_task(context, task_id)
+        get_task(context, task_id)  # raises NotFoundError
         raise ConflictError(MAP_IN_USE)
     context.queue.cancel(Job(job_kinds.JUDGE, task_id))
     context.ledger.release(*released_hashes)

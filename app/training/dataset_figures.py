@@ -119,7 +119,7 @@ def _draw_lengths(rows: Sequence[Sequence[Cell]]) -> go.Figure:
     names = [f"{count(low)}" if low == high else f"{count(low)}–{count(high)}" for low, high, _ in rows]  # type: ignore[arg-type]
     bars = go.Bar(
         x=names,
-        y=[row[2] for row in rows],
+        y=[n_rows for _, _, n_rows in rows],
         marker={"color": palette.MAIN},
         hovertemplate="%{x} characters: %{y:,} rows<extra></extra>",
     )

@@ -222,7 +222,7 @@ def format_search_options(search: Mapping[str, Any]) -> dict[str, str]:
     return {name: to_text(value) for name, value in search.items() if name in SEARCH_OPTIONS}
 
 
-def read_search(data: Mapping[str, Any]) -> dict[str, str]:
+def read_search_options(data: Mapping[str, Any]) -> dict[str, str]:
     fields = {name: data.get(f"{SEARCH_PREFIX}{name}") for name in SEARCH_OPTIONS}
     return {name: str(text).strip() for name, text in fields.items() if text is not None}
 

@@ -36,7 +36,7 @@ FormDep = Annotated[FormData, Depends(read_form)]
 
 async def limit_writers(request: Request) -> AsyncIterator[None]:
     """Limit the concurrent requests that may write, which could otherwise occupy all threads while SQLite is locked."""
-    # Async endpoints limit their threads.
+    # Async endpoints have thread limits of their own.
     if request.method in SAFE_METHODS or iscoroutinefunction(request.scope["endpoint"]):
         yield
         return

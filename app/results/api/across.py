@@ -11,7 +11,7 @@ from app.results.across import (
     find_evaluation,
     list_cautions,
     list_evaluation_titles,
-    list_figures_across,
+    list_run_figure_slugs,
     read_figure_across,
     select_runs,
     summarize_selection,
@@ -194,7 +194,7 @@ def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on
 @runs_router.get("/figures")
 def list_figures(context: ContextDep, q: Search = "") -> list[str]:
     """The slugs of all figures that the runs of a search can have."""
-    return list_figures_across(select_runs(context, q).table)
+    return list_run_figure_slugs(select_runs(context, q).table)
 
 
 @runs_router.get("/figures/{slug}")

@@ -246,16 +246,16 @@ class ScatterPlan:
             quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured
         ]
         for setting, runs in self.run_table.finished_by_setting.items():
-            placed_runs = [run for run in runs if run not in excluded_runs]
+            measured_runs = [run for run in runs if run not in excluded_runs]
             values = {
                 quantity.key: setting_value(self.run_table, setting, quantity.key, runs[0])
                 for quantity in setting_quantities
             }
-            has_axes = all(
+            has_coordinates = all(
                 values[quantity.key] is not None for quantity in setting_quantities if quantity is not self.facet
             )
-            if placed_runs and has_axes:
-                points.append(ScatterPoint(setting, placed_runs, self._means(placed_runs), values))
+            if measured_runs and has_coordinates:
+                points.append(ScatterPoint(setting, measured_runs, self._means(measured_runs), values))
         return points
 
     def _means(self, runs: Sequence[AnyRun]) -> dict[str, Estimate | None]:
@@ -329,11 +329,11 @@ class ScatterPlan:
                 listed_labels = join_first(labels, MAX_LISTED, ", ")
                 text += f" Not drawn, because {heading(quantity.key)} is undefined: {listed_labels}. {reason}"
         for quantity, scale in self.scales:
-            unplaced_points = [point for point in self.points if scale == "log" and not point.fits_log_axis(quantity)]
-            if unplaced_points:
+            hidden_points = [point for point in self.points if scale == "log" and not point.fits_log_axis(quantity)]
+            if hidden_points:
                 text += (
                     f" Not drawn, because {heading(quantity.key)} is 0 or below on a logarithmic axis: "
-                    f"{plural(len(unplaced_points), 'point')}."
+                    f"{plural(len(hidden_points), 'point')}."
                 )
         return text
 

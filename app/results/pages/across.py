@@ -23,7 +23,7 @@ from app.results.across import (
     list_cautions,
     list_drawable_fields,
     list_evaluation_titles,
-    list_figures_across,
+    list_run_figure_slugs,
     list_scatter_fields,
     read_figure_across,
     select_runs,
@@ -134,7 +134,7 @@ def _page_values(
     context: Context, selection: RunSelection, query: AcrossQuery, sweep_query: SweepQuery, table_query: TableQuery
 ) -> dict[str, Any]:
     run_table = selection.table
-    figure_slugs = list_figures_across(run_table)
+    figure_slugs = list_run_figure_slugs(run_table)
     names = list_experiment_names(context, MAX_CHOICES) if EXPERIMENT_SEARCH.fullmatch(query.q) else {}
     groupable = {*run_table.differing_fields} & {*run_table.varying_fields, TASK, EXPERIMENT, REGULARIZER, SEED} | {
         *selection.fields

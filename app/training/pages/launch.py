@@ -151,20 +151,20 @@ def sweep_page(
 def new_study(request: Request, context: ContextDep) -> Response:
     query = request.query_params
     if CHECKED in query:
-        values, search = sweep_form.read_values(query), sweep_form.read_search(query)
+        values, search = sweep_form.read_values(query), sweep_form.read_search_options(query)
         return search_page(request, context, values, search, checked=True, status=200)
     prefilled = prefill_form(context, None, query.get("experiment"))
     values = _starting_values(request, context, prefilled.values)
     swept = [regularizer for regularizer in values["regularizers"] if regularizer in REGULARIZERS]
     search = sweep_form.format_search_options(Search().model_dump(mode="json"))
     search["regularizer"] = swept[0] if swept else Regularizer.ISTAR.value
-    search |= sweep_form.format_search_options(prefilled.search) | sweep_form.read_search(query)
+    search |= sweep_form.format_search_options(prefilled.search) | sweep_form.read_search_options(query)
     return search_page(request, context, values, search, prefilled.problem, status=200)
 
 
 @router.post("/search")
 def launch_study(request: Request, context: ContextDep, form: FormDep) -> Response:
-    values, search = sweep_form.read_values(form), sweep_form.read_search(form)
+    values, search = sweep_form.read_values(form), sweep_form.read_search_options(form)
     try:
         experiment = create_study(context, sweep_form.parse_search(values, search))
     except IsoscopeError as error:
