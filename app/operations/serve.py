@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.context import create_context
 from app.core.devices import list_devices
-from app.core.process import PARENT_FLAG, StopSignals, raise_file_limit
+from app.core.process import LIFELINE_FLAG, StopSignals, raise_file_limit
 from app.core.settings import Settings
 from app.core.space import SpareFile
 from app.db.failures import check_after_crash
@@ -77,9 +77,9 @@ def serve(settings: Settings) -> int:
 def keep_alive(settings: Settings, stop: StopSignals) -> None:
     """Supervise a web process and a worker for each device until a stop signal."""
     python = [sys.executable, "-P"]  # without -P, a folder named app in the working directory would be imported
-    web = Child("web", [*python, "-m", "app", PARENT_FLAG])
+    web = Child("web", [*python, "-m", "app", LIFELINE_FLAG])
     web.ensure_running(time.monotonic())  # while torch looks for devices
-    worker = [*python, "-m", "workers", PARENT_FLAG, "--device"]
+    worker = [*python, "-m", "workers", LIFELINE_FLAG, "--device"]
     children = [web, *(Child(f"worker on {device}", [*worker, device]) for device in choose_devices(settings))]
     announced = False
     while not stop.wait(POLL_SECONDS):

@@ -183,7 +183,7 @@ class CheckpointCallback(TrainerCallback):
         if self.selection is not None:
             (checkpoint / HISTORY_FILE).write_text(json.dumps(self.selection.history.values))
             best_step = self.selection.best_weights_step
-        self.folder.seal_checkpoint(checkpoint, best_step)
+        self.folder.complete_checkpoint(checkpoint, best_step)
         if self.selection is not None:
             self.folder.remove_other_best_weights(except_step=best_step)
         with self.progress.sessions.begin() as session:

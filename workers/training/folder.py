@@ -1,4 +1,4 @@
-"""The folder of a run: checkpoints and best weights, sealed by size and hash, removed once the run cannot resume."""
+"""The folder of a run: checkpoints and best weights with checksums, removed once the run cannot resume."""
 
 import fcntl
 import hashlib
@@ -24,59 +24,59 @@ from workers.training.log import Log
 THREADS = 4
 
 
-class Seal(NamedTuple):
-    """The size and hash that a sealed file must have."""
+class Checksum(NamedTuple):
+    """The size and hash that a file must have."""
 
     bytes: int
     sha256: str
 
 
-def seal_files(paths: Iterable[Path]) -> dict[Path, Seal]:
-    """Flush files to disk and return their seals; hashing overlaps with waiting for the disk."""
+def flush_and_hash(paths: Iterable[Path]) -> dict[Path, Checksum]:
+    """Flush files to disk and return their checksums. Hashing overlaps with waiting for the disk."""
     files = list(paths)
     with ThreadPoolExecutor(THREADS) as pool:
         flushes = [pool.submit(flush, path) for path in files]
-        seals = list(pool.map(seal_of, files))
+        checksums = list(pool.map(checksum_of, files))
         for pending_flush in flushes:
             pending_flush.result()
-    return dict(zip(files, seals, strict=True))
+    return dict(zip(files, checksums, strict=True))
 
 
-def seal_of(path: Path) -> Seal:
+def checksum_of(path: Path) -> Checksum:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return Seal(file.tell(), digest)
+        return Checksum(file.tell(), digest)
 
 
-def read_seals(folder: Path) -> dict[str, Seal]:
+def read_checksums(folder: Path) -> dict[str, Checksum]:
     try:
-        seals = json.loads((folder / COMPLETE_MARKER).read_bytes())
-        return {name: Seal(**seal) for name, seal in seals.items()}
+        checksums = json.loads((folder / COMPLETE_MARKER).read_bytes())
+        return {name: Checksum(**checksum) for name, checksum in checksums.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{COMPLETE_MARKER} cannot be read") from error
 
 
 def find_damage(folder: Path) -> str | None:
-    """Describe the damage in a sealed folder; None if there is none."""
+    """Describe the damage to a folder's files by their checksums; None if there is none."""
     try:
-        seals = read_seals(folder)
+        checksums = read_checksums(folder)
     except ValueError as error:
         return str(error)
-    if not seals:
+    if not checksums:
         return f"{COMPLETE_MARKER} names no file"
-    for name, seal in seals.items():
+    for name, checksum in checksums.items():
         path = folder / name
         if not path.is_file():
             return f"{path.name} is missing"
-        if (size := path.stat().st_size) != seal.bytes:
-            return f"{path.name} has {size:,} bytes instead of {seal.bytes:,}"
+        if (size := path.stat().st_size) != checksum.bytes:
+            return f"{path.name} has {size:,} bytes instead of {checksum.bytes:,}"
     with ThreadPoolExecutor(THREADS) as pool:
-        present_seals = pool.map(lambda name: seal_of(folder / name), seals)
+        current = pool.map(lambda name: checksum_of(folder / name), checksums)
         try:
-            changed_names = [name for name, seal in zip(seals, present_seals, strict=True) if seal != seals[name]]
+            changed = [name for name, checksum in zip(checksums, current, strict=True) if checksum != checksums[name]]
         except OSError as error:
             return f"the disk cannot read a file ({error.strerror})"
-    return f"{Path(changed_names[0]).name} has changed since it was saved" if changed_names else None
+    return f"{Path(changed[0]).name} has changed since it was saved" if changed else None
 
 
 def flush(path: Path) -> None:
@@ -99,13 +99,13 @@ class DamagedError(Exception):
 
 
 class RunFolder:
-    """The folder of a run. It keeps two sealed checkpoints ``checkpoint-<step>``, because a disk may damage one."""
+    """The folder of a run. It keeps two checkpoints, ``checkpoint-<step>``, because a disk may damage one."""
 
     def __init__(self, settings: Settings, run_id: str) -> None:
         self.path = settings.runs / run_id
         self.log = Log(self.path)
-        self._best_seals: dict[str, Seal] = {}
-        """Seals of the best weights so far, by file name."""
+        self._best_checksums: dict[str, Checksum] = {}
+        """Checksums of the best weights so far, by file name."""
 
     def locked(self) -> AbstractContextManager[None]:
         """Lock the folder, because a trainer presumed dead may still use it; the lock ends with the process."""
@@ -120,7 +120,7 @@ class RunFolder:
         return self.path / f"checkpoint-{step}"
 
     def checkpoints(self) -> list[Path]:
-        """Return the sealed checkpoints, newest first."""
+        """Return the complete checkpoints, newest first."""
         return sorted(finished_checkpoints(self.path), key=step_of, reverse=True)
 
     def find_sound_checkpoint(self) -> tuple[Path | None, list[tuple[int, str]]]:
@@ -129,8 +129,10 @@ class RunFolder:
         damages: list[tuple[int, str]] = []
         for checkpoint in self.checkpoints():
             if (damage := find_damage(checkpoint)) is None:
-                self._best_seals = {
-                    Path(name).name: seal for name, seal in read_seals(checkpoint).items() if name.startswith("../")
+                self._best_checksums = {
+                    Path(name).name: checksum
+                    for name, checksum in read_checksums(checkpoint).items()
+                    if name.startswith("../")
                 }
                 return checkpoint, damages
             damages.append((step_of(checkpoint), damage))
@@ -138,23 +140,24 @@ class RunFolder:
         return None, damages
 
     def drop_unfinished_checkpoints(self) -> None:
-        sealed = self.checkpoints()
+        complete = self.checkpoints()
         for path in self.path.glob("checkpoint-*"):
-            if path not in sealed:
+            if path not in complete:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def seal_checkpoint(self, checkpoint: Path, best_step: int | None = None) -> None:
+    def complete_checkpoint(self, checkpoint: Path, best_step: int | None = None) -> None:
         """Write a checkpoint's checksums, which mark it as complete, and remove all but the last two checkpoints.
 
         ``best_step`` is the step of the best weights so far, which a resumed run needs too.
         """
         files = [path for path in checkpoint.iterdir() if path.is_file()]
-        seals = {path.name: seal for path, seal in seal_files(files).items()}
+        checksums = {path.name: checksum for path, checksum in flush_and_hash(files).items()}
         if best_step is not None:
             name = self.best_weights_path(best_step).name
-            seals[f"../{name}"] = self._best_seals[name]
+            checksums[f"../{name}"] = self._best_checksums[name]
         unfinished_marker = checkpoint / f"{COMPLETE_MARKER}.unfinished"
-        unfinished_marker.write_text(json.dumps({name: seal._asdict() for name, seal in seals.items()}, indent=1))
+        content = {name: checksum._asdict() for name, checksum in checksums.items()}
+        unfinished_marker.write_text(json.dumps(content, indent=1))
         flush(unfinished_marker)
         unfinished_marker.rename(checkpoint / COMPLETE_MARKER)
         flush(checkpoint)
@@ -169,20 +172,20 @@ class RunFolder:
         """Write weights so that they appear only once complete and flushed."""
         unfinished = self.path / "best.unfinished"
         write(unfinished)
-        (self._best_seals[self.best_weights_path(step).name],) = seal_files([unfinished]).values()
+        (self._best_checksums[self.best_weights_path(step).name],) = flush_and_hash([unfinished]).values()
         unfinished.rename(self.best_weights_path(step))
         flush(self.path)
 
     def are_best_weights_sound(self, step: int) -> bool:
         path = self.best_weights_path(step)
-        return path.is_file() and seal_of(path) == self._best_seals.get(path.name)
+        return path.is_file() and checksum_of(path) == self._best_checksums.get(path.name)
 
     def remove_other_best_weights(self, except_step: int | None) -> None:
         """Remove all best weights except one and those that a checkpoint needs."""
         needed: set[str] = set()
         for checkpoint in self.checkpoints():
             with suppress(ValueError):  # damage is reported when the checkpoint is needed
-                needed.update(Path(name).name for name in read_seals(checkpoint))
+                needed.update(Path(name).name for name in read_checksums(checkpoint))
         for path in self.path.glob("best-*.safetensors"):
             if path.name not in needed and (except_step is None or path != self.best_weights_path(except_step)):
                 path.unlink()

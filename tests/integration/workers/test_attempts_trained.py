@@ -109,7 +109,7 @@ def test_full_disk_does_not_fail_the_run(frequent_settings, make_run, get_run, s
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("workers.training.folder.seal_files", fail)
+    monkeypatch.setattr("workers.training.folder.flush_and_hash", fail)
     run_id = make_run(**CONFIG)
     with pytest.raises(type(error)):
         attempt(sessions, run_id, frequent_settings)

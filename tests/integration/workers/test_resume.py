@@ -111,12 +111,12 @@ def test_only_marked_checkpoints_count_and_last_two_are_kept(settings):
         for step in (2, 10):
             (folder.path / f"checkpoint-{step}").mkdir()
             (folder.path / f"checkpoint-{step}" / "weights").touch()
-        folder.seal_checkpoint(folder.path / "checkpoint-2")
+        folder.complete_checkpoint(folder.path / "checkpoint-2")
         assert folder.find_sound_checkpoint() == (folder.path / "checkpoint-2", [])
         assert [path.name for path in folder.path.iterdir()] == ["checkpoint-2"]
         for step in (8, 9, 10):
             (folder.path / f"checkpoint-{step}").mkdir()
-            folder.seal_checkpoint(folder.path / f"checkpoint-{step}")
+            folder.complete_checkpoint(folder.path / f"checkpoint-{step}")
         assert {path.name for path in folder.path.iterdir()} == {"checkpoint-9", "checkpoint-10"}
     folder.remove()
     folder.remove()
