@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from isotropy.findings.finding import Defect, Effect, ExaminedCloud, Severity, judge, percent, score_effects
-from isotropy.findings.limits import find_largest_gap, limit
+from isotropy.findings.limits import find_largest_gap, healthy_limit
 
 # Variance over the square of the mean, or over the median variance, up to which a dimension is constant.
 ROUNDING = 1e-12
@@ -87,7 +87,7 @@ def rogue_dimensions(examined: ExaminedCloud) -> Defect | None:
     is_rogue = torch.zeros(cloud.d, dtype=torch.bool)
     for statistic, values in (("variance_gap", variances), ("energy_gap", energies)):
         gap = find_largest_gap(values, max_rogue_dimensions(cloud.d))
-        if gap.excess > limit(statistic, examined.n_independent_rows, cloud.d) and gap.ratio >= SMALLEST_RATIO:
+        if gap.excess > healthy_limit(statistic, examined.n_independent_rows, cloud.d) and gap.ratio >= SMALLEST_RATIO:
             is_rogue[values.argsort(descending=True)[: gap.n_above]] = True
     count = int(is_rogue.sum())
     if count == 0:

@@ -25,7 +25,7 @@ from isotropy.findings.finding import (
     neighbors_kept_effect,
     percent,
 )
-from isotropy.findings.limits import limit
+from isotropy.findings.limits import healthy_limit
 from isotropy.findings.nearest import NEAREST, QUERIES, NearestRows, find_nearest
 from isotropy.spectrum import eigenvalues
 
@@ -43,7 +43,7 @@ def hubs(examined: ExaminedCloud) -> Defect | None:
         return None
     neighbors = examined.nearest("cosine")
     rows, shares = neighbors.shares()
-    is_hub = shares > ANGLE_LIMIT_FACTOR * limit("hub_cosine", examined.cloud.n, examined.effective_dimensions)
+    is_hub = shares > ANGLE_LIMIT_FACTOR * healthy_limit("hub_cosine", examined.cloud.n, examined.effective_dimensions)
     by_angle = _describe_hubs(neighbors, rows[is_hub], "angle about the mean")
     worst = max(by_angle, _hubs_by_distance(examined), key=lambda candidate: candidate.slot_share)
     count = len(worst.rows)
@@ -95,7 +95,9 @@ def _hubs_by_distance(examined: ExaminedCloud) -> _Hubs:
     inner_hubs = _describe_hubs(
         neighbors, inner_positions[torch.isin(inner_positions, neighbors.neighbors)], "distance"
     )
-    exceeds_limit = inner_hubs.row_share > limit("hub_euclidean", examined.cloud.n, examined.effective_dimensions)
+    exceeds_limit = inner_hubs.row_share > healthy_limit(
+        "hub_euclidean", examined.cloud.n, examined.effective_dimensions
+    )
     return inner_hubs if exceeds_limit else inner_hubs._replace(rows=NO_ROWS, slot_share=0.0)
 
 

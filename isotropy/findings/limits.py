@@ -18,7 +18,7 @@ def _table() -> dict[str, Any]:
     return table
 
 
-def limit(statistic: str, n: int, d: float) -> float:
+def healthy_limit(statistic: str, n: int, d: float) -> float:
     """Return the 99.9% point of a statistic in healthy clouds, interpolated in log n and log d."""
     table = _table()
     values = table["statistics"][statistic]

@@ -10,7 +10,7 @@ from isotropy.catalog import FINDINGS
 from isotropy.cosine import unit_rows
 from isotropy.findings.directions import are_unrelated
 from isotropy.findings.finding import Defect, ExaminedCloud, Severity, judge, percent, score_effects
-from isotropy.findings.limits import limit
+from isotropy.findings.limits import healthy_limit
 from isotropy.findings.spread import has_unequal_norms
 
 # Minimum standard deviations between two parts. A cut in the middle then misplaces about 1 row in 160; parts of real
@@ -129,7 +129,7 @@ def _split_into_parts(y: Tensor, d: int) -> tuple[list[_CloudPart], float]:
 
 
 def _separation_limit(n: int, d: int) -> float:
-    return max(MIN_SEPARATION, limit("separation", n, d))
+    return max(MIN_SEPARATION, healthy_limit("separation", n, d))
 
 
 MIN_SHARE = 0.05  # Minimum share of rows in a part; smaller groups are outliers

@@ -85,7 +85,7 @@ def kept_neighbor_shares(
     similarity: Similarity = "cosine",
     references: int | None = None,
 ) -> Tensor:
-    """Return the share of the 10 nearest by cosine that each query keeps, float64 [q].
+    """Return the share of its 10 nearest by cosine that each query keeps when ``similarity`` searches ``after``, [q].
 
     ``before`` is [n, d], ``after`` [n, e], ``queries`` [q] are positions; neighbors are among the first
     ``references`` rows. Copies up to rounding are interchangeable.

@@ -15,7 +15,7 @@ from isotropy.findings.finding import (
     judge,
     percent,
 )
-from isotropy.findings.limits import find_largest_gap, limit
+from isotropy.findings.limits import find_largest_gap, healthy_limit
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score
 from isotropy.spectrum import eigenvalues
@@ -69,7 +69,7 @@ def _find_few_directions(examined: ExaminedCloud) -> Defect | None:
     gap = find_largest_gap(values, max_collapsed_directions(examined.n_independent_rows, cloud.d))
     k = gap.n_above
     share = float(values[:k].sum() / values.sum())
-    gap_limit = limit("direction_gap", examined.n_independent_rows, cloud.d)
+    gap_limit = healthy_limit("direction_gap", examined.n_independent_rows, cloud.d)
     if gap.excess <= gap_limit or gap.ratio < CLIFF or share < COLLAPSED_SHARE:
         return None
     plain_isoscore = cloud.moment_scores["isoscore"]
@@ -212,6 +212,6 @@ def _nonzero_norms(x: Tensor) -> Tensor:
 
 
 def _norm_limit(examined: ExaminedCloud) -> float:
-    return limit(
+    return healthy_limit(
         "norm_spread_t5", len(examined.sample), max(examined.effective_dimensions, examined.effective_directions)
     )
