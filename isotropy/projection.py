@@ -90,7 +90,7 @@ def projection(
     points = scaled_points * cloud.unit
     if not points.isfinite().all():
         return _empty_projection(cloud, OUT_OF_RANGE)
-    names, labels = names_of(rows), frequent_labels(cloud, rows)
+    names, labels = names_of(rows), labels_by_frequency(cloud, rows)
     return {
         "n": cloud.n,
         **{axis: [float(f"{value:.5g}") for value in points[:, i].tolist()] for i, axis in enumerate("xyz")},
@@ -157,7 +157,7 @@ class _Density:
         return {"x_edges": x_edges, "y_edges": y_edges, "counts": self._counts.tolist(), "outside": outside}
 
 
-def frequent_labels(cloud: Cloud, rows: Tensor) -> RowLabels | None:
+def labels_by_frequency(cloud: Cloud, rows: Tensor) -> RowLabels | None:
     """Return the labels of rows, by position, the most frequent first; None if none has one.
 
     Rows without a label or beyond ``MAX_NAMES`` classes share an empty name, which comes last.

@@ -226,7 +226,7 @@ BLOCK_ORDER_SEED = 0  # Fixed, so that the same rows have the same standard erro
 Grouping = Literal["rows", "duplicates", "groups"]
 
 
-class Slices:
+class SliceDealer:
     """Deals items to blocks in rounds, by slices of about count / (8 blocks) items, from 1 to 4096.
 
     Longer runs would put one class of a sorted file into one block; single items would separate dependent neighbors.
@@ -263,7 +263,7 @@ class Dealing:
     def blocks_of(self, positions: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
         """Return the block [m] of each row, given by its position in the file."""
         numbers = positions if self.group_numbers is None else self.group_numbers[positions]
-        return Slices(self.n_groups, blocks).blocks_of(numbers)
+        return SliceDealer(self.n_groups, blocks).blocks_of(numbers)
 
     def key(self) -> str:
         """Return a digest that two dealings share only if they assign rows in the same way."""

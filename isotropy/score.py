@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.rows import Slices
+from isotropy.rows import SliceDealer
 
 FEWEST_FOR_SE = 20  # Minimum number of points for a standard error; below it the estimate is too uncertain
 OUT_OF_RANGE = "In the units of the points the value is beyond the range of float64. Scale them all by one factor."
@@ -89,7 +89,7 @@ def count_blocks_in_memory(numbers: int) -> int:
 class Jackknife(Generic[P]):
     """Moments of a stream of n points by block, for statistics with each block left out.
 
-    Rows are dealt by slices (``Slices``) or by the caller, so that each group lies in one block; blocks may be unequal.
+    A ``SliceDealer`` or the caller deals rows, so that each group lies in one block; blocks may be unequal.
     ``empty`` returns moments of no points. Raises ValueError for fewer than 1 block.
 
     Slices are taken as independent, so the order of rows matters: for two classes, sorted or alternating, standard
@@ -102,7 +102,7 @@ class Jackknife(Generic[P]):
         self._empty = empty
         self.blocks = blocks
         self.all_parts = [empty() for _ in range(blocks)]
-        self._slices = Slices(n, blocks)
+        self._dealer = SliceDealer(n, blocks)
         self._rows_dealt = 0
 
     @property
@@ -121,7 +121,7 @@ class Jackknife(Generic[P]):
     def update(self, x: Tensor, blocks: NDArray[np.int64] | None = None) -> None:
         """Add points [n, d] to their blocks [n], or deal them by slices; chunk boundaries do not matter."""
         if blocks is None:
-            blocks = self._slices.blocks_of(np.arange(self._rows_dealt, self._rows_dealt + len(x)))
+            blocks = self._dealer.blocks_of(np.arange(self._rows_dealt, self._rows_dealt + len(x)))
             self._rows_dealt += len(x)
         for block in np.unique(blocks).tolist():
             in_block = blocks == block

@@ -17,7 +17,7 @@ from isotropy.catalog import Similarity
 from isotropy.findings.nearest import NEAREST
 from isotropy.neighbors import first_equal_rows
 from isotropy.projection import NAME_CHARACTERS
-from isotropy.rows import Slices, group_numbers
+from isotropy.rows import SliceDealer, group_numbers
 from isotropy.score import BLOCKS
 from isotropy.tasks.judge import JudgingTask
 from isotropy.tasks.parts import Codes, groups_of
@@ -62,7 +62,7 @@ def compare_rows(
     numbers = groups_of(
         [(("first", first_group), ("second", second_group)) for first_group, second_group in zip(*groups, strict=True)]
     )
-    blocks = Slices(int(numbers.max(initial=-1)) + 1, BLOCKS).blocks_of(numbers)
+    blocks = SliceDealer(int(numbers.max(initial=-1)) + 1, BLOCKS).blocks_of(numbers)
     scores = {
         slug: {"value": score.value, "parts": list(score.parts), "reason": score.reason}
         for slug, score in alignment(x[head], y[head], blocks).items()

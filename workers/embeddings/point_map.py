@@ -45,7 +45,7 @@ from isoscope.nearest import scale_to_unit_length
 from isotropy.catalog import Similarity
 from isotropy.cloud import NEIGHBORS, Cloud
 from isotropy.pairs import dissimilarities, index_distinct_rows
-from isotropy.projection import NAME_CHARACTERS, PointMapCollector, frequent_labels
+from isotropy.projection import NAME_CHARACTERS, PointMapCollector, labels_by_frequency
 from isotropy.rows import finite_chunks
 from workers.files import make_npy
 
@@ -70,7 +70,7 @@ def make_map_files(
     arrays: dict[SectionName, NDArray[Any]] = {"xy": mapped.xy.ravel(), "norm": mapped.norms}
     if not np.array_equal(positions, np.arange(len(positions))):
         arrays["row"] = positions.astype(np.uint32)
-    labels = frequent_labels(cloud, torch.from_numpy(mapped.rows))
+    labels = labels_by_frequency(cloud, torch.from_numpy(mapped.rows))
     if labels is not None:
         arrays["label"] = labels.codes.numpy().astype(np.uint16)
     sections, map_bytes = join_sections(arrays)
