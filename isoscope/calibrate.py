@@ -38,7 +38,7 @@ def print_calibration(arguments: Namespace) -> int:
         try:
             calibration, mapping = calibrate(task, arguments.match, rate, bar.update)
         except MatchScoreError as error:
-            raise InvalidError(f"{error} Say it by --match.", "match") from error
+            raise InvalidError(f"{error} Use --match.", "match") from error
     if arguments.save_map is not None:
         save_map(mapping, arguments.save_map, mapping.variant.name, "save_map")
     conclusion = calibration.conclude(kind, promise)

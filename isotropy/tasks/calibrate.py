@@ -129,7 +129,7 @@ def _compare_variants(
 
 
 def _shares_found(values: Numbers, weights: Numbers, *, is_match: Booleans, rate: float) -> Numbers:
-    """Return the share of matches [r, V] above the similarity that at most ``rate`` of other pairs exceed."""
+    """Return the share of matches found [r, V], at cutoffs that take at most ``rate`` of the other pairs."""
     shares, match_weights, non_match_weights = [], weights[:, is_match], weights[:, ~is_match]
     for row in values:
         matches = row[is_match]
@@ -141,7 +141,7 @@ def _shares_found(values: Numbers, weights: Numbers, *, is_match: Booleans, rate
 
 
 def _limits(non_matches: Numbers, weights: Numbers, rate: float) -> Numbers:
-    """Return the similarity [r] that at most ``rate`` of other pairs exceed, under weights [r, m]."""
+    """Return the cutoffs [r] that at most ``rate`` of the other pairs exceed, under weights [r, m]."""
     order = np.argsort(-non_matches)
     passed = weights[:, order].cumsum(1)
     return np.asarray(non_matches[order][(passed > rate * passed[:, -1:]).argmax(1)])

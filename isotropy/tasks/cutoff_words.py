@@ -1,4 +1,4 @@
-"""Sentences and NumPy of a calibration."""
+"""Sentences about a calibration, and NumPy code that applies its cutoffs."""
 
 from dataclasses import replace
 from math import ceil
@@ -44,13 +44,13 @@ def describe_cutoffs(cutoffs: list[Cutoff], mapping: Map, source: PairSource) ->
         )
         needed = max(ceil(cutoff.labels_needed / CHOOSING_SHARE), labels + 1)
         sentence = (
-            f"No cutoff can promise that {_promise(cutoff)}. That takes about {needed:,} labeled {noun} that share "
-            f"nothing, and there are {labels:,}."
+            f"No cutoff can promise that {_promise_clause(cutoff)}. That takes about {needed:,} labeled {noun} "
+            f"that share nothing, and there are {labels:,}."
         )
         set_cutoffs = [entry for entry in cutoffs if entry.kind is cutoff.kind and entry.cutoff is not None]
         if set_cutoffs:
             nearest = min(set_cutoffs, key=lambda entry: entry.promise)
-            sentence += f" {format_percent(nearest.promise)} can be promised, with {_limit(nearest, mapping)}."
+            sentence += f" {format_percent(nearest.promise)} can be promised, with {_cutoff_clause(nearest, mapping)}."
         described.append(replace(cutoff, sentence=sentence))
     return described
 
@@ -76,11 +76,11 @@ def describe_random_pairs(random: RandomSimilarity, similarity: Similarity) -> s
 
 
 def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:
-    rule = f"take pairs with {_limit(cutoff, mapping)} as matches"
+    rule = f"take pairs with {_cutoff_clause(cutoff, mapping)} as matches"
     action = rule[0].upper() + rule[1:]
     if mapping.variant != Variant():
         action = f"{mapping.variant.action}, then {rule}"
-    sentences = [f"{action}: {_promise(cutoff)}, with {LEVEL:.0%} confidence."]
+    sentences = [f"{action}: {_promise_clause(cutoff)}, with {LEVEL:.0%} confidence."]
     if cutoff.kind is PromiseKind.FALSE_MATCH and source.documents:
         sentences.append(f"For a query, that is up to {ceil(cutoff.promise * source.documents):,} other documents.")
     rates = [
@@ -94,12 +94,12 @@ def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:
     return " ".join(sentences)
 
 
-def _promise(cutoff: Cutoff) -> str:
+def _promise_clause(cutoff: Cutoff) -> str:
     verb = "matches are missed" if cutoff.kind is PromiseKind.MISS else "other pairs are taken"
     return f"at most {format_percent(cutoff.promise)} of {verb}"
 
 
-def _limit(cutoff: Cutoff, mapping: Map) -> str:
+def _cutoff_clause(cutoff: Cutoff, mapping: Map) -> str:
     side = "at most" if mapping.similarity is Similarity.EUCLIDEAN else "at least"
     return f"a {SIMILARITIES[mapping.similarity]} of {side} {cutoff.cutoff:.10g}".replace("-", "−")
 

@@ -93,14 +93,14 @@ def label_pairs(corpus: NDArray[Any], truth: Truth, seed: int, match: float | No
             pool = _label_pairs(corpus, truth, groups, parts, generator)
         case _:
             raise ValueError("Expected pairs, relevant documents or labels to set a cutoff by, got none: add some.")
-    labeled, matches = len(pool.is_match), int(pool.is_match.sum())
-    if labeled < FEWEST_PAIRS:
-        raise ValueError(f"Expected at least {FEWEST_PAIRS} labeled pairs, got {labeled}: label more.")
-    if matches in (0, labeled):
-        share = "No pair matches" if matches == 0 else f"All {labeled:,} pairs match"
+    n_labeled, n_matches = len(pool.is_match), int(pool.is_match.sum())
+    if n_labeled < FEWEST_PAIRS:
+        raise ValueError(f"Expected at least {FEWEST_PAIRS} labeled pairs, got {n_labeled}: label more.")
+    if n_matches in (0, n_labeled):
+        share = "No pair matches" if n_matches == 0 else f"All {n_labeled:,} pairs match"
         raise ValueError(f"{share} ({pool.matches}): a cutoff needs matches and others.")
-    order = generator.permutation(labeled)
-    is_drawn = np.zeros(labeled, bool)
+    order = generator.permutation(n_labeled)
+    is_drawn = np.zeros(n_labeled, bool)
     is_drawn[order[np.unique(pool.groups[order], return_index=True)[1]]] = True  # a random pair of each group
     # A random match and a random non-match of each group.
     firsts = order[np.unique(2 * pool.groups[order] + pool.is_match[order], return_index=True)[1]]
@@ -109,7 +109,7 @@ def label_pairs(corpus: NDArray[Any], truth: Truth, seed: int, match: float | No
     rows, is_match = pool.rows[thinned], pool.is_match[thinned]
     lefts, left_rows = np.unique(rows[:, 0], return_inverse=True)
     rights, right_rows = np.unique(rows[:, 1], return_inverse=True)
-    matched = int(is_match.sum())
+    independent_counts = int(is_match.sum()), int((~is_match).sum())
     documents = len(corpus) if isinstance(truth, QueryTruth) else None
     return LabeledPairs(
         first_vectors=(truth.vectors if isinstance(truth, QueryTruth) else corpus)[lefts],
@@ -120,9 +120,7 @@ def label_pairs(corpus: NDArray[Any], truth: Truth, seed: int, match: float | No
         groups=pool.groups[thinned],
         parts=pool.parts[thinned],
         fit_points=pool.fit_points,
-        source=PairSource(
-            pool.matches, pool.non_matches, labeled, matches, matched, len(thinned) - matched, match, documents
-        ),
+        source=PairSource(pool.matches, pool.non_matches, n_labeled, n_matches, *independent_counts, match, documents),
     )
 
 
@@ -130,7 +128,7 @@ def _minimum_score(truth: PairTruth) -> float:
     if np.isin(truth.scores, (0, 1)).all():
         return 1.0
     raise MatchScoreError(
-        f"Scores run from {truth.scores.min():g} to {truth.scores.max():g}. From which on is a pair a match?"
+        f"Scores run from {truth.scores.min():g} to {truth.scores.max():g}. Set the minimum score of a match."
     )
 
 

@@ -71,7 +71,7 @@ def test_labels_and_queries_are_paired(calibrate, arguments, matches):
 def test_unusable_input_is_refused(calibrate):
     for arguments, words in (
         (("texts.jsonl",), "A cutoff needs ground truth. Give --pairs"),
-        (("texts.jsonl", "--pairs", "pairs.csv"), "Scores run from 0 to 4. From which on is a pair a match? Say it by"),
+        (("texts.jsonl", "--pairs", "pairs.csv"), "Scores run from 0 to 4. Set the minimum score of a match. Use"),
         (("texts.jsonl", "--pairs", "pairs.csv", "--match", "5"), "No pair matches"),
         (("texts.jsonl", "--labels", "side", "--match", "1"), "Give it with --pairs only"),
         (("texts.jsonl", "--labels", "side", "--save-map", "no/map"), "There is no folder"),

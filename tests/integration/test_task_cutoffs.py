@@ -70,7 +70,7 @@ def test_graded_scores_need_minimum_of_a_match(client, settings, corpus):
     judge_task(without, settings, "cpu")
     task = client.get(f"/api/tasks/{without}").json()
     assert task["results"]["calibration"] is None
-    assert task["notes"] == ["There is no cutoff. Scores run from 0 to 4. From which on is a pair a match?"]
+    assert task["notes"] == ["There is no cutoff. Scores run from 0 to 4. Set the minimum score of a match."]
     assert client.get(f"/tasks/{without}/map.safetensors?which=cutoff").status_code == 409
     assert 'name="match"' in client.get(f"/tasks/{without}").text
     assert client.post(f"/api/tasks/{without}/launch").status_code == 409
