@@ -134,7 +134,7 @@ def run_trial(method: str, parameters: dict[str, Any], sample: LabSample) -> Hel
 def make_results(
     trial: HeldOut, sample: LabSample, earlier_measurements: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the document for ``PostProcessing.results``. Rows as they are may have been measured earlier."""
+    """Return the document for ``PostProcessing.results``. Values before the map may be those of an earlier trial."""
     labels, groups = (_select_rows(annotation, trial.held_out_rows) for annotation in (sample.labels, sample.groups))
     fit_groups = _select_rows(sample.groups, trial.fit_rows)
     neighbors = None

@@ -229,7 +229,7 @@ def add_mapped_embedding(
 
 
 def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
-    """Select other vectors, names or labels, delete results of the earlier ones, and queue the inspection."""
+    """Select other vectors, names or labels, delete earlier results, and inspect; ``commit`` also measures."""
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_not_trashed(embedding)

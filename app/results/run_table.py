@@ -154,7 +154,7 @@ class RunTable:
         return cls(experiment.runs, experiment.grid)
 
     def subset(self, runs: Sequence[AnyRun]) -> "RunTable":
-        """Return a table of some of the runs, without groups."""
+        """Return a table of some of the runs, without the fields that distinguish settings."""
         return self if len(runs) == len(self.runs) else RunTable(runs, parent=self)
 
     def group(self, fields: Iterable[str]) -> "RunTable":

@@ -97,8 +97,8 @@ def to_json_value(field: FieldInfo, text: str) -> Any:
     """Return the JSON value of a form text, not yet validated."""
     if not text and type(None) in getattr(field.annotation, "__args__", ()):
         return None
-    if item_types := list_type(field.annotation):
-        return text if text in item_types[1] else split_values(text)
+    if (list_and_words := list_type(field.annotation)) is not None:
+        return text if text in list_and_words[1] else split_values(text)
     return text if single_type(field.annotation) is str else with_ascii_minus(text)
 
 

@@ -80,7 +80,7 @@ def create_token(context: Context, request: TokenRequest) -> tuple[AccessToken, 
         acquire_locks(session.connection(), AccessToken.__tablename__)
         if not request.name:
             raise InvalidError("A token needs a name. Type one.", "name")
-        if request.name.lower() in (OWNER, LOCAL_USER, ANONYMOUS.name) or _find_valid(session, request.name):
+        if request.name.lower() in (OWNER, LOCAL_USER, ANONYMOUS.name) or _find_valid_token(session, request.name):
             raise InvalidError(
                 f"The name {request.name!r} is taken. Choose another one, or revoke that token first.", "name"
             )
@@ -96,7 +96,7 @@ def list_tokens(context: Context) -> Sequence[AccessToken]:
 def revoke_token(context: Context, key: str) -> AccessToken:
     """Revoke a token by its id, or a valid token by its name, and end its sessions."""
     with context.sessions.begin() as session:
-        token = session.get(AccessToken, key) or _find_valid(session, key)
+        token = session.get(AccessToken, key) or _find_valid_token(session, key)
         if token is None:
             raise not_found("token", key)
         token.revoked_at = token.revoked_at or utcnow()
@@ -132,7 +132,7 @@ def close_session(context: Context, cookie_hash: str) -> None:
         session.execute(delete(LoginSession).where(LoginSession.cookie_hash == cookie_hash))
 
 
-def _find_valid(session: Session, name: str) -> AccessToken | None:
+def _find_valid_token(session: Session, name: str) -> AccessToken | None:
     query = select(AccessToken).where(
         func.lower(AccessToken.name) == name.lower(),
         AccessToken.revoked_at.is_(None),

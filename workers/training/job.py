@@ -32,7 +32,7 @@ from workers.training.progress import Progress, RunStoppedError
 from workers.training.run_spec import (
     OutOfMemoryError,
     RunSpec,
-    batches_of,
+    batch_plan,
     describe_smaller_batch,
     make_run_spec,
     with_smaller_batch,
@@ -113,7 +113,7 @@ def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, sett
     sentence = describe_smaller_batch(spec.config, smaller_config, max(map(step_of, folder.checkpoints()), default=0))
     with progress.sessions.begin() as session:
         run = session.get_one(Run, progress.run_id)
-        environment = (run.environment or {}) | {"batches": batches_of(smaller_config)}
+        environment = (run.environment or {}) | {"batches": batch_plan(smaller_config)}
         progress.write(session, notes=[*run.notes, sentence], environment=environment)
     train_run(spec._replace(config=smaller_config), progress, folder, settings, device)
 

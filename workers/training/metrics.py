@@ -22,7 +22,7 @@ from isoscope.hidden_states import LayerMeasures, evaluation_mode, hidden_states
 from workers.failure import NotFiniteError
 from workers.training.inference import TokenizedRows, draw_row_indices, inference_batch_size
 from workers.training.progress import Progress
-from workers.training.run_spec import batches_of
+from workers.training.run_spec import batch_plan
 
 
 class Tally:
@@ -137,7 +137,7 @@ class StepClock(TrainerCallback):
         if len(self._seconds) >= MIN_TIMED_STEPS:
             longest = expected_longest(self.lengths.tolist(), self.config.batch_size)
             speed = {
-                "tokens_per_step": batches_of(self.config)["rows_per_step"] * longest,
+                "tokens_per_step": batch_plan(self.config)["rows_per_step"] * longest,
                 "seconds_per_step": statistics.median(self._seconds),
             }
             with self.progress.sessions.begin() as session:

@@ -28,8 +28,8 @@ def make_run_spec(run: Run) -> RunSpec:
     return RunSpec(config, requested.batch_size, run.experiment.dataset, run.experiment.name, revision)
 
 
-def batches_of(config: RunConfig) -> dict[str, int]:
-    """Return the batch size and accumulation that were used."""
+def batch_plan(config: RunConfig) -> dict[str, int]:
+    """Return the parts of an optimizer step: batch size, accumulation, processes, and rows in total."""
     return {
         "batch_size": config.batch_size,
         "accumulation": config.accumulation,

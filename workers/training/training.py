@@ -35,7 +35,7 @@ from workers.training.inference import TokenizedRows
 from workers.training.metrics import MetricsCallback, Probe, StepClock, Tally, steps_between_rows
 from workers.training.penalties import ShrinkageCallback, make_penalties
 from workers.training.progress import Progress
-from workers.training.run_spec import OutOfMemoryError, RunSpec, batches_of
+from workers.training.run_spec import OutOfMemoryError, RunSpec, batch_plan
 from workers.training.tasks import TASKS, Task
 from workers.training.trainer import IsotropyTrainer, choose_optimizer, load_model, make_training_arguments
 
@@ -92,7 +92,7 @@ def train(
     process_rank.seed_differently(config.seed)
     environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
     probe = Probe(model, loaded.validation, config)
-    environment |= {"dataset": describe_rows(spec.dataset), "batches": batches_of(config), "probe": probe.point_counts}
+    environment |= {"dataset": describe_rows(spec.dataset), "batches": batch_plan(config), "probe": probe.point_counts}
     with progress.sessions.begin() as session:
         progress.write(session, environment=environment)
 
@@ -112,7 +112,7 @@ def train(
             selection_callback = SelectionCallback(folder, model, loaded.selection, loaded.task, progress)
             selection_callback.restore(checkpoint)
             callbacks.append(selection_callback)
-        tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.token_counts.mean())
+        tokens_per_step = batch_plan(config)["rows_per_step"] * float(loaded.train.token_counts.mean())
         metrics_callback = MetricsCallback(tally, probe, tokens_per_step, progress)
         checkpointer = CheckpointCallback(
             folder, settings.checkpoint_seconds, tally, penalties, selection_callback, progress

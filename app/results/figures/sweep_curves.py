@@ -57,12 +57,12 @@ class CurveStyle(NamedTuple):
 def logged_curves(
     table: RunTable,
     quantity: LoggedQuantity,
-    by_run: Mapping[str, Curve],
+    curves_by_run: Mapping[str, Curve],
     sample: str = "",
     style: CurveStyle = CurveStyle(),  # noqa: B008
 ) -> Figure:
     """Return a line for each setting. ``sample`` is a sentence about the part of the values drawn, if not all."""
-    curves = {run: smooth(by_run[run.id], style.window) for run in table.runs if by_run.get(run.id)}
+    curves = {run: smooth(curves_by_run[run.id], style.window) for run in table.runs if curves_by_run.get(run.id)}
     means = {
         setting: mean_curve((run.seed, curves[run]) for run in runs)
         for setting, runs in table.by_setting(curves).items()

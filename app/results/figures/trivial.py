@@ -26,8 +26,8 @@ class TrivialPredictor(NamedTuple):
     predictor: str
     runs_that_learned_nothing: Mapping[Setting, Sequence[tuple[AnyRun, str]]]
     """By setting, as pairs of run and reason."""
-    has_hollow: bool = False
-    """Whether some settings are drawn hollow in place of a cross."""
+    has_hollow_points: bool = False
+    """Whether some settings have a hollow point instead of a cross."""
 
     @classmethod
     def from_runs(cls, table: RunTable, runs: Sequence[AnyRun]) -> "TrivialPredictor":
@@ -49,16 +49,16 @@ class TrivialPredictor(NamedTuple):
         return [self.score, len(self.runs_that_learned_nothing.get(setting, ()))] if self.heads else []
 
     def without_crosses(self, settings: Collection[Setting]) -> "TrivialPredictor":
-        """Return a copy without crosses on these settings, which are drawn hollow."""
+        """Return a copy without crosses on these settings, which have hollow points."""
         runs = {setting: runs for setting, runs in self.runs_that_learned_nothing.items() if setting not in settings}
-        return self._replace(runs_that_learned_nothing=runs, has_hollow=bool(settings))
+        return self._replace(runs_that_learned_nothing=runs, has_hollow_points=bool(settings))
 
     def caption(self) -> str:
         level = ""
         if self.score is not None:
             level = f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.predictor}."
         n_runs = sum(map(len, self.runs_that_learned_nothing.values()))
-        noun = "more run" if self.has_hollow else "run"
+        noun = "more run" if self.has_hollow_points else "run"
         crosses = f" Crosses: {plural(n_runs, noun)} learned nothing." if n_runs else ""
         return level + crosses
 

@@ -57,12 +57,12 @@ def spearman_values(reference: Values, predicted: Values) -> Values | None:
     if len(reference) < 3 or np.ptp(reference) == 0 or np.ptp(predicted) == 0:
         return None
     n = len(reference)
-    (a, over_a), (b, over_b) = _rank_shares(reference), _rank_shares(predicted)
+    (a, sum_above_a), (b, sum_above_b) = _rank_shares(reference), _rank_shares(predicted)
     covariance, a_variance, b_variance = (
         float(ranks @ other_ranks) / n for ranks, other_ranks in ((a, b), (a, a), (b, b))
     )
-    by_row = a * b + over_a(b) + over_b(a)
-    by_a, by_b = a * a + 2 * over_a(a), b * b + 2 * over_b(b)
+    by_row = a * b + sum_above_a(b) + sum_above_b(a)
+    by_a, by_b = a * a + 2 * sum_above_a(a), b * b + 2 * sum_above_b(b)
     scale = np.sqrt(a_variance * b_variance)
     correlation = covariance / scale
     influence = by_row / scale - correlation / 2 * (by_a / a_variance + by_b / b_variance)
@@ -96,6 +96,7 @@ def _remove_one(counts: Counts, pair: int) -> Counts:
 
 
 def _f1(counts: Counts, labels: Labels, positive: int | None) -> float:
+    """Return the F1 of the class ``positive``; None averages over the classes that occur."""
     hits = np.diag(counts)
     occurrences = counts.sum(axis=0) + counts.sum(axis=1)
     if positive is not None:
@@ -127,8 +128,8 @@ def _rank_shares(values: Values) -> tuple[Values, Callable[[Values], Values]]:
     n = len(values)
     rank_share = (np.cumsum(value_counts) - value_counts / 2)[rank_index] / n - 0.5
 
-    def above(summed: Values) -> Values:
-        sums = np.bincount(rank_index, summed, len(distinct))
-        return np.asarray((summed.sum() - np.cumsum(sums) + sums / 2)[rank_index] / n, float)
+    def sum_above(row_values: Values) -> Values:
+        sums = np.bincount(rank_index, row_values, len(distinct))
+        return np.asarray((row_values.sum() - np.cumsum(sums) + sums / 2)[rank_index] / n, float)
 
-    return np.asarray(rank_share, float), above
+    return np.asarray(rank_share, float), sum_above
