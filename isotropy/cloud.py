@@ -272,8 +272,8 @@ def read_cloud(
         progress(n_read)
     if unit not in (0, 1):
         points = ScaledPoints(points, unit)
-    if groups is None and (by_duplicates := duplicates.dealing()).grouping == "duplicates":
-        dealing, sums = by_duplicates, _Sums.empty(points)
+    if groups is None and (duplicate_dealing := duplicates.dealing()).grouping == "duplicates":
+        dealing, sums = duplicate_dealing, _Sums.empty(points)
         for scaled_rows, positions, _ in finite_chunks(points):
             sums.update(scaled_rows, dealing, positions)
     sample_points, sample_positions = sample.drawn_rows()

@@ -116,10 +116,10 @@ def choose_device(settings: Settings, requested: str) -> Device:
     if torch_device is None:
         choices = ", ".join(device.name for device in devices)
         raise UnavailableError(f"This machine has no device {name}. Choose among: {choices}.")
-    automatic = {"cuda": MAX_RUNS_PER_GPU, "cpu": max(1, machine_cores() // CORES_PER_RUN)}
+    default_runs = {"cuda": MAX_RUNS_PER_GPU, "cpu": max(1, machine_cores() // CORES_PER_RUN)}
     return Device(
         slot=slot_name(settings, name),
-        max_runs=settings.runs_per_device or automatic.get(kind, 1),
+        max_runs=settings.runs_per_device or default_runs.get(kind, 1),
         memory_bytes=None if settings.runs_per_device else torch_device.memory_bytes or machine_memory(),
         n_devices=max(1, len(same_kind)),
         uuid=torch_device.uuid,

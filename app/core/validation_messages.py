@@ -90,12 +90,12 @@ def list_messages(
     With ``form``, messages say what to enter, without the field's name. Unknown names come first, each with the most
     similar of ``known_names``. For a list, only the first invalid item is reported.
     """
-    by_field: dict[tuple[str, ...], list[Error]] = {}
+    errors_by_field: dict[tuple[str, ...], list[Error]] = {}
     for error in sorted(errors, key=lambda entry: entry["type"] != UNKNOWN):
         fields = tuple(part for part in _field_path(error) if isinstance(part, str))
-        by_field.setdefault(fields, []).append(error)
+        errors_by_field.setdefault(fields, []).append(error)
     describe = describe_form_error if form else describe_error
-    return [_to_message(group, known_names, describe) for group in by_field.values()]
+    return [_to_message(group, known_names, describe) for group in errors_by_field.values()]
 
 
 def validate_form(model: type[ModelT], values: Mapping[str, Any]) -> ModelT:

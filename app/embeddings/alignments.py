@@ -93,9 +93,9 @@ class AlignedSteps(NamedTuple):
 
 def arrange_steps(embeddings: Sequence[Embedding], alignments: Sequence[AlignedPair]) -> AlignedSteps:
     """Arrange the alignments of ``pair_steps`` by step."""
-    by_ids = {(pair.baseline.id, pair.embedding.id): pair for pair in alignments}
+    aligned = {(pair.baseline.id, pair.embedding.id): pair for pair in alignments}
     to_previous, to_first = (
-        [by_ids.get((baseline.id, embedding.id)) for baseline, embedding in pair_with_baselines(embeddings, against)]
+        [aligned.get((baseline.id, embedding.id)) for baseline, embedding in pair_with_baselines(embeddings, against)]
         for against in (Against.PREVIOUS, Against.FIRST)
     )
     return AlignedSteps(to_previous, to_first)

@@ -62,7 +62,7 @@ def find_pairing(embedding: Embedding, counterpart: Embedding, source_candidates
     They correspond if one embedding was made from the other, or both from a third; if both are layers of one encoding
     or read from the same files; or if they have the same names in the same order.
     """
-    by_id = {row.id: row for row in source_candidates}
+    sources = {row.id: row for row in source_candidates}
     first, second = (row.independent or {} for row in (embedding, counterpart))
 
     def agree(key: str) -> bool:
@@ -70,7 +70,7 @@ def find_pairing(embedding: Embedding, counterpart: Embedding, source_candidates
 
     if embedding.n != counterpart.n:
         return Pairing.INDEPENDENT
-    if not (agree("names") or set(_list_origins(embedding, by_id)) & set(_list_origins(counterpart, by_id))):
+    if not (agree("names") or set(_list_origins(embedding, sources)) & set(_list_origins(counterpart, sources))):
         return Pairing.OTHER_ORDER if agree("names_in_any_order") else Pairing.INDEPENDENT
     if not (first and second):
         return Pairing.UNKNOWN_BLOCKS
@@ -78,12 +78,12 @@ def find_pairing(embedding: Embedding, counterpart: Embedding, source_candidates
     return Pairing.PAIRED if same_blocks else Pairing.OTHER_BLOCKS
 
 
-def _list_origins(embedding: Embedding, by_id: dict[str, Embedding]) -> Iterator[object]:
+def _list_origins(embedding: Embedding, sources: dict[str, Embedding]) -> Iterator[object]:
     """Yield keys of the origin of the rows; two embeddings share a key if their rows have the same origin."""
     origin = embedding
     # A selection without some rows is a separate origin, because its source has more rows.
-    while not list_rows_left_out(origin) and origin.source_id is not None and origin.source_id in by_id:
-        origin = by_id[origin.source_id]
+    while not list_rows_left_out(origin) and origin.source_id is not None and origin.source_id in sources:
+        origin = sources[origin.source_id]
     yield origin.id if list_rows_left_out(origin) else origin.encoding_id or origin.source_id or origin.id
     if embedding.files:
         transposed = bool((embedding.selection or {}).get("transpose"))
@@ -218,10 +218,10 @@ class EmbeddingComparison:
 
     @cached_property
     def measures(self) -> list[ComparedMeasure]:
-        by_slug = [{row.measure: row for row in embedding.measurements} for embedding in self.embeddings]
+        measurements_by_slug = [{row.measure: row for row in embedding.measurements} for embedding in self.embeddings]
         compared = []
         for slug, measure in MEASURES.items():
-            measurements = [row.get(slug) for row in by_slug]
+            measurements = [row.get(slug) for row in measurements_by_slug]
             if any(measurements):
                 differences, changes = (self._subtract_baselines(measurements, against) for against in Against)
                 compared.append(ComparedMeasure(measure, measurements, differences, changes))
@@ -276,12 +276,12 @@ class EmbeddingComparison:
 
     def get_measure(self, slug: str) -> ComparedMeasure | None:
         """Return the measure of a slug; else the usual one; else the first, among those with a value."""
-        by_slug = {
+        measures = {
             compared.measure.slug: compared
             for compared in self.measures
             if any(measurement and measurement.value is not None for measurement in compared.measurements)
         }
-        return by_slug.get(slug) or by_slug.get(USUAL_MEASURE) or next(iter(by_slug.values()), None)
+        return measures.get(slug) or measures.get(USUAL_MEASURE) or next(iter(measures.values()), None)
 
     @property
     def table(self) -> FigureTable:
@@ -378,12 +378,12 @@ def get_measured_embeddings(context: Context, ids: Sequence[str]) -> list[Embedd
         raise InvalidError("The same embedding is listed twice. Remove one of them.", "id")
     statement = select(Embedding).where(Embedding.id.in_(ids)).options(selectinload(Embedding.measurements))
     with context.sessions() as session:
-        by_id = {row.id: row for row in session.scalars(statement)}
+        embeddings_by_id = {row.id: row for row in session.scalars(statement)}
     for embedding_id in ids:
-        if (embedding := by_id.get(embedding_id)) is None:
+        if (embedding := embeddings_by_id.get(embedding_id)) is None:
             raise not_found("embedding", embedding_id, "id")
         require_measured(embedding, "a comparison")
-    return [by_id[embedding_id] for embedding_id in ids]
+    return [embeddings_by_id[embedding_id] for embedding_id in ids]
 
 
 def make_names_distinct(embeddings: Iterable[Embedding]) -> list[str]:

@@ -87,21 +87,21 @@ class LayersReport(NamedTuple):
         return (min(values, key=by_value), max(values, key=by_value)) if len(values) > 1 else None
 
     def list_measurements(self, embedding: Embedding) -> list[Measurement | None]:
-        by_measure = {measurement.measure: measurement for measurement in embedding.measurements}
-        return [by_measure.get(measure.slug) for measure in self.measures]
+        measurements = {measurement.measure: measurement for measurement in embedding.measurements}
+        return [measurements.get(measure.slug) for measure in self.measures]
 
 
 def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> LayersReport:
     defined = list_defined_measures(context, encoding.id)
     slugs = [slug for slug in query.measures or DEFAULT_MEASURES if slug in defined]
-    by_slug = query.by if query.by in defined else next(iter(slugs), "")
-    embeddings = list_layers(context, encoding.id, [*slugs, by_slug])
+    curve_slug = query.by if query.by in defined else next(iter(slugs), "")
+    embeddings = list_layers(context, encoding.id, [*slugs, curve_slug])
     encoded_poolings = {embedding.pooling for embedding in embeddings}
     poolings = [pooling for pooling in Pooling if pooling in encoded_poolings] or [Pooling.MEAN]
     default_pooling = Pooling.MEAN if Pooling.MEAN in poolings else poolings[0]
     pooling = query.pooling if query.pooling in poolings else default_pooling
     layers = [embedding for embedding in embeddings if embedding.pooling is pooling]
-    measures, by_measure = [MEASURES[slug] for slug in slugs if slug in MEASURES], MEASURES.get(by_slug)
+    measures, curve_measure = [MEASURES[slug] for slug in slugs if slug in MEASURES], MEASURES.get(curve_slug)
     rows = [
         HeatMapRow(
             layer.layer or 0,
@@ -112,18 +112,18 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
         if layer.status is EmbeddingStatus.READY
     ]
     figures = [heat_map(rows, measures)]
-    if by_measure is not None:
+    if curve_measure is not None:
         lines = {
             pooling: [
                 LayerPoint(embedding.layer or 0, measurement)
                 for embedding in embeddings
                 if embedding.pooling is pooling
                 for measurement in embedding.measurements
-                if measurement.measure == by_slug
+                if measurement.measure == curve_slug
             ]
             for pooling in poolings
         }
-        figures.append(measure_by_layer(by_measure, lines))
+        figures.append(measure_by_layer(curve_measure, lines))
     offered = [measure for slug, measure in MEASURES.items() if slug in defined]
     return LayersReport(
         query=query,
@@ -133,7 +133,7 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
         offered=offered,
         groups=group_items(offered, lambda measure: measure),
         measures=measures,
-        by=by_measure,
+        by=curve_measure,
         waiting=sum(layer.status in BUSY for layer in embeddings),
         total=len(embeddings),
         figures=figures,

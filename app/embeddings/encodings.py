@@ -202,12 +202,12 @@ def plan_encoding(
 
 
 def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
-    by_name = {column.name: column for column in columns}
+    columns_by_name = {column.name: column for column in columns}
 
     def get_column(name: str, field: str) -> Column:
-        if name not in by_name:
-            raise InvalidError(f"The file has no column {quote(name)}: choose one of {listed(by_name)}.", field)
-        return by_name[name]
+        if name not in columns_by_name:
+            raise InvalidError(f"The file has no column {quote(name)}: choose one of {listed(columns_by_name)}.", field)
+        return columns_by_name[name]
 
     for name in config.text_columns:
         if get_column(name, "text_columns").n_distinct == 0:

@@ -220,12 +220,12 @@ def _describe_intrinsic_dimension(measurements: Measurements) -> Sentence:
     doubt = SentencePart(underestimated if high > UNDERESTIMATED_DIMENSION else ".")
     sentence = [SentencePart("Locally the cloud looks "), *dimension_parts, doubt]
     goodness = (measurements["twonn"].detail or {}).get("parts", {}) if "twonn" in measurements else {}
-    distance, by_chance = goodness.get("fit_distance"), goodness.get("fit_distance_by_chance")
-    if distance is not None and by_chance is not None and distance > max(by_chance, MAX_FIT_DISTANCE):
+    distance, chance_distance = goodness.get("fit_distance"), goodness.get("fit_distance_by_chance")
+    if distance is not None and chance_distance is not None and distance > max(chance_distance, MAX_FIT_DISTANCE):
         misfit = f"TwoNN does not fit these rows: it is off by {percent(distance)}, where chance allows"
         sentence += [
             SentencePart(" Do not rely on this. "),
-            SentencePart(f"{misfit} {percent(by_chance)}", "twonn"),
+            SentencePart(f"{misfit} {percent(chance_distance)}", "twonn"),
             SentencePart("."),
         ]
     return sentence

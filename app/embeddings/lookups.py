@@ -62,12 +62,12 @@ def read_neighbors(data: dict[str, Any] | None, name: str | None) -> NamedNeighb
     """Return the neighbors of the named row, or of the first stored row; None if none are stored."""
     if data is None or not data["of"]:
         return None
-    by_name = {entry["name"]: entry for entry in reversed(data["of"])}
+    entries_by_name = {entry["name"]: entry for entry in reversed(data["of"])}
     names = list(dict.fromkeys(entry["name"] for entry in data["of"]))
-    chosen_name = name if name is not None and name in by_name else names[0]
+    chosen_name = name if name is not None and name in entries_by_name else names[0]
     similarity = Similarity(data.get("similarity", Similarity.COSINE))
     before, after = (
-        [NamedNeighbor(neighbor["name"], neighbor[similarity.value]) for neighbor in by_name[chosen_name][side]]
+        [NamedNeighbor(neighbor["name"], neighbor[similarity.value]) for neighbor in entries_by_name[chosen_name][side]]
         for side in ("before", "after")
     )
     return NamedNeighbors(

@@ -42,13 +42,13 @@ RunSource = str | Sequence[str]
 class LoggedValues(Generic[Value]):
     """Steps and values by run, in order of steps: all ``total`` values, or the last in every ``stride`` steps."""
 
-    by_run: dict[str, list[tuple[int, Value]]]
+    points_by_run: dict[str, list[tuple[int, Value]]]
     total: int
     stride: int = 1
 
     def sample(self, noun: str) -> str:
         """Describe which part of the logged values was read; empty if all were."""
-        if (n := sum(map(len, self.by_run.values()))) == self.total:
+        if (n := sum(map(len, self.points_by_run.values()))) == self.total:
             return ""
         return f" {count(n)} of {count(self.total)} {noun} are shown: the last of every {plural(self.stride, 'step')}."
 
@@ -117,14 +117,14 @@ def steps_to_read(counts: Mapping[int, int], ends: Iterable[int], stride: int) -
 
 
 def _group_by_run(rows: Iterable[tuple[str, int, Value]], total: int, stride: int) -> LoggedValues[Value]:
-    by_run: dict[str, list[tuple[int, Value]]] = {}
+    points_by_run: dict[str, list[tuple[int, Value]]] = {}
     for run_id, step, value in rows:
-        by_run.setdefault(run_id, []).append((step, value))
-    for points in by_run.values():
+        points_by_run.setdefault(run_id, []).append((step, value))
+    for points in points_by_run.values():
         points.sort(key=itemgetter(0))
         if stride > 1:
             points[:] = {-(-point[0] // stride): point for point in points}.values()
-    return LoggedValues(by_run, total, stride)
+    return LoggedValues(points_by_run, total, stride)
 
 
 def list_by_layer(context: Context, source: RunSource, measure: str) -> dict[str, dict[str, Any]]:

@@ -216,8 +216,8 @@ class RunTable:
                     readings[run] = MeasuredValue(run.seconds if name == SECONDS else None)
         return self._readings[name]
 
-    def add_readings(self, name: str, by_run_id: Mapping[str, MeasuredValue]) -> None:
-        self._readings[name] = {run: by_run_id.get(run.id, MeasuredValue(None)) for run in self.finished_runs}
+    def add_readings(self, name: str, reading_by_run_id: Mapping[str, MeasuredValue]) -> None:
+        self._readings[name] = {run: reading_by_run_id.get(run.id, MeasuredValue(None)) for run in self.finished_runs}
 
     @cached_property
     def _parent_indices(self) -> Sequence[int]:

@@ -134,7 +134,7 @@ class FigureRequest(NamedTuple):
     def draw_curves(self, quantity: LoggedQuantity) -> Figure:
         values = self._read_settled(list_logged, quantity.column, 1)
         style = CurveStyle(self.query.style.seeds, self.query.log, self.query.smooth)
-        return logged_curves(self.table, quantity, values.by_run, values.sample("logged values"), style)
+        return logged_curves(self.table, quantity, values.points_by_run, values.sample("logged values"), style)
 
     def read_layers(self, *measures: str) -> LoggedValues[Layers]:
         """Return measures by layer at every step where layers were measured."""
@@ -153,14 +153,15 @@ class FigureRequest(NamedTuple):
         if values is None:
             values = read(self.context, self.source, columns)
             if is_settled:
-                _logged_cache.put(key, values, numbers * len(self.table.runs) + sum(map(len, values.by_run.values())))
+                n_points = sum(map(len, values.points_by_run.values()))
+                _logged_cache.put(key, values, numbers * len(self.table.runs) + n_points)
         return values
 
 
 def _draw_during_training(request: FigureRequest) -> Figure:
     measurements = request.read_layers(request.query.measure)
     return measure_during_training(
-        request.table, measurements.by_run, request.query.measure, measurements.sample("measurements")
+        request.table, measurements.points_by_run, request.query.measure, measurements.sample("measurements")
     )
 
 
@@ -173,13 +174,13 @@ def _draw_layers(request: FigureRequest) -> Figure:
     measurements = request.read_layers(request.query.measure)
     setting = settings[request.query.find_layers_setting(settings)]
     return setting_heat_map(
-        request.table, setting, measurements.by_run, request.query.measure, measurements.sample("measurements")
+        request.table, setting, measurements.points_by_run, request.query.measure, measurements.sample("measurements")
     )
 
 
 def _draw_late_anisotropy(request: FigureRequest) -> Figure:
     measurements = request.read_layers(*ANISOTROPY_MEASURES)
-    return late_anisotropy(request.table, measurements.by_run, measurements.sample("measurements"))
+    return late_anisotropy(request.table, measurements.points_by_run, measurements.sample("measurements"))
 
 
 class SweepFigure(NamedTuple):

@@ -200,10 +200,10 @@ def guess_task(columns: Sequence[Column]) -> TaskProposal | None:
 
 
 def _find_text_columns(columns: Sequence[Column], known_names: Sequence[tuple[str, ...]]) -> list[str]:
-    by_name = {column.name.lower(): column.name for column in columns if column.kind is not ColumnKind.NUMBER}
+    column_names = {column.name.lower(): column.name for column in columns if column.kind is not ColumnKind.NUMBER}
     for names in known_names:
-        if all(name in by_name for name in names):
-            return [by_name[name] for name in names]
+        if all(name in column_names for name in names):
+            return [column_names[name] for name in names]
     return [
         column.name for column in columns if column.kind is ColumnKind.TEXT and column.name.lower() not in ID_NAMES
     ][:2]

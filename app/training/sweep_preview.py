@@ -209,7 +209,7 @@ def _describe_power(context: Context, plan: SweepPlan) -> list[str]:
         ):
             if run.metric == plan.config.metric:
                 scores[experiment_id, _without_seed(run)][run.seed] = performance or 0.0
-    variances = [variance(by_seed.values()) for by_seed in scores.values() if len(by_seed) > 1]
+    variances = [variance(seed_scores.values()) for seed_scores in scores.values() if len(seed_scores) > 1]
     if not any(variances):
         return []
     # A difference has the variances of two settings; its degrees of freedom assume that they are equal.

@@ -261,9 +261,9 @@ def _open_table(path: Path, filename: str, field: str) -> Table:
 
 def _find_column(table: Table, names: Sequence[str], index: int) -> str | None:
     """Return the column with one of these names, else the one at ``index`` unless its name has another role."""
-    by_name = next((column for column in table.columns if column.lower() in names), None)
-    if by_name is not None or index >= len(table.columns):
-        return by_name
+    named_column = next((column for column in table.columns if column.lower() in names), None)
+    if named_column is not None or index >= len(table.columns):
+        return named_column
     reserved = {*QUERY_NAMES, *DOCUMENT_NAMES, *SCORE_NAMES} - {*names}
     return None if table.columns[index].lower() in reserved else table.columns[index]
 

@@ -44,8 +44,8 @@ def hubs(examined: ExaminedCloud) -> Defect | None:
     neighbors = examined.nearest("cosine")
     rows, shares = neighbors.shares()
     is_hub = shares > ANGLE_LIMIT_FACTOR * healthy_limit("hub_cosine", examined.cloud.n, examined.effective_dimensions)
-    by_angle = _describe_hubs(neighbors, rows[is_hub], "angle about the mean")
-    worst = max(by_angle, _hubs_by_distance(examined), key=lambda candidate: candidate.slot_share)
+    angle_hubs = _describe_hubs(neighbors, rows[is_hub], "angle about the mean")
+    worst = max(angle_hubs, _hubs_by_distance(examined), key=lambda candidate: candidate.slot_share)
     count = len(worst.rows)
     if count == 0:
         return _find_hubs_beyond_gaussian(examined)

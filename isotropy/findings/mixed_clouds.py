@@ -42,8 +42,8 @@ def mixed_clouds(examined: ExaminedCloud) -> Defect | None:
     if not examined.has_spread or examined.cloud.d < 2:
         return None
     # With very unequal norms, compare angles: otherwise long rows would form a separate part.
-    by_angle = has_unequal_norms(examined)
-    sample = unit_rows(examined.sample) if by_angle else examined.sample
+    uses_directions = has_unequal_norms(examined)
+    sample = unit_rows(examined.sample) if uses_directions else examined.sample
     mean, directions = leading_directions(sample)
     y = (sample - mean) @ directions
     parts, separation = _split_into_parts(y, examined.cloud.d)
@@ -52,7 +52,7 @@ def mixed_clouds(examined: ExaminedCloud) -> Defect | None:
     largest = max(parts, key=lambda part: int(part.mask.sum()))
     minorities = []
     for rows, positions in examined.reference_rows():
-        x = unit_rows(rows.double()) if by_angle else rows.double()
+        x = unit_rows(rows.double()) if uses_directions else rows.double()
         minorities.append(positions[~largest.row_mask((x - mean) @ directions)].numpy())
     minority = np.sort(np.concatenate(minorities))
     remaining = examined.without_rows(minority)
@@ -67,26 +67,26 @@ def mixed_clouds(examined: ExaminedCloud) -> Defect | None:
     )
     sizes = sorted((int(part.mask.sum()) / len(y) for part in parts), reverse=True)
     label_share = _share_in_part_of_label(examined, parts)
-    by_label = label_share is not None and label_share >= SAME_AS_LABELS
+    is_by_label = label_share is not None and label_share >= SAME_AS_LABELS
     row_sentence = (
         f"The parts are those of the labels: {percent(label_share)} of the rows lie in the part of their label."
-        if label_share is not None and by_label
+        if label_share is not None and is_by_label
         else "The rows outside the largest part are listed."
     )
     if unrelated:
         row_sentence += " Their directions are unrelated, as after a rotation or permutation."
     return Defect(
         slug="mixed_clouds",
-        severity=Severity.NOTE if by_label else severity,
-        title=f"{len(parts)} separate clouds{', by label' * by_label}: {', '.join(map(percent, sizes))} of the rows",
+        severity=Severity.NOTE if is_by_label else severity,
+        title=f"{len(parts)} separate clouds{', by label' * is_by_label}: {', '.join(map(percent, sizes))} of the rows",
         evidence=(
             f"Along one direction two parts are {min(separation, 999):.3g} standard deviations apart. In a healthy "
             f"cloud of this size it is at most {_separation_limit(len(y), examined.cloud.d):.2g}. {row_sentence}"
         ),
         effect=effect,
         rows=minority,
-        remaining=None if by_label else remaining,
-        advice=FINDINGS["mixed_clouds"].advice_by_label if by_label else None,
+        remaining=None if is_by_label else remaining,
+        advice=FINDINGS["mixed_clouds"].advice_by_label if is_by_label else None,
     )
 
 

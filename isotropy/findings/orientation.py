@@ -27,19 +27,19 @@ def transposed(examined: ExaminedCloud) -> Defect | None:
     energies = moments.scatter.diagonal() / cloud.n + moments.mean.square()
     grand_mean = float(moments.mean.mean())
     energy = float(energies.mean()) - grand_mean**2
-    by_row = float(np.var(row_means)) * cloud.d / max(1 / cloud.d - float(row_means.mean()) ** 2, 1e-300)
+    row_ratio = float(np.var(row_means)) * cloud.d / max(1 / cloud.d - float(row_means.mean()) ** 2, 1e-300)
     has_both_signs = float(np.var(row_means)) >= float(row_means.mean()) ** 2
-    by_column = cloud.n * float(moments.mean.var(correction=0)) / energy
+    column_ratio = cloud.n * float(moments.mean.var(correction=0)) / energy
     lengths = (energies * cloud.n).sqrt() * cloud.unit
     columns_are_unit = bool(((lengths - 1).abs() <= UNIT_TOLERANCE).all())
-    is_contrast = by_row > max(MAX_BY_CHANCE, MIN_CONTRAST * by_column) and by_column <= MAX_BY_CHANCE
+    is_contrast = row_ratio > max(MAX_BY_CHANCE, MIN_CONTRAST * column_ratio) and column_ratio <= MAX_BY_CHANCE
     if not columns_are_unit and not (is_contrast and has_both_signs):
         return None
     evidence = (
         "Every column has length 1, as rows of normalized embeddings have."
         if columns_are_unit
-        else f"The means of the rows differ {by_row:,.3g} times as much as by chance, those of the columns "
-        f"{by_column:,.2g} times. In embeddings, the means of dimensions differ and those of rows do not."
+        else f"The means of the rows differ {row_ratio:,.3g} times as much as by chance, those of the columns "
+        f"{column_ratio:,.2g} times. In embeddings, the means of dimensions differ and those of rows do not."
     )
     before = score_effects(cloud, cloud)[1].before
     return Defect(

@@ -132,11 +132,11 @@ def _find_max_stray_cosine(units: Tensor) -> float | None:
     """Return the mean cosine with neighbors up to which unit rows [n, d] are strays; None if there are none or many."""
     order = torch.rand(units.shape, generator=torch.Generator().manual_seed(SEED)).argsort(1)
     shuffled = units.gather(1, order)
-    cosines, by_chance = (cosines_to_others(rows, units).topk(NEAREST).values.mean(1) for rows in (units, shuffled))
-    max_stray_cosine = float(by_chance.double().quantile(STRAY_QUANTILE))
+    cosines, chance = (cosines_to_others(rows, units).topk(NEAREST).values.mean(1) for rows in (units, shuffled))
+    max_stray_cosine = float(chance.double().quantile(STRAY_QUANTILE))
     is_stray = cosines <= max_stray_cosine
     n_strays = int(is_stray.sum())
-    n_between = int((cosines <= 2 * max_stray_cosine - float(by_chance.median())).sum()) - n_strays
+    n_between = int((cosines <= 2 * max_stray_cosine - float(chance.median())).sum()) - n_strays
     is_clear = FEWEST_IN_A_PART <= n_strays <= MAX_STRAYS * len(units) and n_strays >= MIN_STRAY_RATIO * n_between
     if not is_clear or not fit_like_shuffled(units[is_stray], shuffled[is_stray], units[~is_stray]):
         return None

@@ -94,12 +94,12 @@ class _BoundedScores(torch.autograd.Function):
         is_undefined = is_flat | (trace_squared < ROUNDING)  # not where it is NaN
         # By the chain rule, with squares = ||products||^2 / tr^2, fourth = sum ||y||^4 / tr^2 and tr = sum ||y||^2.
         k = (n - 1) / (n * (n - 2) * (n - 3))
-        by_b = -1 / ((d - 1) * clamped**2 * trace_squared)
-        by_squares = by_b * k * ((n - 1) * (n - 2) - 2 * b)
-        by_fourth = by_b * k * n * (n - 1) * (b - 1)
-        gradient = 4 * by_squares / trace**2 * (products @ y if n < d else y @ products)
-        gradient += 4 * by_fourth / trace**2 * squared_norms * y
-        gradient -= 4 * (by_squares * squares + by_fourth * fourth) / trace * y
+        b_slope = -1 / ((d - 1) * clamped**2 * trace_squared)
+        squares_slope = b_slope * k * ((n - 1) * (n - 2) - 2 * b)
+        fourth_slope = b_slope * k * n * (n - 1) * (b - 1)
+        gradient = 4 * squares_slope / trace**2 * (products @ y if n < d else y @ products)
+        gradient += 4 * fourth_slope / trace**2 * squared_norms * y
+        gradient -= 4 * (squares_slope * squares + fourth_slope * fourth) / trace * y
         gradient -= gradient.mean(1, keepdim=True)
         ctx.save_for_backward((gradient / size).masked_fill(is_undefined, 0))
         return score.masked_fill(is_undefined, 0).flatten()

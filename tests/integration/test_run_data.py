@@ -19,11 +19,11 @@ def write_runs(context, *logged):
 def test_few_values_are_read_completely(context, monkeypatch):
     experiment, (run,) = write_runs(context, {0: {}, 10: {"task_loss": 0.5, "penalty": -0.25}, 20: {"task_loss": 0.25}})
     logged = list_logged(context, experiment, "task_loss")
-    assert (logged.by_run, logged.total) == ({run: [(10, 0.5), (20, 0.25)]}, 2)
-    assert list_logged(context, experiment, "penalty").by_run == {run: [(10, -0.25)]}
+    assert (logged.points_by_run, logged.total) == ({run: [(10, 0.5), (20, 0.25)]}, 2)
+    assert list_logged(context, experiment, "penalty").points_by_run == {run: [(10, -0.25)]}
     experiment, _ = write_runs(context)
     assert (
-        list_logged(context, experiment, "task_loss").by_run,
+        list_logged(context, experiment, "task_loss").points_by_run,
         list_layer_measurements(context, experiment, []).total,
     ) == ({}, 0)
     monkeypatch.setattr(run_data, "MAX_VALUES", 20)
@@ -34,7 +34,7 @@ def test_few_values_are_read_completely(context, monkeypatch):
     logged = list_logged(context, experiment, "task_loss")
     monkeypatch.setattr(run_data, "MAX_NAMED_STEPS", 0)
     assert list_logged(context, experiment, "task_loss") == logged
-    assert logged.by_run[runs[2]] == [(step, float(step)) for step in (7, 14, 28, 35, 49, 56, 70, 77, 84, 98)]
+    assert logged.points_by_run[runs[2]] == [(step, float(step)) for step in (7, 14, 28, 35, 49, 56, 70, 77, 84, 98)]
 
 
 @pytest.mark.both_databases
@@ -44,9 +44,9 @@ def test_many_values_are_read_at_equal_strides(context, monkeypatch):
     sparse = {step: {"task_loss": float(step)} for step in (3, 9, 51, 52)} | {10: {"penalty": 1.0}}
     experiment, (first, second) = write_runs(context, long, sparse)
     logged = list_logged(context, experiment, "task_loss")
-    assert (logged.total, sum(map(len, logged.by_run.values())), logged.stride) == (104, 12, 10)
-    assert logged.by_run[first] == [(step, float(step)) for step in range(10, 101, 10)]
-    assert logged.by_run[second] == [(9, 9.0), (52, 52.0)]
+    assert (logged.total, sum(map(len, logged.points_by_run.values())), logged.stride) == (104, 12, 10)
+    assert logged.points_by_run[first] == [(step, float(step)) for step in range(10, 101, 10)]
+    assert logged.points_by_run[second] == [(9, 9.0), (52, 52.0)]
 
 
 @pytest.mark.both_databases
@@ -55,12 +55,12 @@ def test_layers_are_sampled_like_values(context, monkeypatch):
     experiment, (run,) = write_runs(context, steps)
     all_layers = list_layer_measurements(context, experiment, ["mean_cosine"])
     assert (all_layers.total, all_layers.stride) == (26, 1)
-    assert all_layers.by_run[run][1] == (4, {"mean_cosine": [0.5, 0.04]})
+    assert all_layers.points_by_run[run][1] == (4, {"mean_cosine": [0.5, 0.04]})
     monkeypatch.setattr(run_data, "MAX_VALUES", 10)
     sampled = list_layer_measurements(context, experiment, ["mean_cosine", "unheard_of"])
-    assert (sampled.total, sum(map(len, sampled.by_run.values()))) == (26, 11)
-    assert [step for step, _ in sampled.by_run[run]] == [0, 8, 20, 28, 40, 48, 60, 68, 80, 88, 100]
-    assert sampled.by_run[run][-1] == (100, {"mean_cosine": [0.5, 1.0], "unheard_of": None})
+    assert (sampled.total, sum(map(len, sampled.points_by_run.values()))) == (26, 11)
+    assert [step for step, _ in sampled.points_by_run[run]] == [0, 8, 20, 28, 40, 48, 60, 68, 80, 88, 100]
+    assert sampled.points_by_run[run][-1] == (100, {"mean_cosine": [0.5, 1.0], "unheard_of": None})
 
 
 @pytest.mark.parametrize(

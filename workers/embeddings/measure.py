@@ -88,12 +88,12 @@ def measurement_columns(slug: str, result: MeasureResult) -> dict[str, Any]:
     score = result.score
     resampled = None
     if score.parts or result.at_sizes:
-        by_size = {
+        estimates_by_size = {
             str(size): {"value": score_at_size.value, "parts": list(score_at_size.parts)}
             for size, score_at_size in result.at_sizes.items()
             if score_at_size.parts
         }
-        resampled = {"parts": list(score.parts), "at": by_size}
+        resampled = {"parts": list(score.parts), "at": estimates_by_size}
     return {
         "measure": slug,
         "status": MeasurementStatus.UNDEFINED if score.value is None else MeasurementStatus.OK,

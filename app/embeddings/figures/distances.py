@@ -138,8 +138,8 @@ def _describe_slope(series: Series) -> str:
     goodness = series.detail(TWONN).get("parts", {})
     if goodness.get("fit_distance") is None:
         return slope
-    distance, by_chance = (number(goodness[name], 2) for name in ("fit_distance", "fit_distance_by_chance"))
-    return f"{slope}, which misses F by up to {distance} (by chance {by_chance})"
+    distance, chance_distance = (number(goodness[name], 2) for name in ("fit_distance", "fit_distance_by_chance"))
+    return f"{slope}, which misses F by up to {distance} (by chance {chance_distance})"
 
 
 def _draw_twonn(overlay: Overlay, max_points: int) -> go.Figure:

@@ -152,9 +152,9 @@ def find_verdicts(context: Context, sweeps: Sequence[RunTable]) -> dict[str, Ver
     verdicts: dict[str, Verdict] = {}
     for sweep in sweeps:
         evidence = read_evidence(context, sweep, sweeps)
-        by_setting = {collapse.setting: Verdict.COLLAPSED for collapse in evidence.collapsed}
-        by_setting |= {evidence.best.setting: Verdict.BETTER} if evidence.best else {}
-        verdicts |= {run.id: verdict for run in sweep.runs if (verdict := by_setting.get(sweep.setting(run)))}
+        verdict_by_setting = {collapse.setting: Verdict.COLLAPSED for collapse in evidence.collapsed}
+        verdict_by_setting |= {evidence.best.setting: Verdict.BETTER} if evidence.best else {}
+        verdicts |= {run.id: verdict for run in sweep.runs if (verdict := verdict_by_setting.get(sweep.setting(run)))}
     return verdicts
 
 

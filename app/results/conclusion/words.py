@@ -33,11 +33,11 @@ def describe_learned(evidence: Evidence) -> str:
 
 def describe_verdicts(evidence: Evidence) -> str:
     """List the settings that are better or worse than their baselines; empty if none are."""
-    by_verdict = {
+    labels_by_verdict = {
         verdict: [comparison.label for comparison in evidence.comparisons if comparison.verdict is verdict]
         for verdict in DECIDED
     }
-    return ", ".join(f"{join_first(labels)} {verdict}" for verdict, labels in by_verdict.items() if labels)
+    return ", ".join(f"{join_first(labels)} {verdict}" for verdict, labels in labels_by_verdict.items() if labels)
 
 
 def describe_shape(evidence: Evidence) -> str:

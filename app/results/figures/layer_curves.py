@@ -15,7 +15,7 @@ from app.results.captions import describe_means, describe_source, describe_texts
 from app.results.figures import legend, sweep_curves
 from app.results.labels import ANISOTROPY_MEASURES, bounds_of, caution_of, slug_of, title_of, uses_text_vectors
 from app.results.run_table import RunTable, Setting
-from app.results.statistics.estimate import LAST_PART, Estimate, Row, by_position, estimate_over_seeds, tail_mean
+from app.results.statistics.estimate import LAST_PART, Estimate, Row, estimate_over_seeds, group_by_position, tail_mean
 from isoscope.core.formatting import number
 from isotropy.catalog import MEASURES
 
@@ -169,7 +169,7 @@ def setting_heat_map(
         for step, layers in measurements_by_run.get(run.id, ()):
             if values := layers.get(measure):
                 rows_by_step.setdefault(step, []).append((run.seed, values))
-    seeds_by_layer = [(step, by_position(rows)) for step, rows in sorted(rows_by_step.items())]
+    seeds_by_layer = [(step, group_by_position(rows)) for step, rows in sorted(rows_by_step.items())]
     measurements = [(step, [fmean(seeds) if seeds else None for seeds in layers]) for step, layers in seeds_by_layer]
     sizes = [len(seeds) for _, layers in seeds_by_layer for seeds in layers if seeds]
     means_note = f" {'Means over seeds' if max(sizes) > 1 else 'Of one seed'} ({format_sizes(sizes)})." if sizes else ""

@@ -21,7 +21,7 @@ from app.results.captions import (
 from app.results.figures import legend
 from app.results.labels import slug_of, title_of
 from app.results.run_table import RunTable, Setting
-from app.results.statistics.estimate import Estimate, by_position, estimate
+from app.results.statistics.estimate import Estimate, estimate, group_by_position
 from isoscope.core.formatting import count
 from isotropy.catalog import MEASURES
 
@@ -46,17 +46,17 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
 
     ``activations`` have the ``mean`` and ``std`` of each dimension, and ``n``.
     """
-    by_setting = table.by_setting(run for run in table.runs if run.id in activations)
+    runs_by_setting = table.by_setting(run for run in table.runs if run.id in activations)
     profiles: dict[Setting, Profile] = {}
     uneven_labels = []
-    for setting, runs in by_setting.items():
+    for setting, runs in runs_by_setting.items():
         if len({len(activations[run.id]["mean"]) for run in runs}) > 1:
             uneven_labels.append(table.label(setting))
             continue
         squares = ((run.seed, [std * std for std in activations[run.id]["std"]]) for run in runs)
         profiles[setting] = Profile(
-            [fmean(seeds) for seeds in by_position((run.seed, activations[run.id]["mean"]) for run in runs)],
-            [sqrt(fmean(seeds)) for seeds in by_position(squares)],
+            [fmean(seeds) for seeds in group_by_position((run.seed, activations[run.id]["mean"]) for run in runs)],
+            [sqrt(fmean(seeds)) for seeds in group_by_position(squares)],
             min(activations[run.id]["n"] for run in runs),
             len({run.seed for run in runs}),
         )
@@ -147,7 +147,7 @@ def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
     """
     means: dict[Setting, list[Estimate | None]] = {}
     for setting, runs in table.by_setting(table.runs).items():
-        layers = by_position((run.seed, results[run.id]["values"]) for run in runs if run.id in results)
+        layers = group_by_position((run.seed, results[run.id]["values"]) for run in runs if run.id in results)
         if any(layers):
             means[setting] = [estimate(seeds) if seeds else None for seeds in layers]
     caption = ""

@@ -261,8 +261,8 @@ class ScatterPlan:
     def _means(self, runs: Sequence[AnyRun]) -> dict[str, Estimate | None]:
         readings = {quantity.key: self.run_table.readings(quantity.key) for quantity in self.measured}
         return {
-            key: estimate_over_seeds(((run.seed, by_run[run].value) for run in runs), self.style.error)
-            for key, by_run in readings.items()
+            key: estimate_over_seeds(((run.seed, reading_by_run[run].value) for run in runs), self.style.error)
+            for key, reading_by_run in readings.items()
         }
 
     @cached_property

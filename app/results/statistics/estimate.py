@@ -103,7 +103,7 @@ Row = tuple[int, Sequence[float | None]]
 """The seed of a run, and its values."""
 
 
-def by_position(rows: Iterable[Row]) -> list[list[float]]:
+def group_by_position(rows: Iterable[Row]) -> list[list[float]]:
     """Group values by position in their rows, one value per seed, up to the end of the longest row."""
     row_list = list(rows)
     return [

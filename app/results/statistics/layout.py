@@ -139,14 +139,14 @@ class Layout:
             return []
         estimates = weights @ self.scores
         estimates[np.abs(estimates) <= ROUNDING * np.abs(self.scores).max()] = 0.0
-        by_setting, pooled = self._seed_variances
+        setting_variances, pooled = self._seed_variances
         if pooled == 0:
             return [Contrast(estimate) for estimate in estimates.tolist()]
         row_noise, pooled_row_noise = self._row_noise
         equal_share = EQUAL_SHARE if level >= FIRST_LOOK_LEVEL else 0.0
-        separate = self._errors(weights, by_setting, row_noise, self._freedom, equal_share)
-        equal_variances = np.full_like(by_setting, pooled)
-        equal_row_noise = np.full_like(by_setting, pooled_row_noise)
+        separate = self._errors(weights, setting_variances, row_noise, self._freedom, equal_share)
+        equal_variances = np.full_like(setting_variances, pooled)
+        equal_row_noise = np.full_like(setting_variances, pooled_row_noise)
         shared_freedom = np.full_like(self._freedom, 1 / self._degrees)
         shared_errors = self._errors(weights, equal_variances, equal_row_noise, shared_freedom, 0.0)
         separate_maxima = Maxima.draw(separate.correlations)
@@ -234,13 +234,13 @@ class Layout:
         if pooled <= (ROUNDING * float(np.abs(self.scores).max())) ** 2:
             return np.zeros(self.members.shape[1]), 0.0
         sums = self._shares.sum(axis=1)
-        by_setting = _divide_or_pool(squares @ self.members, sums, pooled)
+        setting_variances = _divide_or_pool(squares @ self.members, sums, pooled)
         # Scores are rounded to their smallest step: a uniform error, with a twelfth of its square as variance.
         rounding_variance = _smallest_step(self.scores) ** 2 / 12
         rows = self.spread.rows if self.spread else 1
         setting_has_rows = ~(self.members.T @ ~self._has_rows > 0)
         floors = np.where(setting_has_rows, self._row_noise[0] / rows, rounding_variance)
-        return np.maximum(by_setting, floors), max(pooled, float(floors.mean()))
+        return np.maximum(setting_variances, floors), max(pooled, float(floors.mean()))
 
     @cached_property
     def _has_rows(self) -> npt.NDArray[np.bool_]:
@@ -264,8 +264,8 @@ class Layout:
         squares = np.einsum("ij,jk,ki->i", maker, self.spread.covariances[np.ix_(chosen, chosen)], maker, optimize=True)
         sums = self.members[chosen].T @ np.diag(maker)
         pooled = float(squares.sum()) / degrees
-        by_setting = _divide_or_pool(squares @ self.members[chosen], sums, pooled)
-        return np.maximum(by_setting, 0.0), max(pooled, 0.0)
+        setting_variances = _divide_or_pool(squares @ self.members[chosen], sums, pooled)
+        return np.maximum(setting_variances, 0.0), max(pooled, 0.0)
 
     def _errors(
         self, weights: Values, variances: Values, row_noise: Values, freedom: Values, equal_share: float

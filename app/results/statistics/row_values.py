@@ -61,11 +61,11 @@ def spearman_values(reference: Values, predicted: Values) -> Values | None:
     covariance, a_variance, b_variance = (
         float(ranks @ other_ranks) / n for ranks, other_ranks in ((a, b), (a, a), (b, b))
     )
-    by_row = a * b + sum_above_a(b) + sum_above_b(a)
-    by_a, by_b = a * a + 2 * sum_above_a(a), b * b + 2 * sum_above_b(b)
+    covariance_terms = a * b + sum_above_a(b) + sum_above_b(a)
+    a_terms, b_terms = a * a + 2 * sum_above_a(a), b * b + 2 * sum_above_b(b)
     scale = np.sqrt(a_variance * b_variance)
     correlation = covariance / scale
-    influence = by_row / scale - correlation / 2 * (by_a / a_variance + by_b / b_variance)
+    influence = covariance_terms / scale - correlation / 2 * (a_terms / a_variance + b_terms / b_variance)
     return np.asarray(correlation + influence - influence.mean(), float)
 
 
