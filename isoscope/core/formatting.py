@@ -180,7 +180,7 @@ def listed(names: Collection[str]) -> str:
 
 
 @contextmanager
-def blaming(filename: str, field: str | None = None) -> Iterator[None]:
+def prefixed_errors(filename: str, field: str | None = None) -> Iterator[None]:
     """Prefix errors with the file name, and set their form field if they have none."""
     try:
         yield

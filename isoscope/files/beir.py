@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from isoscope.core.beir_layout import CORPUS, LAYOUT, QRELS_SUFFIX, QUERIES, folder_paths
 from isoscope.core.errors import InvalidError, TooLargeError
-from isoscope.core.formatting import blaming, listed, quote
+from isoscope.core.formatting import listed, prefixed_errors, quote
 from isoscope.files.columns import TextsDescription, describe_texts, open_table
 from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_plausible_size
 from isoscope.files.contents import cell_text
@@ -150,7 +150,7 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
     Puts a document's title before its text, as BEIR does. Errors have the field ``file``.
     """
     if len(files) == 1:
-        with blaming(files[0].filename, "file"):
+        with prefixed_errors(files[0].filename, "file"):
             unpacked = folder / "unpacked"
             unpacked.mkdir(exist_ok=True)
             files = unpack(files[0].path, unpacked)
@@ -163,7 +163,7 @@ def describe_beir(files: list[NamedFile], folder: Path) -> BeirDescription:
     splits = []
     for number, (name, file) in enumerate(data_set.qrels.items()):
         target = folder / f"qrels-{number}.jsonl"
-        with blaming(file.filename, "file"):
+        with prefixed_errors(file.filename, "file"):
             judgments = read_qrels(file.path, file.filename)
         if not judgments:
             raise InvalidError(f"{file.filename} judges nothing: expected lines of query-id, corpus-id, score.", "file")
@@ -179,7 +179,7 @@ def read_beir_ids(file: NamedFile) -> list[str]:
 
 
 def _read_rows(file: NamedFile, columns: list[str]) -> Iterator[list[str]]:
-    with blaming(file.filename, "file"):
+    with prefixed_errors(file.filename, "file"):
         table = open_table(file.path, file.filename, Role.TEXTS)
         if missing := [name for name in columns if name not in table.columns and name != TITLE]:
             raise InvalidError(f"no key {missing[0]!r} in its lines. Keys are: {listed(table.columns)}.")

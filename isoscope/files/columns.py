@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple, Self
 from pydantic import Field, NonNegativeInt, model_validator
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import blaming, listed, quote
+from isoscope.core.formatting import listed, prefixed_errors, quote
 from isoscope.files.contents import MAX_DISTINCT, examples
 from isoscope.files.span import read_span
 from isoscope.files.strict import Frozen
@@ -292,7 +292,7 @@ class TextsDescription(Frozen):
 
 def describe_texts(path: Path, filename: str, quoting: Quoting | None = None) -> TextsDescription:
     """Describe the columns of texts, one a line or a table, in the sandbox. Errors have the field ``file``."""
-    with blaming(filename, "file"):
+    with prefixed_errors(filename, "file"):
         table = open_table(path, filename, Role.TEXTS, quoting)
         n, stats_by_name = stats_of(table)
     columns = [_make_column(name, stats, None) for name, stats in stats_by_name.items()]
@@ -314,11 +314,11 @@ def describe_dataset(
     readings = dict(quoting) if isinstance(quoting, Mapping) else detect_readings(files, quoting)
     tables = {}
     for split, (path, filename) in files.items():
-        with blaming(filename, split):
+        with prefixed_errors(filename, split):
             tables[split] = open_table(path, filename, quoting=readings.get(split))
-    with blaming(train_filename, "train"):
+    with prefixed_errors(train_filename, "train"):
         n_train, train = stats_of(tables["train"])
-    with blaming(validation_filename, "validation"):
+    with prefixed_errors(validation_filename, "validation"):
         n_validation, validation = stats_of(tables["validation"])
     names = [name for name in train if name in validation]
     lacks_texts = any(column.holds_texts for column in train.values()) and not any(
@@ -332,7 +332,7 @@ def describe_dataset(
         )
     n_test, test = None, None
     if "test" in tables:
-        with blaming(test_filename, "test"):
+        with prefixed_errors(test_filename, "test"):
             n_test, test = stats_of(tables["test"])
             if missing := [name for name in names if name not in test]:
                 raise InvalidError(
@@ -350,7 +350,7 @@ def describe_dataset(
 def detect_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None = None) -> dict[str, Quoting]:
     quotes_by_split = {}
     for split, (path, filename) in files.items():
-        with blaming(filename, split):
+        with prefixed_errors(filename, split):
             if detect(path, filename, Role.ROWS).name == "tsv":
                 quotes_by_split[split] = detect_quotes(path)
     return settle_quoting(quotes_by_split, chosen)

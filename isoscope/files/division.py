@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO
 from pydantic import Field, model_validator
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import blaming, listed, plural, quote
+from isoscope.core.formatting import listed, plural, prefixed_errors, quote
 from isoscope.files.columns import NO_ROWS, ColumnKind, detect_readings, label_text, open_table, stats_of, text_digest
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
@@ -103,7 +103,7 @@ def divide_file(
     """
     files = {"train": (path, filename)} | ({"validation": validation} if validation else {})
     readings = detect_readings(files, quoting)
-    with blaming(filename, "train"):
+    with prefixed_errors(filename, "train"):
         table = open_table(path, filename, quoting=readings.get("train"))
         if next(iter(table.rows()), None) is None:
             raise InvalidError(NO_ROWS)
@@ -112,12 +112,12 @@ def divide_file(
         groups = TextGroups(table)
     validation_digests: set[bytes] = set()
     if validation:
-        with blaming(validation[1], "validation"):
+        with prefixed_errors(validation[1], "validation"):
             table = open_table(*validation, quoting=readings.get("validation"))
             validation_digests = {
                 digest for row in table.rows() for digest in _digests(table.columns, row, groups.texts)
             }
-    with blaming(filename, "train"):
+    with prefixed_errors(filename, "train"):
         return DividedFile(_draw_fractions(division, groups, validation_digests, folder), readings)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import blaming, listed, plural, quote
+from isoscope.core.formatting import listed, plural, prefixed_errors, quote
 from isoscope.files.contents import cell_text
 from isoscope.files.matrix import Matrix, open_matrix, select
 from isoscope.files.selection import ID_NAMES, Selection, propose
@@ -255,7 +255,7 @@ def write_lines(columns: Sequence[str], rows: Iterable[Sequence[str | float]], p
 
 
 def _open_table(path: Path, filename: str, field: str) -> Table:
-    with blaming(filename, field):
+    with prefixed_errors(filename, field):
         return detect(path, filename, Role.ANNOTATIONS).open_table(path)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import blaming, listed, quote
+from isoscope.core.formatting import listed, prefixed_errors, quote
 from isoscope.files.contents import (
     MAX_DISTINCT,
     Annotation,
@@ -53,7 +53,7 @@ def open_upload(upload: Upload, quoting: Quoting | None = None) -> tuple[Format,
     file_format = common_format(upload.vectors)
     named_contents: list[tuple[str, Contents]] = []
     for file in upload.vectors:
-        with _blaming(file, upload.vectors):
+        with _prefixed_errors(file, upload.vectors):
             named_contents.append((file.filename, file_format.open_vectors(file.path, quoting)))
     contents = named_contents[0][1] if len(named_contents) == 1 else Shards(named_contents)
     if (annotation_file := upload.annotations) is not None:
@@ -73,7 +73,7 @@ def find_upload_quoting(upload: Upload) -> Quoting | None:
 def common_format(files: Sequence[NamedFile]) -> Format:
     formats = []
     for file in files:
-        with _blaming(file, files):
+        with _prefixed_errors(file, files):
             formats.append(detect(file.path, file.filename))
     for file, file_format in zip(files, formats, strict=True):
         if file_format is not formats[0]:
@@ -86,12 +86,12 @@ def common_format(files: Sequence[NamedFile]) -> Format:
 
 
 def check_annotations(file: NamedFile) -> None:
-    with blaming(file.filename, "annotations"):
+    with prefixed_errors(file.filename, "annotations"):
         detect(file.path, file.filename, Role.ANNOTATIONS)
 
 
-def _blaming(file: NamedFile, files: Sequence[NamedFile]) -> AbstractContextManager[None]:
-    return blaming(file.filename) if len(files) > 1 else nullcontext()
+def _prefixed_errors(file: NamedFile, files: Sequence[NamedFile]) -> AbstractContextManager[None]:
+    return prefixed_errors(file.filename) if len(files) > 1 else nullcontext()
 
 
 class Shards(Contents):
@@ -147,7 +147,7 @@ class Shards(Contents):
 
     def _chain_shards(self, read: Callable[[Contents], Iterator[T]]) -> Iterator[T]:
         for name, contents in self._files:
-            with blaming(name):
+            with prefixed_errors(name):
                 yield from read(contents)
 
 
@@ -170,7 +170,7 @@ class AnnotatedContents(Contents):
         self.n, self.parts, self.numeric_columns = contents.n, contents.parts, contents.numeric_columns
         self.real_columns = contents.real_columns
         self._filename = filename
-        with blaming(filename, "annotations"):
+        with prefixed_errors(filename, "annotations"):
             self._table = detect(path, filename, Role.ANNOTATIONS).open_table(path, quoting)
             columns = self._table.columns[:MAX_ANNOTATIONS]
             stats = AnnotationStats(columns)
@@ -204,6 +204,6 @@ class AnnotatedContents(Contents):
         if (column := self._columns.get(annotation)) is None:
             yield from self._contents.values(annotation)
             return
-        with blaming(self._filename, "annotations"):
+        with prefixed_errors(self._filename, "annotations"):
             for (value,) in self._table.rows([column]):
                 yield cell_text(value)

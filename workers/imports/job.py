@@ -15,7 +15,7 @@ from app.results.archive.reading import CheckedArchive, check_archive, open_arch
 from app.sandbox import read_in_sandbox
 from app.storage import open_storage
 from app.storage.ledger import Ledger
-from isoscope.core.formatting import blaming
+from isoscope.core.formatting import prefixed_errors
 from workers.failure import record_error
 from workers.files import fetch
 from workers.imports.tables import TABLES, ImportTarget, adopt_dataset, refuse_duplicate, write_experiment
@@ -79,7 +79,7 @@ def _prepare_target(row: Import, path: Path, progress: JobProgress, settings: Se
     if row.experiment_id is not None:
         return ImportTarget(row.id, row.experiment_id)
     # Use a sandbox, because untrusted content is read here for the first time.
-    with blaming(row.filename):
+    with prefixed_errors(row.filename):
         checked: CheckedArchive = read_in_sandbox(settings, check_archive, path)
     with progress.sessions.begin() as session:
         acquire_locks(session.connection(), "imports")

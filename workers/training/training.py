@@ -14,7 +14,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from app.core.settings import Settings
 from app.db.models import Run
-from isoscope.core.formatting import blaming
+from isoscope.core.formatting import prefixed_errors
 from isotropy.catalog import Regularizer
 from workers.failure import is_out_of_memory
 from workers.models import (
@@ -162,7 +162,7 @@ def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
     test_columns, test = load_test_columns(spec.dataset, config, settings), None
     if test_columns is not None:
         # Encode test rows before training, so that an unknown label fails the run at once.
-        with blaming(spec.dataset.test_filename or "The test split"):
+        with prefixed_errors(spec.dataset.test_filename or "The test split"):
             test_rows = task.encode(test_columns, tokenizer, max_length)
             test = SealedRows(test_rows, hash_rows(test_columns, config.text_columns, config.label_column))
     return LoadedRun(
