@@ -56,7 +56,7 @@ class Rows:
             )
         for name, values in {"label": self.row_labels, "group": self.row_groups}.items():
             if values is not None and len(values) != self.n:
-                raise ValueError(f"Expected a {name} for each of {self.n} rows, got {len(values)}: empty where none.")
+                raise ValueError(f"Expected a {name} for each of {self.n} rows, got {len(values)}: use '' for none.")
 
     @property
     def n(self) -> int:

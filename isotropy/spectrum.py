@@ -102,7 +102,7 @@ def shift_near_mean(x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tenso
 
 
 def gram(x: Tensor, add_to: Tensor | None = None) -> Tensor:
-    """Return x^T x [d, d] of [n, d], in its dtype even under autocast, no gradient; adds to symmetric ``add_to``.
+    """Return x^T x [d, d] of [n, d] in the dtype of x, without gradient; adds to symmetric ``add_to`` in place.
 
     A CPU multiplies block columns down to the diagonal and mirrors them: five eighths of the work at d = 768.
     """

@@ -147,7 +147,7 @@ def test_invalid_array_is_refused(x, got):
 
 @pytest.mark.parametrize("n", [5, 7])
 def test_labels_must_match_row_count(n):
-    with pytest.raises(ValueError, match=f"Expected a label for each of 6 rows, got {n}: empty where none"):
+    with pytest.raises(ValueError, match=f"Expected a label for each of 6 rows, got {n}: use '' for none"):
         Rows(X, ["a"] * n)
 
 

@@ -38,7 +38,7 @@ def test_squad_answers_are_read_and_first_found_counts():
         ('{"text": ["film"], "answer_start": [1, 2]}', "expected a list of texts and a list of as many positions"),
         ('{"text": ["film"], "answer_start": ["3"]}', "expected positions counted from 0, got '3'"),
         ('{"text": ["film", " "], "answer_start": [1, 2]}', "expected texts that are not empty, got ' '"),
-        ('{"text": [], "answer_start": []}', "expected one or more"),
+        ('{"text": [], "answer_start": []}', "expected at least one text"),
     ],
 )
 def test_invalid_answer_is_refused_by_row(value, sentence):

@@ -89,7 +89,7 @@ def _parse_answers(value: object) -> Span:
         raise ValueError(f"expected an object with {TEXTS!r} and {STARTS!r}, got {description}")
     answers = Span.parse(parsed)
     if not answers.texts:
-        raise ValueError("expected one or more")
+        raise ValueError("expected at least one text")
     return answers
 
 
