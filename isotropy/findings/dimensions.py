@@ -36,7 +36,7 @@ def constant_dimensions(examined: ExaminedCloud) -> Defect | None:
     return Defect(
         slug="constant_dimensions",
         severity=severity,
-        title=f"{count_dimensions(count)} {'is' if count == 1 else 'are'} constant",
+        title=f"{format_dimensions(count)} {'is' if count == 1 else 'are'} constant",
         evidence=f"{count:,} of {cloud.d:,} dimensions have the same value in every row, up to rounding.",
         effect=effect,
         dimensions=examined.dimensions[is_constant.numpy()],
@@ -65,7 +65,7 @@ def doubled_dimensions(examined: ExaminedCloud) -> Defect | None:
     return Defect(
         slug="doubled_dimensions",
         severity=severity,
-        title=f"{count_dimensions(count)} {'repeats' if count == 1 else 'repeat'} another",
+        title=f"{format_dimensions(count)} {'repeats' if count == 1 else 'repeat'} another",
         evidence=(
             f"{count:,} of {cloud.d:,} dimensions repeat an earlier one in every row: {examples}"
             f"{' ...' if count > len(originals[:3]) else ''}. They count twice in every cosine."
@@ -101,7 +101,7 @@ def rogue_dimensions(examined: ExaminedCloud) -> Defect | None:
     return Defect(
         slug="rogue_dimensions",
         severity=severity,
-        title=f"{count_dimensions(count)} {holds} {largest_share}",
+        title=f"{format_dimensions(count)} {holds} {largest_share}",
         evidence=(
             f"{count:,} of {cloud.d:,} dimensions {holds} {percent(share)} of the variance, and with {possessive} mean "
             f"{percent(energy)} of the energy. {stands} out from the decay of the other dimensions."
@@ -127,5 +127,5 @@ def examine_without(
     return remaining, *judge(effects, examined.cloud.d, affected_share)
 
 
-def count_dimensions(count: int) -> str:
+def format_dimensions(count: int) -> str:
     return "1 dimension" if count == 1 else f"{count:,} dimensions"

@@ -7,7 +7,7 @@ property that most dimensions share comes from how values were written, and is n
 import torch
 from torch import Tensor
 
-from isotropy.findings.dimensions import count_dimensions, examine_without
+from isotropy.findings.dimensions import examine_without, format_dimensions
 from isotropy.findings.finding import Defect, ExaminedCloud
 from isotropy.rows import finite_chunks
 
@@ -52,7 +52,7 @@ def metadata_as_coordinates(examined: ExaminedCloud) -> Defect | None:
     return Defect(
         slug="metadata_as_coordinates",
         severity=severity,
-        title=f"{count_dimensions(count)} {'looks' if count == 1 else 'look'} like metadata",
+        title=f"{format_dimensions(count)} {'looks' if count == 1 else 'look'} like metadata",
         evidence=(
             f"{'It holds' if count == 1 else 'They hold'} whole or rounded numbers, a few values only or the order of "
             f"the rows, unlike the other {cloud.d - count:,} dimensions."

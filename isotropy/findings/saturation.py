@@ -5,7 +5,7 @@ import torch
 from scipy.special import bdtrc, ndtri
 from torch import Tensor
 
-from isotropy.findings.dimensions import count_dimensions
+from isotropy.findings.dimensions import format_dimensions
 from isotropy.findings.finding import Defect, ExaminedCloud, judge, percent
 from isotropy.findings.spread import LEVEL
 
@@ -53,7 +53,7 @@ def saturated_dimensions(examined: ExaminedCloud) -> Defect | None:
     return Defect(
         slug="saturated_dimensions",
         severity=severity,
-        title=f"{count_dimensions(count)} {'is' if count == 1 else 'are'} cut off at the end of the range",
+        title=f"{format_dimensions(count)} {'is' if count == 1 else 'are'} cut off at the end of the range",
         evidence=(
             f"In {count:,} of {cloud.d:,} dimensions {share} of the values are exactly the largest or the smallest. "
             "The next value is far less frequent. The effect compares with values that continue like a normal tail."
