@@ -122,18 +122,16 @@ def stsb_pool(encoder: str) -> Pool:
 @cache
 def squad_pool() -> Pool:
     """Return questions with their paragraph or a random other one; those of one paragraph are a group."""
-    corpus, questions, relevant = read_squad()
+    squad = read_squad()
+    corpus, questions, relevant = squad
     cosines = prepare(questions, Similarity.COSINE).astype(np.float64) @ prepare(corpus, Similarity.COSINE).T
     is_other = np.ones(cosines.shape, bool)
     is_other[np.arange(len(questions)), relevant] = False
     codes = np.unique(relevant, return_inverse=True)[1]
-    members = [(codes == code).nonzero()[0] for code in range(codes.max() + 1)]
     ids = [str(row) for row in range(len(corpus))]
 
     def draw(random: np.random.Generator, labels: int) -> tuple[Points, Truth]:
-        drawn = [members[code] for code in random.integers(0, len(members), labels)]
-        rows = np.concatenate(drawn)
-        groups = np.repeat(np.arange(labels), [len(group) for group in drawn])
+        rows, groups = squad.draw(random, labels)
         return corpus, QueryTruth(questions[rows], [{int(relevant[row]): 1} for row in rows], ids, groups)
 
     non_matches = Population.weigh_groups_equally(cosines[is_other], np.repeat(codes, len(corpus) - 1))

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +39,13 @@ class Questions(NamedTuple):
     questions: Points
     relevant: NDArray[np.int64]
 
+    def draw(self, random: np.random.Generator, paragraphs: int) -> NDArray[np.int64]:
+        """Return the rows of all questions of paragraphs drawn with replacement, and each one's draw [2, q]."""
+        order = np.argsort(self.relevant, kind="stable")
+        members = np.split(order, np.unique(self.relevant[order], return_index=True)[1][1:])
+        drawn = [members[number] for number in random.integers(0, len(members), paragraphs)]
+        return np.stack([np.concatenate(drawn), np.repeat(np.arange(paragraphs), [len(rows) for rows in drawn])])
+
 
 class LabeledTexts(NamedTuple):
     """Vectors of sentences [n, d] and their labels [n]."""
@@ -57,7 +64,7 @@ def read_stsb(encoder: str) -> ScoredTexts:
     texts = list(dict.fromkeys(row[side] for row in rows for side in ("sentence1", "sentence2")))
     number_by_text = {text: number for number, text in enumerate(texts)}
     numbers = np.array([[number_by_text[row[side]] for side in ("sentence1", "sentence2")] for row in rows])
-    vectors = _cached(f"stsb-{encoder}", lambda: {"minilm": _encode, "word2vec": _average_words}[encoder](texts))
+    vectors = _cached(f"stsb-{encoder}", lambda: _ENCODERS[encoder](texts))
     has_words = np.abs(vectors).sum(1)[numbers].min(1) > 0
     numbers, scores = numbers[has_words], np.array([float(row["label"]) for row in rows])[has_words]
     return ScoredTexts(vectors[numbers[:, 0]], vectors[numbers[:, 1]], scores, numbers)
@@ -77,9 +84,10 @@ def read_squad_texts(data: Path) -> tuple[list[str], list[str], list[int]]:
 
 
 @cache
-def read_squad() -> Questions:
+def read_squad(encoder: str = "minilm") -> Questions:
+    """Return the vectors of SQuAD by ``minilm``, by its fourth layer, ``minilm-4``, or by ``word2vec``."""
     paragraphs, questions, relevant = read_squad_texts(_data())
-    vectors = _cached("squad-minilm", lambda: _encode([*paragraphs, *questions]))
+    vectors = _cached(f"squad-{encoder}", lambda: _ENCODERS[encoder]([*paragraphs, *questions]))
     return Questions(vectors[: len(paragraphs)], vectors[len(paragraphs) :], np.array(relevant))
 
 
@@ -106,8 +114,8 @@ def _cached(name: str, make: Callable[[], Points]) -> Points:
     return vectors
 
 
-def _encode(texts: Sequence[str]) -> Points:
-    return encode_layers(texts, [LAST_LAYER])[LAST_LAYER]
+def _encode(texts: Sequence[str], layer: int = LAST_LAYER) -> Points:
+    return encode_layers(texts, [layer])[layer]
 
 
 def encode_layers(texts: Sequence[str], layers: Sequence[int]) -> dict[int, Points]:
@@ -147,3 +155,10 @@ def _average_words(texts: Sequence[str]) -> Points:
         if used:
             averages[row] = np.mean(used, axis=0)
     return averages
+
+
+_ENCODERS: dict[str, Callable[[Sequence[str]], Points]] = {
+    "minilm": _encode,
+    "minilm-4": partial(_encode, layer=4),
+    "word2vec": _average_words,
+}
