@@ -78,8 +78,8 @@ def coverage(name: str, simulate: Simulate, simulations: int, *, conservative: b
 
 
 def rate(case: Case, simulations: int | None = None) -> Rate:
-    """Simulate a case, with random numbers that depend on its name alone."""
-    random = np.random.default_rng([SEED, crc32(case.name.encode())])
+    """Simulate a case, with random numbers that depend on its name alone, up to a colon."""
+    random = np.random.default_rng([SEED, crc32(case.name.partition(":")[0].encode())])
     n = simulations or case.simulations
     return Rate(case, sum(bool(case.simulate(random)) for _ in range(n)) / n, n)
 
