@@ -117,7 +117,7 @@ def judge_models(name: str, paragraphs: int, seed: int, *, qrels: bool) -> tuple
     upgrade, bridge = judge_upgrade(task)
     is_fit = old.parts == TaskPart.FIT
     fresh = np.delete(np.arange(len(questions)), np.setdiff1d(rows[is_fit], rows[~is_fit]))
-    fresh_models = (Questions(x.paragraphs, x.questions[fresh], relevant[fresh]) for x in models)
+    fresh_models = (Questions(model.paragraphs, model.questions[fresh], relevant[fresh]) for model in models)
     return upgrade, _measure(upgrade, bridge, *fresh_models)
 
 

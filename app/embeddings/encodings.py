@@ -165,21 +165,14 @@ def plan_encoding(
     context: Context, encoding: Encoding, config: EncodingConfig, *, ask_hub: bool = True
 ) -> EncodingPlan:
     """Check a configuration against the texts and the model. Without ``ask_hub``, accept any model of the Hub."""
-    _check_columns(encoding.columns, config)
+    _check_columns(encoding, config)
     if encoding.qrels and config.score_column is not None:
         raise InvalidError("A corpus with queries takes no scores. Upload the pairs as a table.", "score_column")
     model = require_model(context.settings, config.model, ask_hub=ask_hub)
     if config.layers is not None and model.layers is not None and config.layers[-1] > model.layers:
         raise InvalidError(f"{model.name} has layers 0 to {model.layers}, got {config.layers[-1]}.", "layers")
     texts_per_row = 1 if config.score_column is None else 2
-    used_rows = min(encoding.n_texts, config.max_rows or encoding.n_texts)
-    if config.score_column is not None and used_rows < FEWEST_GROUPS:
-        raise InvalidError(
-            f"There are {plural(used_rows, 'scored pair')}; judging takes at least {FEWEST_GROUPS}. Add pairs, or "
-            "leave the scores out.",
-            "score_column",
-        )
-    rows = texts_per_row * used_rows
+    rows = texts_per_row * min(encoding.n_texts, config.max_rows or encoding.n_texts)
     queries = find_queries(context, encoding)
     n_queries = queries.n_texts if queries is not None and queries.status in LAUNCHABLE else 0
     n_layers = len(config.layers) if config.layers is not None else None
@@ -201,8 +194,8 @@ def plan_encoding(
     )
 
 
-def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
-    columns_by_name = {column.name: column for column in columns}
+def _check_columns(encoding: Encoding, config: EncodingConfig) -> None:
+    columns_by_name = {column.name: column for column in encoding.columns}
 
     def get_column(name: str, field: str) -> Column:
         if name not in columns_by_name:
@@ -215,7 +208,7 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
     if len(set(config.text_columns)) < len(config.text_columns):
         raise InvalidError("The same text column was chosen twice: choose two different ones.", "text_columns")
     if config.score_column is not None:
-        _check_scores(get_column(config.score_column, "score_column"), config)
+        _check_scores(get_column(config.score_column, "score_column"), config, encoding.n_texts)
     elif config.match is not None:
         raise InvalidError("Only scored pairs have a minimum score. Choose the column of scores.", "match")
     if config.label_column is None:
@@ -229,7 +222,7 @@ def _check_columns(columns: Sequence[Column], config: EncodingConfig) -> None:
         )
 
 
-def _check_scores(scores: Column, config: EncodingConfig) -> None:
+def _check_scores(scores: Column, config: EncodingConfig, n_rows: int) -> None:
     if len(config.text_columns) < 2:
         raise InvalidError("Scores need two text columns: choose a second text column.", "text_columns")
     if scores.name in config.text_columns:
@@ -245,6 +238,14 @@ def _check_scores(scores: Column, config: EncodingConfig) -> None:
         raise InvalidError(
             f"The column {quote(scores.name)} needs two different scores: choose another.", "score_column"
         )
+    if (n_scored := n_rows - scores.n_missing_train) < FEWEST_GROUPS:
+        raise InvalidError(
+            f"{plural(n_scored, 'row')} of {n_rows:,} have a score, and judging takes at least {FEWEST_GROUPS}: add "
+            "pairs, or choose no scores.",
+            "score_column",
+        )
+    if config.max_rows is not None and config.max_rows < FEWEST_GROUPS:
+        raise InvalidError(f"Judging takes at least {FEWEST_GROUPS} scored pairs: use more rows.", "max_rows")
 
 
 def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) -> Encoding:

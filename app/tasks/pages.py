@@ -95,7 +95,8 @@ def _render_task(
     promise: Promise = USUAL_PROMISE,
 ) -> Response:
     embedding = get_embedding(context, task.embedding_id)
-    needs_match = task.results is not None and task.results.calibration is None and task.config.kind is TruthKind.PAIRS
+    has_graded_pairs = task.preview is not None and task.preview.score_range is not None
+    needs_match = has_graded_pairs and task.results is not None and task.results.calibration is None
     values: dict[str, Any] = {
         "task": task,
         "tabs": TABS,

@@ -307,5 +307,6 @@ def _find_named_rows(context: Context, embedding: Embedding, ids: str | None) ->
 def _require_status(task: TaskRun, statuses: Collection[TaskStatus]) -> None:
     if task.status not in statuses:
         raise ConflictError(
-            f"Only a draft, or a task that failed or was cancelled, can be launched. This one is {task.status}."
+            "Only a draft, or a task that failed or was cancelled, can be launched, and finished pairs with `match`. "
+            f"This one is {task.status}."
         )

@@ -59,7 +59,10 @@ class Tasks(Connection):
         return row
 
     def launch_task(self, task: Reference, match: float | None = None) -> Row:
-        """Launch a draft, or again a task that failed or was cancelled; ``match`` is the minimum score of a match."""
+        """Launch a draft, or again a task that failed or was cancelled.
+
+        With ``match``, the minimum score of a match, finished pairs are judged again.
+        """
         return self.post("tasks", task, "launch", params={} if match is None else {"match": match})
 
     def cutoff(self, task: Reference, miss_rate: float | None = None, false_match_rate: float | None = None) -> Row:

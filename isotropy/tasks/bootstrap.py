@@ -84,7 +84,7 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
     difference_bounds = np.stack([np.minimum(low, difference + t_offset), np.maximum(high, difference - t_offset)])
     if statistic is mean:  # of shares between 0 and 1
         value_bounds = _widen(value_bounds, values, n_groups, lowest=0)
-    difference_bounds[:, 1:] = _widen(difference_bounds, values - values[0], n_groups, lowest=-1)[:, 1:]
+        difference_bounds[:, 1:] = _widen(difference_bounds, values - values[0], n_groups, lowest=-1)[:, 1:]
     return [
         Interval(*map(float, (observed[i], *value_bounds[:, i], observed[i] - observed[0], *difference_bounds[:, i])))
         for i in range(len(values))

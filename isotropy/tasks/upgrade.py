@@ -141,6 +141,11 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
         # As shares of the new model's score, which is the baseline: its own share is 1.
         new, bridged = intervals(values[[2, 1]], groups, _share_of_first(report_statistic), old.seed)
         differences = (bridged.difference, bridged.difference_low, bridged.difference_high)
+        new_score = scores["new"].value
+        if new_score > 0 and np.array_equal(values[1], values[2]):
+            # Nothing changed here, but groups that were not seen may lose their score.
+            _, same = intervals(values[[2, 1]], groups, report_statistic, old.seed)
+            differences = (0.0, same.difference_low / new_score, same.difference_high / new_score)
         kept_score = KeptShare(*(new.value + difference for difference in differences))
     return Upgrade(
         metric=old.judged_by, similarity=similarity, n=len(rows) + len(task.unsampled_corpus), sampled=len(rows),

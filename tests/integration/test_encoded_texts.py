@@ -201,7 +201,8 @@ def test_layers_of_labeled_texts_are_ranked_automatically(client, settings, work
 
 def write_csv(rows):
     buffer = io.StringIO()
-    csv.writer(buffer).writerows([("a", "b", "score", "constant"), *((*row, 1) for row in rows)])
+    names = ("a", "b", "score", "constant", "rare")
+    csv.writer(buffer).writerows([names, *((*row, 1, n if n < 2 else "") for n, row in enumerate(rows))])
     return buffer.getvalue().encode()
 
 
@@ -262,7 +263,8 @@ def test_each_text_is_a_row_and_rows_without_score_are_left_out(tmp_path):
         ({"score_column": "constant"}, "score_column", "needs two different scores"),
         ({"text_columns": ["b", "constant"], "score_column": "a"}, "score_column", "which is no number"),
         ({"label_column": "score"}, "label_column", "choose labels or scores"),
-        ({"max_rows": 24}, "score_column", "There are 24 scored pairs; judging takes at least 25"),
+        ({"max_rows": 24}, "max_rows", "Judging takes at least 25 scored pairs"),
+        ({"score_column": "rare"}, "score_column", "2 rows of 300 have a score, and judging takes at least 25"),
         ({"score_column": None, "match": 3}, "match", "Choose the column of scores"),
     ],
 )

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.linalg import orthogonal_procrustes
-from scipy.stats import spearmanr
+from scipy.stats import binomtest, spearmanr
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -173,3 +173,16 @@ def test_verdict_needs_clear_gain_and_lower_end_above_share(random):
     assert (worse.verdict, "worse than with the old" in worse.conclusion) == ("re-embed", True)
     equal = upgrade.scores["new"]._replace(difference_low=0.0)
     assert replace(upgrade, scores=upgrade.scores | {"new": equal}).verdict == "stay"
+
+
+def test_kept_score_without_any_change_allows_for_unseen_groups(random):
+    old, rotation = draw(random, N + M), draw_rotation(random)
+    rows = random.integers(0, N, M)
+    old[N:] = old[rows]
+    relevant = np.where(np.arange(M) % 2, rows, (rows + 1) % N)  # half of the queries find theirs
+    judging = JudgingTask(old[:N], QueryTruth(old[N:], [{int(row): 1} for row in relevant], IDS))
+    upgrade, _ = judge_upgrade(UpgradeTask(judging, old[:N] @ rotation, old[N:] @ rotation, N, old[:0]))
+    n_groups = len(np.unique(judging.groups[judging.parts == TaskPart.REPORT]))
+    unseen = (1 - binomtest(n_groups, n_groups).proportion_ci(method="exact").low) / upgrade.scores["new"].value
+    assert upgrade.scores["new"].value < 0.6
+    assert tuple(vars(upgrade.kept_score).values()) == pytest.approx((1, 1 - unseen, 1 + unseen))

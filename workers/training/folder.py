@@ -1,5 +1,6 @@
 """The folder of a run: checkpoints and best weights with checksums, removed once the run cannot resume."""
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -52,30 +53,34 @@ def read_checksums(folder: Path) -> dict[str, Checksum]:
     try:
         checksums = json.loads((folder / COMPLETE_MARKER).read_bytes())
         return {name: Checksum(**checksum) for name, checksum in checksums.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{COMPLETE_MARKER} cannot be read") from error
 
 
 def find_damage(folder: Path) -> str | None:
-    """Describe the damage to a folder's files by their checksums; None if there is none."""
+    """Describe the damage to a folder's files by their checksums; None if there is none.
+
+    Raises OSError for a file that cannot be read, unless the disk is to blame.
+    """
     try:
         checksums = read_checksums(folder)
+        if not checksums:
+            return f"{COMPLETE_MARKER} names no file"
+        for name, checksum in checksums.items():
+            path = folder / name
+            if not path.is_file():
+                return f"{path.name} is missing"
+            if (size := path.stat().st_size) != checksum.bytes:
+                return f"{path.name} has {size:,} bytes instead of {checksum.bytes:,}"
+        with ThreadPoolExecutor(THREADS) as pool:
+            current = pool.map(lambda name: checksum_of(folder / name), checksums)
+            changed = [name for name, checksum in zip(checksums, current, strict=True) if checksum != checksums[name]]
     except ValueError as error:
         return str(error)
-    if not checksums:
-        return f"{COMPLETE_MARKER} names no file"
-    for name, checksum in checksums.items():
-        path = folder / name
-        if not path.is_file():
-            return f"{path.name} is missing"
-        if (size := path.stat().st_size) != checksum.bytes:
-            return f"{path.name} has {size:,} bytes instead of {checksum.bytes:,}"
-    with ThreadPoolExecutor(THREADS) as pool:
-        current = pool.map(lambda name: checksum_of(folder / name), checksums)
-        try:
-            changed = [name for name, checksum in zip(checksums, current, strict=True) if checksum != checksums[name]]
-        except OSError as error:
-            return f"the disk cannot read a file ({error.strerror})"
+    except OSError as error:
+        if error.errno not in (errno.EIO, errno.EBADMSG):
+            raise
+        return "the disk cannot read one of its files"
     return f"{Path(changed[0]).name} has changed since it was saved" if changed else None
 
 

@@ -160,7 +160,7 @@ def test_every_damage_is_described_and_its_checkpoint_dropped(settings, kill):
         (flip_a_bit, "model.safetensors", "model.safetensors has changed since it was saved"),
         (Path.unlink, "rng_state.pth", "rng_state.pth is missing"),
         (truncate, COMPLETE_MARKER, "complete cannot be read"),
-        (make_unreadable, COMPLETE_MARKER, "complete cannot be read"),
+        (make_unreadable, COMPLETE_MARKER, "the disk cannot read one of its files"),
         (flip_a_bit, "trainer_state.json", "trainer_state.json has changed"),
     ]
     run_id = kill(7)
