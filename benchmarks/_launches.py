@@ -15,7 +15,12 @@ def find_or_upload(dashboard: Isoscope, name: str, files: tuple[Path, Path]) -> 
 
 def find_or_launch(dashboard: Isoscope, request: Mapping[str, Any]) -> str:
     """Return the id of the experiment with the request's name; launch it if there is none."""
-    return _find_id(dashboard.all_experiments(), request["name"]) or str(dashboard.sweep(request)["id"])
+    return find_experiment(dashboard, request["name"]) or str(dashboard.sweep(request)["id"])
+
+
+def find_experiment(dashboard: Isoscope, name: str) -> str | None:
+    """Return the id of the experiment with this name, if there is one."""
+    return _find_id(dashboard.all_experiments(), name)
 
 
 def wait_for(dashboard: Isoscope, experiment_ids: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""The tasks of both papers in a reproduction: files, columns and sweeps."""
+"""The tasks of a reproduction: files, columns and sweeps."""
 
 import hashlib
 import json
@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app.db.options.training import Precision
 from isoscope.core.task import Metric, TaskKind
-from isotropy.catalog import Regularizer
 
 MODEL = "all-MiniLM-L6-v2"
-ZETA = 0.2
 SENTENCE, PAIR = ("sentence",), ("sentence1", "sentence2")
 TSV = ("train.tsv", "validation.tsv")
-STEERING, OTHERS, CHECK = "steering", "others", "check"
 
 
 class Task(NamedTuple):
@@ -24,12 +22,10 @@ class Task(NamedTuple):
     kind: TaskKind = TaskKind.CLASSIFICATION
     label: str = "label"
     files: tuple[str, str] = TSV  # Train and validation files in the folder named after the task
-    times: int = 1  # Multiple of the budget's steps and training rows
 
 
 TASKS = {
-    # Shorter runs predict only the larger class, so their correlation is 0.
-    "cola": Task(SENTENCE, Metric.MATTHEWS, times=4),
+    "cola": Task(SENTENCE, Metric.MATTHEWS),
     "mrpc": Task(PAIR, Metric.ACCURACY),
     "rte": Task(PAIR, Metric.ACCURACY),
     "stsb": Task(PAIR, Metric.PEARSON, TaskKind.REGRESSION),
@@ -51,20 +47,21 @@ def _option(default: Any, help_: str) -> Any:
 
 @dataclass(frozen=True)
 class Budget:
-    """Training lengths, rows, seeds and lambdas of a reproduction."""
+    """Models, tasks, settings, seeds and training lengths of a reproduction."""
 
-    max_steps: int = _option(60, "optimizer steps of a run")
-    batch_size: int = _option(16, "rows of a step")
-    learning_rate: float = _option(1e-4, "the same in all steps")
-    train_rows: int = _option(1000, "training rows, drawn by a fixed seed")
-    validation_rows: int = _option(200, "validation rows, drawn by a fixed seed")
-    max_length: int = _option(64, "tokens of a text or pair")
-    span_length: int = _option(192, "tokens of a window of SQuAD")
-    seeds: tuple[int, ...] = _option((0,), "one run of everything for each")
-    lambdas: tuple[float, ...] = _option((-3.0, -1.0, 1.0, 3.0), "of the long sweeps; -1 and 1 are always there")
-    sweeps: tuple[str, ...] = _option(
-        ("sst2", "mrpc", "stsb", "squad"), "tasks with a long sweep: one each of single texts, pairs, scores and spans"
-    )
+    models: tuple[str, ...] = _option((MODEL,), "names of models, as the sweep form shows them")
+    tasks: tuple[str, ...] = _option(tuple(TASKS), "tasks")
+    lambdas: tuple[float, ...] = _option((-5.0, -1.0, -0.1, 0.1, 1.0, 5.0), "of I-STAR, beside 0")
+    seeds: tuple[int, ...] = _option((0, 1, 2, 3, 4), "seeds of each setting")
+    zeta: float = _option(0.2, "shrinkage of the covariance")
+    epochs: int = _option(3, "epochs")
+    batch_size: int = _option(32, "batch size")
+    learning_rate: float = _option(5e-5, "constant learning rate")
+    train_rows: int = _option(10_000, "maximum training rows, drawn by a fixed seed")
+    validation_rows: int = _option(2_000, "maximum validation rows, drawn by a fixed seed")
+    max_length: int = _option(128, "tokens of a text or pair")
+    span_length: int = _option(256, "tokens of a window of SQuAD")
+    precision: str = _option(Precision.FP32.value, "training precision")
 
 
 def files_of(data: Path, name: str) -> tuple[Path, Path]:
@@ -73,54 +70,30 @@ def files_of(data: Path, name: str) -> tuple[Path, Path]:
     return train, validation
 
 
-def requests_for(name: str, budget: Budget) -> dict[str, dict[str, Any]]:
-    """Return the sweep requests of a task for the API by part, without the data set.
+def request_sweep(budget: Budget, model: str, name: str, seed: int) -> dict[str, Any]:
+    """Return the sweep of a model on a task with one seed, for the API, without the data set.
 
-    Steering: both forms of I-STAR at lambda = -1 and 1, and at further lambdas if the task has a long sweep. Others:
-    the other penalties at lambda = 1. Check: a plain run on all validation rows whose model is exported to recompute
-    its metrics; none for spans, whose metrics depend on windows and candidates that are hard to recompute.
+    Its name holds a hash of all settings, so that a sweep is found by its name.
     """
     task = TASKS[name]
-    is_span = task.kind is TaskKind.SPAN
-    shared = {
-        "model": MODEL,
+    request = {
+        "model": model,
         "task": task.kind,
         "text_columns": task.texts,
         "label_column": task.label,
         "metric": task.metric,
-        "epochs": None,
-        "max_steps": task.times * budget.max_steps,
+        "regularizers": ["istar"],
+        "lambdas": budget.lambdas,
+        "zetas": [budget.zeta],
+        "seeds": [seed],
+        "epochs": budget.epochs,
         "batch_size": budget.batch_size,
         "learning_rate": budget.learning_rate,
-        "train_rows": task.times * budget.train_rows,
+        "train_rows": budget.train_rows,
         "validation_rows": budget.validation_rows,
-        "max_length": budget.span_length if is_span else budget.max_length,
+        "max_length": budget.span_length if task.kind is TaskKind.SPAN else budget.max_length,
         "stride": budget.span_length // 3,
-        "zetas": [ZETA],
-        "entropy_by_label": task.kind is TaskKind.CLASSIFICATION,
+        "precision": budget.precision,
     }
-    requests = {
-        STEERING: shared
-        | {
-            "regularizers": [Regularizer.ISTAR, Regularizer.UNBIASED],
-            "lambdas": sorted({-1.0, 1.0, *(budget.lambdas if name in budget.sweeps else ())}),
-            "seeds": budget.seeds,
-        },
-        OTHERS: shared
-        | {"regularizers": [Regularizer.COSREG, Regularizer.ENTROPY], "lambdas": [1.0], "seeds": budget.seeds},
-    }
-    if not is_span:
-        requests[CHECK] = shared | {
-            "regularizers": [Regularizer.NONE],
-            "lambdas": [0.0],
-            "seeds": budget.seeds[:1],
-            "validation_rows": None,
-            "export": True,
-        }
-    return {part: request | {"name": _name(name, part, request)} for part, request in requests.items()}
-
-
-def _name(task: str, part: str, request: dict[str, Any]) -> str:
-    """Return the unique name of a sweep, with a hash of its settings."""
     settings = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
-    return f"Reproduction: {task}, {part} ({settings[:8]})"
+    return request | {"name": f"Reproduction: {model}, {name}, seed {seed} ({settings[:8]})"}

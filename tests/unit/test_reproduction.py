@@ -1,114 +1,66 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from app.training.sweeps import SweepRequest
-from benchmarks._report import BEGIN, END, Check, Report, replace_section
-from benchmarks._results import Result, anisotropy_table, cost_table, count_pairs, method_table, result_of, sweep_table
-from benchmarks._tasks import CHECK, OTHERS, STEERING, TASKS, Budget, requests_for
+from benchmarks._reproduced import BEGIN, END, Curve, Report, replace_section
+from benchmarks._tasks import TASKS, Budget, request_sweep
 from benchmarks.reproduction import budget_of, parse
-from isotropy.catalog import Regularizer
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reproduction.md"
-NONE, ISTAR, UNBIASED, COSREG = Regularizer.NONE, Regularizer.ISTAR, Regularizer.UNBIASED, Regularizer.COSREG
+ENVIRONMENT = {
+    "device_name": "a processor", "threads": 1, "platform": "Linux", "python": "3.11.7",
+    "packages": {"torch": "2.13.0"},
+}  # fmt: skip
 
 
-def result(regularizer, lam, star, *, task="sst2", part=STEERING, seed=0, performance=0.5, seconds=10.0, shares=0.25):
-    measures = [f"anisotropy_{kind}_1" for kind in ("raw", "centred")]
-    return Result(
-        task, part, regularizer, lam, seed, performance, star, star, seconds, 10, dict.fromkeys(measures, shares)
-    )
-
-
-SWEEP = [
-    result(NONE, 0.0, 0.2),
-    result(NONE, 0.0, 0.2, part=OTHERS, seconds=8.0),
-    result(ISTAR, -1.0, 0.1, seconds=15.0),
-    result(ISTAR, 1.0, 0.4, seconds=13.0),
-    result(UNBIASED, -1.0, 0.3, seconds=12.0),
-    result(UNBIASED, 1.0, None, seconds=11.0),
-    result(COSREG, 1.0, 0.25, part=OTHERS, seconds=8.5),
-    result(NONE, 0.0, 0.9, part=CHECK, performance=0.9),
-]
-
-
-def test_method_table_averages_seeds_and_counts_plain_runs_once():
-    rows = method_table([*SWEEP, result(ISTAR, 1.0, 0.6, seed=1, performance=0.7)], {"sst2": "accuracy"}).splitlines()
-    assert rows == [
-        "| task | none | I-STAR, λ = −1 | I-STAR, λ = 1 | bias-corrected I-STAR, λ = 1 | CosReg, λ = 1 "
-        "| persistent entropy, λ = 1 |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-        "| sst2 (accuracy) | 0.500, 0.200 | 0.500, 0.100 | 0.600 ± 1.271, 0.500 ± 1.271 | 0.500, – | 0.500, 0.250 "
-        "| –, – |",
-    ]
-
-
-def test_sweep_table_counts_rises_and_skips_undefined_values():
-    assert sweep_table(SWEEP, ["sst2"], lambda row: row.isoscore_star).splitlines() == [
-        "| task | method | λ = −1 | λ = 0 | λ = 1 | −1 to 1 | rises |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-        "| sst2 | I-STAR | 0.100 | 0.200 | 0.400 | +0.300 | 2 of 2 |",
-        "| sst2 | bias-corrected I-STAR | 0.300 | 0.200 | – | – | 0 of 1 |",
-    ]
-
-
-def test_cost_is_relative_to_plain_run_of_same_sweep():
-    rows = ["| I-STAR | 2 | 400 | 1.40 |", "| bias-corrected I-STAR | 2 | 150 | 1.15 |", "| CosReg | 1 | 50 | 1.06 |"]
-    assert cost_table(SWEEP).splitlines()[2:] == rows
-    row = anisotropy_table(SWEEP, {"sst2": "accuracy"}).splitlines()[2]
-    assert row.startswith("| sst2 | 0.250, 0.250 | 0.250, 0.250 |")
-    assert count_pairs(SWEEP) == (1, 1)
-    assert count_pairs([*SWEEP, result(NONE, 0.0, 0.2, seed=1), result(NONE, 0.0, 0.3, seed=1, part=OTHERS)]) == (2, 1)
-
-
-def test_result_is_read_from_api_run():
-    layers = {f"anisotropy_{kind}_1": [0.9, 0.3] for kind in ("raw", "centred")}
-    zeros = {measure: [0.0, 0.0] for measure in layers}
-    run = {
-        "regularizer": "cosreg", "lam": 1.0, "seed": 3, "performance": None, "isoscore_star": 0.5,
-        "results": {"by_layer": {"isoscore_unbiased": {"values": [0.25, None, 0.5]}}},
-        "started_at": "2026-01-01T00:00:59.500000Z", "finished_at": "2026-01-01T00:01:02Z",
-        "steps": [{"step": step, "layers": values} for step, values in ((0, zeros), (3, layers), (4, None))],
+def make_run(lam, seed, performance, status="finished", error=None):
+    star = None if performance is None else 0.2 + lam / 10
+    return {
+        "lam": lam, "seed": seed, "performance": performance, "isoscore_star": star, "status": status, "error": error,
     }  # fmt: skip
-    read = result_of("rte", OTHERS, run)
-    assert (read.regularizer, read.seed, read.performance, read.seconds, read.steps) == (COSREG, 3, None, 2.5, 4)
-    assert (read.isoscore_unbiased, read.anisotropy["anisotropy_centred_1"]) == (0.375, 0.3)
+
+
+CURVE = Curve(
+    "m",
+    "sst2",
+    [make_run(lam, seed, 0.5 + lam / 10 + seed / 100) for lam in (0.0, -1.0) for seed in (0, 1)]
+    + [make_run(1.0, 0, None, "failed", "Out of\nmemory.")],
+    {
+        "differences": [{"lam": -1.0, "estimate": -0.1, "low": -0.15, "high": -0.05, "verdict": "worse"}],
+        "relation": {"spearman": 1.0, "p": None},
+        "shape": "rising",
+        "sentences": ["λ = −1 is worse.", "No more."],
+    },
+)
+
+
+def test_curve_has_row_for_each_lambda():
+    assert CURVE.rows() == [
+        ["sst2", "−1", "0.100", "0.405", "2", "−0.100 (−0.150 to −0.050)", "worse"],
+        ["sst2", "0", "0.200", "0.505", "2", "–", "plain training"],
+        ["sst2", "1", "–", "–", "0", "–", "–"],
+    ]
+    assert CURVE.relation() == ["sst2 (accuracy)", "+1.00", "–", "rising", "−10.0", "BERT +0.25, ALBERT +0.00"]
+
+
+def test_report_has_command_failures_and_conclusions():
+    budget = Budget(models=("m",), tasks=("rte", "squad"), seeds=(0, 1), lambdas=(-3.0, 0.5), learning_rate=3e-5)
+    text = Report(budget, [CURVE], [ENVIRONMENT, ENVIRONMENT]).markdown()
+    assert "Runs that did not finish:\n\n- m, sst2, λ = 1, seed 0: failed. Out of memory.\n" in text
+    assert text.count("Trained on a processor, 1 thread, Linux, Python 3.11.7, torch 2.13.0.") == 1
+    assert text.endswith("\n\n- **sst2**: λ = −1 is worse.")
+    assert budget_of(parse(text.splitlines()[1].split()[4:])) == budget
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_requests_are_valid_sweeps_named_by_settings(name):
-    requests, changed_requests = requests_for(name, Budget()), requests_for(name, Budget(max_steps=61))
-    assert set(requests) == ({STEERING, OTHERS} if name == "squad" else {STEERING, OTHERS, CHECK})
-    for part, request in requests.items():
-        sweep = SweepRequest.model_validate(request | {"dataset_id": "0" * 32})
-        steering = [-3, -1, 1, 3] if name in Budget().sweeps else [-1, 1]
-        assert sweep.lambdas == {STEERING: steering, OTHERS: [1], CHECK: [0]}[part]
-        assert request["max_steps"] == {"cola": 240}.get(name, 60)
-        assert request["name"] != changed_requests[part]["name"]
-        assert request["name"] == requests_for(name, Budget())[part]["name"]
-
-
-def test_report_command_reproduces_budget():
-    budget = Budget(seeds=(0, 1), sweeps=(), lambdas=(-3.0, 0.5), learning_rate=3e-5)
-    command = Report(budget, ["rte", "squad"]).command()
-    arguments = parse(command.split()[4:])
-    assert budget_of(arguments) == budget
-    assert arguments.tasks == ["rte", "squad"]
-
-
-def test_report_lists_failed_runs_and_checks():
-    environment = {
-        "device_name": "a processor", "threads": 1, "platform": "Linux", "python": "3.11.7",
-        "packages": {"torch": "2.13.0"},
-    }  # fmt: skip
-    checks = [Check("sst2", "accuracy", 872, 0.75, 0.75)]
-    failed = ["sst2, entropy, λ = 1, seed 0: failed. Out of memory."]
-    text = Report(Budget(), ["sst2"], SWEEP, checks, failed, [environment, environment]).markdown()
-    assert "1 runs did not finish" not in text
-    assert "One run did not finish and is left out:\n\n- sst2, entropy, λ = 1, seed 0: failed. Out of memory." in text
-    assert "| sst2 | accuracy | 872 | 0.750000 | 0.750000 |" in text
-    assert text.count("Trained on a processor, 1 threads, Linux, Python 3.11.7, torch 2.13.0.") == 1
-    assert "1 of 1 pairs are equal" in text
+def test_request_is_valid_sweep_named_by_settings(name):
+    request = request_sweep(Budget(), "all-MiniLM-L6-v2", name, 3)
+    assert SweepRequest.model_validate(request | {"dataset_id": "0" * 32}).seeds == [3]
+    changed = request_sweep(dataclasses.replace(Budget(), epochs=4), "all-MiniLM-L6-v2", name, 3)
+    assert request["name"] != changed["name"]
+    assert request["name"] == request_sweep(Budget(seeds=(3, 9)), "all-MiniLM-L6-v2", name, 3)["name"]
 
 
 def test_results_replace_text_between_markers():
