@@ -38,7 +38,7 @@ class Context:
     def require_room(self, stored_bytes: int = 0) -> None:
         """Refuse new data if a disk would have less free space than the reserve."""
         require_room(self.settings, stored_bytes=stored_bytes)
-        self.spare_file.create_if_missing()  # a deletion on a full disk removes it
+        self.spare_file.create_if_missing()  # removed by a deletion that needed its space
 
     def scalar(self, query: Select[Item]) -> Item | None:
         with self.sessions() as session:

@@ -28,7 +28,7 @@ class MappedRows(NamedTuple):
 
 
 class PointMapCollector:
-    """Collects the rows of a map while a projection reads them. If over ``size``, ``seed`` draws that many."""
+    """Collects the rows of a map while a projection reads them, or ``size`` random ones of more."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
         self._sample = Sample(size, 3, np.dtype(np.float64), seed)  # x, y and norm of each row

@@ -79,7 +79,7 @@ class LabSample:
 
 
 def _post_process(job: ResultJob[PostProcessing]) -> None:
-    """Try a method on the CPU, store its results and fitted map, and delete the oldest trials over MAX_MAPS_BYTES."""
+    """Try a method on the CPU, store results and map, and delete the oldest trials once maps exceed MAX_MAPS_BYTES."""
     job.require_current_vectors(is_current=job.row.fits_selection_of(job.embedding))
     matrix = open_embedding(job.embedding, job.settings)
     points, rows = draw_rows(matrix, SAMPLE_SEED)
@@ -99,13 +99,13 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
         stored_map = store_file(partial(io.BytesIO, save(trial.fitted.state(), metadata)))
         with ledger.recording(stored_map) as session:
             job.fill(session, results=results, state_sha256=stored_map.sha256)
-            newest_first = (
+            this_then_newest = (
                 select(PostProcessing.id, StoredFile.size_bytes)
                 .join(StoredFile, StoredFile.sha256 == PostProcessing.state_sha256)
                 .where(PostProcessing.embedding_id == job.row.embedding_id)
                 .order_by(PostProcessing.id != job.row.id, PostProcessing.created_at.desc(), PostProcessing.id)
             )
-            maps = session.execute(newest_first).all()  # empty if this row was deleted and has no siblings
+            maps = session.execute(this_then_newest).all()  # empty if this row was deleted and has no siblings
             totals = accumulate(size for _, size in maps)
             excess_ids = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAX_MAPS_BYTES]
             removal = delete(PostProcessing).where(

@@ -228,11 +228,11 @@ class EmbeddingComparison:
         return compared
 
     def _subtract_baselines(self, measurements: list[Measurement | None], against: Against) -> list[Difference | None]:
-        pairs = zip(pair_with_baselines(measurements, against), self._have_same_rows[against], strict=True)
+        pairs = zip(pair_with_baselines(measurements, against), self._same_rows_by_baseline[against], strict=True)
         return [None, *(subtract_baseline(item, baseline, same_rows=same) for (baseline, item), same in pairs)]
 
     @cached_property
-    def _have_same_rows(self) -> dict[Against, list[bool]]:
+    def _same_rows_by_baseline(self) -> dict[Against, list[bool]]:
         return {
             against: [
                 find_pairing(embedding, baseline, self.embeddings) is Pairing.PAIRED

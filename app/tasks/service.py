@@ -31,7 +31,7 @@ from isotropy.catalog import TruthKind
 MAX_NUMBERS = 2**28
 """Limit on the numbers in a task's vectors: 1 GiB in float32. The worker holds several copies."""
 LAUNCHABLE = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
-FILE_REQUESTS = {
+MISSING_FILE_MESSAGES = {
     TruthKind.QUERIES: "Choose a file of query ids, document ids and relevance.",
     TruthKind.PAIRS: "Choose a file of pairs with scores.",
 }
@@ -205,9 +205,9 @@ def delete_task(context: Context, task_id: str) -> None:
 
 def _check_inputs(config: TaskConfig, queries: Embedding | None, truth: Incoming | None) -> None:
     """Raise InvalidError if a task lacks the file, queries or labels that its kind needs, or has extra ones."""
-    if config.kind in FILE_REQUESTS and truth is None:
-        raise InvalidError(FILE_REQUESTS[config.kind], "file")
-    if config.kind not in FILE_REQUESTS and truth is not None:
+    if config.kind in MISSING_FILE_MESSAGES and truth is None:
+        raise InvalidError(MISSING_FILE_MESSAGES[config.kind], "file")
+    if config.kind not in MISSING_FILE_MESSAGES and truth is not None:
         raise InvalidError(f"A task of kind {config.kind} takes no file. Leave it out, or choose another kind.", "file")
     if config.kind is TruthKind.QUERIES and queries is None:
         raise InvalidError("Choose the embedding of the queries.", "queries_id")

@@ -208,7 +208,7 @@ class Gate(HttpMiddleware):
 
 
 def _is_own_connection(scope: Scope) -> bool:
-    """Return whether a request comes from our own user or root, or its user is unknown."""
+    """Return False only if a request is known to come from another user than ours and root."""
     peer, server = scope["visit"].peer, scope.get("server")
     return not peer or not server or peer_uid(peer, server) in (None, 0, os.geteuid())
 

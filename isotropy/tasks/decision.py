@@ -13,7 +13,7 @@ from isotropy.tasks.variants import AS_IT_IS, Variant
 
 BASELINE = 0
 """The first variant is what others are compared with."""
-ACCURACIES = {
+ACCURACY_SENTENCES = {
     "knn_accuracy": "the nearest neighbors of a row predict its label in {} of cases",
     "probe_accuracy": "a linear probe predicts the label of a row in {} of cases",
 }
@@ -75,9 +75,9 @@ def choose_variants(
     sizes: Sequence[int],
     tolerance: float,
 ) -> VariantChoice:
-    """Choose by scores and clear gains, both on the choose part, and by ``sizes`` in bytes per vector.
+    """Choose by scores and clear gains, both on the rows for choosing, and by ``sizes`` in bytes per vector.
 
-    If the same variant in float32 also has a clear gain, it is chosen instead: saving bytes is left to ``smallest``.
+    If the same variant in float32 also has a clear gain, it is chosen: ``VariantChoice.smallest`` is for saving bytes.
     """
     indices = range(len(scores))
     chosen = min((i for i in indices if is_clear[i] or i == BASELINE), key=lambda i: (-scores[i], sizes[i], i))
@@ -179,7 +179,7 @@ class Decision:
             price = f"with the same {title}"
         else:
             difference, interval = self._format_gain(cost.difference), self._format_gain(*cost[1:])
-            price = f"for {difference}{' of' if self.metric in ACCURACIES else ''} {title} ({interval})"
+            price = f"for {difference}{' of' if self.metric in ACCURACY_SENTENCES else ''} {title} ({interval})"
         note = ""
         if smallest.variant.storage is VectorStorage.RESCORED:
             note = ", with float32 vectors kept on disk to rescore"
@@ -191,15 +191,15 @@ class Decision:
 
     def _score_sentence(self, value: float) -> str:
         """Return what a score says: "nDCG@10 is 0.797"."""
-        words = ACCURACIES.get(self.metric, f"{METRICS[self.metric]} is {{}}")
-        return words.format(self._format_score(value))
+        template = ACCURACY_SENTENCES.get(self.metric, f"{METRICS[self.metric]} is {{}}")
+        return template.format(self._format_score(value))
 
     def _format_score(self, value: float) -> str:
-        return format_percent(value) if self.metric in ACCURACIES else f"{value:.3f}"
+        return format_percent(value) if self.metric in ACCURACY_SENTENCES else f"{value:.3f}"
 
     def _format_gain(self, *differences: float) -> str:
         """Return a difference or the ends of its interval: "+0.2 to +1.7 points", or "+0.002 to +0.017"."""
-        if self.metric in ACCURACIES:
+        if self.metric in ACCURACY_SENTENCES:
             return f"{' to '.join(format_signed(100 * difference, 1) for difference in differences)} points"
         return " to ".join(map(format_signed, differences))
 

@@ -226,7 +226,7 @@ class LabelTruth(Truth):
         return float((self.codes[parts == TaskPart.CHOOSE] == majority).mean())
 
     def sample(self, corpus: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], "LabelTruth"]:
-        """Return ``count`` random labeled rows of a corpus and their truth, or the corpus if it has no more."""
+        """Return ``count`` random labeled rows and their truth; corpus and truth as they are if no more are labeled."""
         if count >= len(self.rows):
             return corpus, self
         drawn = np.sort(np.random.default_rng(seed).permutation(len(self.rows))[:count])

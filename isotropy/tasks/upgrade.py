@@ -162,7 +162,7 @@ class _Answers(NamedTuple):
     stored_neighbors: Indices | None  # [j, k] among all old vectors
 
     def kept_shares(self, old: "_Answers", new: "_Answers") -> Numbers:
-        """Return which share of the ten nearest by the old model, and by the new, is found here, float64 [2, j]."""
+        """Return the share of the old model's ten nearest that these answers hold, and of the new's, float64 [2, j]."""
         pairs = ((old.stored_neighbors, self.stored_neighbors), (new.neighbors, self.neighbors))
         matches = [exact[:, :, None] == neighbors[:, None] for exact, neighbors in pairs]  # type: ignore[index]
         return np.stack([match.any(2).mean(1) for match in matches])

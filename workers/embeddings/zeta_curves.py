@@ -25,7 +25,7 @@ ShrinkageTarget = Callable[[Tensor], Tensor]
 
 
 def compute_zeta_lines(cloud: Cloud, targets: list[ShrinkageTarget]) -> list[list[dict[str, Any]]]:
-    """Return each target's lines, IsoScore* by zeta: of nested samples of 32, 64, 128 ... rows, then of all rows."""
+    """Return lines of IsoScore* by zeta for each target: of nested samples of 32, 64 ... rows, then of all."""
     lines_by_target: list[list[dict[str, Any]]] = [[] for _ in targets]
     moments = Moments(cloud.moments.d)
     sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]

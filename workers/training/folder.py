@@ -50,6 +50,7 @@ def checksum_of(path: Path) -> Checksum:
 
 
 def read_checksums(folder: Path) -> dict[str, Checksum]:
+    """Read the checksums of a folder's files; they are written last, so their file marks the folder complete."""
     try:
         checksums = json.loads((folder / COMPLETE_MARKER).read_bytes())
         return {name: Checksum(**checksum) for name, checksum in checksums.items()}
