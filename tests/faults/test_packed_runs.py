@@ -34,7 +34,9 @@ def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
     server.wait_for(lambda: training_lambdas() >= {0, -1}, "two runs to train side by side")
     server.post(f"/api/runs/{runs(disturbed)[-1]['id']}/cancel")
     server.wait_for(lambda: training_lambdas() - {0, -1}, "a run in the place of the cancelled one")
-    server.child("-m workers").kill()
+    worker = server.child("-m workers")
+    worker.kill()
+    worker.wait(60)  # or its processes are taken for those of the next one
     server.wait_for(
         lambda: len(server.children("multiprocessing.forkserver")) == 3 and len(training_lambdas()) == 2,
         "two processes of runs beside their parent, after the worker was killed",
