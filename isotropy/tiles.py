@@ -96,7 +96,7 @@ class _SmallestBounds:
         hit, member = (members < self._largest_bounds[rows][row, None]).nonzero(as_tuple=True)
         neighbors = member * grouped_columns.shape[2] + group[hit] + columns.start
         self._queue(row[hit] + rows.start, neighbors, members[hit, member])
-        # The same by column, because a pair counts for both of its points.
+        # A pair counts for both of its points, so add it to its column too.
         grouped_rows = tile.view(-1, GROUP, tile.shape[1])
         group, column = (grouped_rows.amin(1)[:, :n_columns] < self._largest_bounds[columns]).nonzero(as_tuple=True)
         members = grouped_rows[group, :, column]

@@ -1,4 +1,4 @@
-"""Sentences about a calibration, and NumPy code that applies its cutoffs."""
+"""Sentences that describe a calibration, and the NumPy code of its cutoffs."""
 
 from dataclasses import replace
 from math import ceil

@@ -139,14 +139,13 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
         all_scores = intervals(values, groups, report_statistic, old.seed)
         scores = dict(zip(("old", "bridged", "new"), all_scores, strict=True))
         # As shares of the new model's score, which is the baseline: its own share is 1.
-        new, bridged = intervals(values[[2, 1]], groups, _share_of_first(report_statistic), old.seed)
-        differences = (bridged.difference, bridged.difference_low, bridged.difference_high)
-        new_score = scores["new"].value
-        if new_score > 0 and np.array_equal(values[1], values[2]):
+        statistic, unit = _share_of_first(report_statistic), 1.0
+        if (new_score := scores["new"].value) > 0 and np.array_equal(values[1], values[2]):
             # Nothing changed here, but groups that were not seen may lose their score.
-            _, same = intervals(values[[2, 1]], groups, report_statistic, old.seed)
-            differences = (0.0, same.difference_low / new_score, same.difference_high / new_score)
-        kept_score = KeptShare(*(new.value + difference for difference in differences))
+            statistic, unit = report_statistic, new_score
+        new, bridged = intervals(values[[2, 1]], groups, statistic, old.seed)
+        differences = (bridged.difference, bridged.difference_low, bridged.difference_high)
+        kept_score = KeptShare(*((new.value + difference) / unit for difference in differences))
     return Upgrade(
         metric=old.judged_by, similarity=similarity, n=len(rows) + len(task.unsampled_corpus), sampled=len(rows),
         texts=task.texts, fit_texts=len(fit_old), choose_units=int(choosing.sum()), report_units=int(reporting.sum()),

@@ -67,8 +67,8 @@ logger = logging.getLogger(__name__)
 ROWS_PER_RUN = 100
 MAX_PROBE_TEXTS = 256
 PROBE_SEED = 0
+# With fewer texts the bias-corrected IsoScore has wide errors.
 MIN_PROBE_TEXTS = 64
-"""With fewer texts the bias-corrected IsoScore has wide errors."""
 MIN_TIMED_STEPS = 3
 MAX_TIMED_STEPS = 1000
 
