@@ -1,3 +1,6 @@
+import io
+
+import numpy as np
 import pytest
 
 from app.db.work import SHARED_MEMORY_NOTE
@@ -9,7 +12,7 @@ STEPS = 300
 
 @pytest.mark.long
 def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
-    """Cancel, stop and kill runs that share a device: each ends once, with the numbers of undisturbed runs."""
+    """Cancel, stop and kill runs that share a device, and a measurement: each ends once, with undisturbed numbers."""
     server = serving(
         ISOSCOPE_RUNS_PER_DEVICE="2", ISOSCOPE_CHECKPOINT_SECONDS="0.5", ISOSCOPE_MODELS_DIR=str(models_dir)
     )
@@ -32,6 +35,18 @@ def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
     server.wait_for(have_ended(undisturbed), "the undisturbed runs")
     disturbed = launch(-1, 0.5, 1, 2)
     server.wait_for(lambda: training_lambdas() >= {0, -1}, "two runs to train side by side")
+    np.save(file := io.BytesIO(), np.random.default_rng(0).normal(size=(40_000, 256)))
+    created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.npy", file.getvalue())})
+    embedding = f"/api/embeddings/{created['id']}"
+    server.wait_for(
+        lambda: (
+            server.get(embedding)["status"] == "measuring" and len(server.children("multiprocessing.forkserver")) == 4
+        ),
+        "a process that measures beside those of two runs and their parent",
+    )
+    server.child("multiprocessing.forkserver").kill()
+    crash = f"the process of measure-{created['id']} ended with signal SIGKILL"
+    server.wait_for(lambda: crash in server.log(), "the measurement to crash")
     server.post(f"/api/runs/{runs(disturbed)[-1]['id']}/cancel")
     server.wait_for(lambda: training_lambdas() - {0, -1}, "a run in the place of the cancelled one")
     worker = server.child("-m workers")
@@ -56,3 +71,4 @@ def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
         assert steps[-1] == STEPS
         notes += details["notes"]
     assert notes == [SHARED_MEMORY_NOTE]
+    assert server.get(embedding)["status"] == "ready"
