@@ -8,6 +8,7 @@ import ctypes
 import errno
 import os
 import platform
+import signal
 import stat
 import struct
 import sys
@@ -20,16 +21,18 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 <
 # Number of rights that each version of Landlock can restrict; 16 from version 5 on.
 N_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 READ, FILE_RIGHTS = EXECUTE | READ_FILE | READ_DIR, EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
-# Includes creating and removing files and folders, but no links: the parent will read the folder with all its rights.
-WRITE = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8
+REMOVE_FOLDER, REMOVE_FILE, MAKE_FOLDER, MAKE_FILE = 1 << 4, 1 << 5, 1 << 7, 1 << 8
+# No right to make links: the parent will read the folder, and may read what the child may not.
+WRITE = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | REMOVE_FOLDER | REMOVE_FILE | MAKE_FOLDER | MAKE_FILE
+VERSION_FLAG = PATH_RULE = 1
 SYSTEM_PATHS = (
     "/usr", "/lib", "/lib64", "/nix/store", "/home/linuxbrew", "/etc/ld.so.cache", "/etc/localtime", "/dev/urandom",
     "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/sys/devices/system",
 )  # fmt: skip
-LIBRARIES = (".py", ".so", ".libs")
-SET_DEATH_SIGNAL, SET_SECCOMP, SET_NO_NEW_PRIVILEGES = 1, 22, 38
+LIBRARY_SUFFIXES = (".py", ".so", ".libs")
+SET_DEATH_SIGNAL, SET_SECCOMP, FILTER_MODE, SET_NO_NEW_PRIVILEGES = 1, 22, 2, 38
 CAPABILITIES_VERSION = 0x20080522
-# Ignoring file permissions stays allowed, because root may serve another user's folder. Landlock restricts root too.
+# The two to ignore file permissions, because root may serve another user's folder. Landlock restricts root too.
 KEPT_CAPABILITIES = 0b110
 # Index of each processor in the tuples below, and its seccomp architecture.
 PROCESSORS = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
@@ -44,10 +47,11 @@ DENIED_CALLS = {
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
     "truncate": (76, 45), "open_by_handle_at": (304, 265),
 }  # fmt: skip
-# Allowed on this process only.
+# Calls that a process may make on itself only.
 OWN_PROCESS_CALLS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "prlimit64": (302, 261)}
 CLONE, CLONE3, CLONE_THREAD = (56, 220), 435, 0x10000
 FIRST_X32_CALL = 0x40000000
+# Operations of a filter, offsets of the values that it can load, and the results that it can return.
 LOAD, IF_EQUAL, IF_AT_LEAST, IF_BIT_SET, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 CALL, PROCESSOR, FIRST_ARGUMENT = 0, 4, 16
 ALLOW, DENY, NO_SUCH_CALL, KILL = 0x7FFF0000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS, 0x80000000
@@ -58,8 +62,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 def missing_protections() -> list[str]:
     if sys.platform != "linux":
         return ["Landlock", "seccomp"]
-    # Fails with EFAULT, except in emulators without filters.
-    libc.prctl(SET_SECCOMP, ctypes.c_ulong(2), None, None, None)
+    # Where filters exist, setting none at all fails with EFAULT. Some emulators lack them.
+    libc.prctl(SET_SECCOMP, ctypes.c_ulong(FILTER_MODE), None, None, None)
     has_seccomp = platform.machine() in PROCESSORS and ctypes.get_errno() == errno.EFAULT
     return ["Landlock"] * (_landlock_version() < 1) + ["seccomp"] * (not has_seccomp)
 
@@ -67,16 +71,16 @@ def missing_protections() -> list[str]:
 def confine(readable: Iterable[Path], writable: Path | None) -> None:
     """Restrict this process to what Python needs, ``readable`` paths and the folder ``writable``.
 
-    Does what the system supports. The process must have one thread, because others would keep their rights.
+    Skips what the system does not support. The process must have one thread, because others would keep their rights.
     """
     if sys.platform != "linux":
         return
     missing = missing_protections()
-    _call(libc.prctl, SET_DEATH_SIGNAL, 9, 0, 0, 0)
+    _call(libc.prctl, SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     _call(libc.prctl, SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    header, sets = struct.pack("Ii", CAPABILITIES_VERSION, 0), ctypes.create_string_buffer(24)
-    _call(libc.capget, header, sets)
-    effective, permitted, *_ = (capabilities & KEPT_CAPABILITIES for capabilities in struct.unpack("6I", sets.raw))
+    header, buffer = struct.pack("Ii", CAPABILITIES_VERSION, 0), ctypes.create_string_buffer(24)
+    _call(libc.capget, header, buffer)
+    effective, permitted, *_ = (capabilities & KEPT_CAPABILITIES for capabilities in struct.unpack("6I", buffer.raw))
     _call(libc.capset, header, struct.pack("6I", effective, permitted, 0, 0, 0, 0))
     if "Landlock" not in missing:
         _restrict_files(readable, writable)
@@ -85,10 +89,12 @@ def confine(readable: Iterable[Path], writable: Path | None) -> None:
 
 
 def _landlock_version() -> int:
-    return int(libc.syscall(CREATE_RULESET, None, ctypes.c_ulong(0), 1))
+    """Return the kernel's version of Landlock, from 1; -1 if it has none."""
+    return int(libc.syscall(CREATE_RULESET, None, ctypes.c_ulong(0), VERSION_FLAG))
 
 
 def _call(function: Callable[..., int], *arguments: int | bytes | ctypes.Array[ctypes.c_char]) -> int:
+    """Return the result of a C function. Raise OSError if it is negative."""
     result = function(*(ctypes.c_ulong(value) if isinstance(value, int) else value for value in arguments))
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -96,18 +102,18 @@ def _call(function: Callable[..., int], *arguments: int | bytes | ctypes.Array[c
 
 
 def _restrict_files(readable: Iterable[Path], writable: Path | None) -> None:
-    handled = (1 << N_RIGHTS.get(_landlock_version(), 16)) - 1
-    ruleset = _call(libc.syscall, CREATE_RULESET, struct.pack("Q", handled), 8, 0)
+    known_rights = (1 << N_RIGHTS.get(_landlock_version(), 16)) - 1
+    ruleset = _call(libc.syscall, CREATE_RULESET, struct.pack("Q", known_rights), 8, 0)
     rights = {Path(entry): READ_DIR for entry in sys.path} | dict.fromkeys((*_python_paths(), *readable), READ)
     rights |= {Path("/dev/null"): READ_FILE | WRITE_FILE} | ({} if writable is None else {writable: WRITE})
-    for path, allowed in rights.items():
+    for path, path_rights in rights.items():
         try:
             descriptor = os.open(path, os.O_PATH)
         except OSError:  # missing on this system, or deleted, which its reader will report
             continue
         is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
-        if access := allowed & handled & (-1 if is_folder else FILE_RIGHTS):
-            _call(libc.syscall, ADD_RULE, ruleset, 1, struct.pack("=Qi", access, descriptor), 0)
+        if allowed := path_rights & (known_rights if is_folder else known_rights & FILE_RIGHTS):
+            _call(libc.syscall, ADD_RULE, ruleset, PATH_RULE, struct.pack("=Qi", allowed, descriptor), 0)
         os.close(descriptor)
     _call(libc.syscall, RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
@@ -126,12 +132,13 @@ def _python_paths() -> Iterator[Path]:
             yield from filter(Path.is_symlink, entry.iterdir())  # installers may link packages from a cache
         elif not any(map(entry.is_relative_to, prefixes)):
             # Do not allow the whole folder: a checkout may contain .env and the data folder.
-            yield from (path for path in entry.iterdir() if path.suffix in LIBRARIES or any(path.glob("*.py")))
+            yield from (path for path in entry.iterdir() if path.suffix in LIBRARY_SUFFIXES or any(path.glob("*.py")))
 
 
 def _deny_calls() -> None:
+    """Install a seccomp filter for this process. It is a program of jumps that runs before every system call."""
     column, architecture = PROCESSORS[platform.machine()]
-    # Operation, instructions to skip if its condition is true, instructions to skip if it is false, and its operand.
+    # Each instruction: operation, how many instructions to skip if its condition is true or false, and operand.
     program = [
         (LOAD, 0, 0, PROCESSOR), (IF_EQUAL, 1, 0, architecture), (RETURN, 0, 0, KILL),
         (LOAD, 0, 0, CALL), (IF_AT_LEAST, 0, 1, FIRST_X32_CALL), (RETURN, 0, 0, DENY),
@@ -147,4 +154,4 @@ def _deny_calls() -> None:
         program += [(IF_EQUAL, 1, 0, os.getpid()), (RETURN, 0, 0, DENY), (RETURN, 0, 0, ALLOW)]
     program.append((RETURN, 0, 0, ALLOW))
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in program))
-    _call(libc.prctl, SET_SECCOMP, 2, struct.pack("HP", len(program), ctypes.addressof(code)), 0, 0)
+    _call(libc.prctl, SET_SECCOMP, FILTER_MODE, struct.pack("HP", len(program), ctypes.addressof(code)), 0, 0)
