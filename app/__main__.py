@@ -18,7 +18,7 @@ logger = logging.getLogger("app")
 
 
 def main() -> int:
-    """Serve until SIGTERM or SIGINT. Return 1 if the server cannot start."""
+    """Serve until SIGTERM or SIGINT. Return the exit code; it is not 0 if the server cannot start."""
     # Imports leave little garbage, and collecting it takes a quarter of the startup time.
     gc.disable()
     # Imported here because sandbox processes import this module too and need none of these.
@@ -38,7 +38,7 @@ def main() -> int:
     os.umask(process.PRIVATE_UMASK)
     process.configure_logs("web")
     process.raise_file_limit()
-    # Skip the tracebacks of requests cancelled at shutdown, which uvicorn reports in one line before.
+    # Requests cancelled at shutdown need no traceback: uvicorn has already reported them in one line.
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: not (record.exc_info and isinstance(record.exc_info[1], CancelledError))
     )

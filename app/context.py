@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from math import ceil
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Select
@@ -73,7 +74,7 @@ Result = TypeVar("Result")
 def makes_room(
     service: Callable[Concatenate[Context, Arguments], Result],
 ) -> Callable[Concatenate[Context, Arguments], Result]:
-    """Let a service write on a full disk by freeing the spare file first."""
+    """Let a service write on a full disk by removing the spare file first."""
 
     @wraps(service)
     def with_room(context: Context, /, *args: Arguments.args, **keywords: Arguments.kwargs) -> Result:
@@ -95,11 +96,12 @@ MAX_PAGE = 10**6
 
 
 def offset_of(page: int) -> int:
+    """Return the number of rows before a page. Pages are numbered from 1."""
     return (min(page, MAX_PAGE) - 1) * PAGE_ROWS
 
 
 def aria_sort(order: str, column: str) -> str:
-    """Return ``aria-sort`` of a column. A leading minus in ``order`` means descending."""
+    """Return the ``aria-sort`` value of a column. ``order`` is the sorted column, with a minus if descending."""
     if order.removeprefix("-") != column:
         return "none"
     return "descending" if order.startswith("-") else "ascending"
@@ -107,9 +109,9 @@ def aria_sort(order: str, column: str) -> str:
 
 def next_sort(column: str, current: str, *, descending_first: bool) -> str:
     """Return the sort order after a click on a column head whose ``aria-sort`` is ``current``."""
-    descends = descending_first if current == "none" else current == "ascending"
-    return f"-{column}" if descends else column
+    is_descending = descending_first if current == "none" else current == "ascending"
+    return f"-{column}" if is_descending else column
 
 
 def count_pages(total: int) -> int:
-    return max(-(-total // PAGE_ROWS), 1)
+    return max(ceil(total / PAGE_ROWS), 1)

@@ -33,7 +33,7 @@ DESCRIPTION = (
 
 
 class Application(FastAPI):
-    """A FastAPI that logs every request and adds the safe headers to every response."""
+    """A FastAPI application that logs every request and adds security headers to every response."""
 
     def build_middleware_stack(self) -> ASGIApp:
         inner: Any = SafeHeaders(HeadAsGet(super().build_middleware_stack()))
@@ -47,7 +47,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context = create_context(settings)
-        # Opening a database takes room too. Without it nothing could be deleted from a full disk.
+        # Startup needs disk space too. If it failed on a full disk, users could not delete anything.
         with context.spare_file.make_room():
             context.storage.sweep_temporary()
             sweep_folders(settings.root)
@@ -66,10 +66,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     error_responses.install_error_handlers(app, settings)
     app.mount("/static", InMemoryFiles(directory=STATIC), name="static")
     app.mount("/docs/images", InMemoryFiles(directory=IMAGES), name="docs-images")
-    # The last one added is the first to see a request.
+    # The middleware added last is the first to see a request.
     app.add_middleware(SharedPolls)
     app.add_middleware(Gate, settings=settings)
-    # Vectors hardly compress, and a gigabyte of them would occupy a core for a minute.
+    # Vectors hardly compress, and trying to compress a gigabyte of them would occupy a core for a minute.
     app.add_middleware(GZipMiddleware, exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, BINARY))
     app.add_middleware(BodyLimit, settings=settings)
     return app

@@ -1,7 +1,7 @@
 """The interface to the job engine, DBOS: durable workflows in one database. No other module uses DBOS.
 
 A job is work on one row. The row is committed first and its job is enqueued afterward. The workflow id derives from
-the row id, so enqueueing twice has no further effect, and the workers' reconciler enqueues what a crash left out.
+the row id, so enqueueing twice has no further effect, and the workers' reconciler enqueues jobs that a crash prevented.
 Jobs that run a model are enqueued by a free worker (``workers/executor.py``). The engine knows which worker runs
 which job; results are in the rows.
 """
@@ -41,9 +41,9 @@ ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 DELETE_BATCH_SIZE = 500
 # Never reached: the row counts attempts and fails the run with an error message first.
 MAX_RECOVERY_ATTEMPTS = 10_000
-# Workers check for cancelled jobs every second. A job that is enqueued again before that would run twice.
+# Workers check for cancelled jobs every second. A job that is enqueued again before the next check would run twice.
 CANCEL_SECONDS = 2.0
-# Maximum difference between machines' clocks. Workers have seen all earlier cancellations.
+# Clocks of two machines differ by less, so a worker has surely seen a cancellation that looks older than this.
 MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
 # The engine's default schema on PostgreSQL.
 ENGINE_SCHEMA = "dbos"
@@ -107,6 +107,7 @@ class JobQueue:
             self._client.cancel_workflows([job.workflow_id for job in jobs])
 
     def list_active(self) -> set[str]:
+        """Return the workflow ids of jobs that have not ended."""
         workflows = self._client.list_workflows(status=ACTIVE, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in workflows}
 
@@ -127,12 +128,12 @@ class JobQueue:
                 self._reenqueue(job, workflow)
 
     def list_worker_slots(self) -> set[str]:
-        """Return the slots of workers, alive or not, with unfinished jobs."""
+        """Return the slots of workers, alive or not, that have started jobs and not ended them."""
         workflows = self._client.list_workflows(status="PENDING", load_input=False, load_output=False)
         return {workflow.executor_id for workflow in workflows if workflow.executor_id is not None}
 
     def list_unfinished(self, slot: str) -> set[str]:
-        """Return the workflow ids of a worker's unfinished jobs, as far as the engine knows."""
+        """Return the workflow ids of jobs that a worker has started and not ended, according to the engine."""
         workflows = self._client.list_workflows(status="PENDING", executor_id=slot, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in workflows}
 
@@ -143,10 +144,10 @@ class JobQueue:
 
     def delete_ended(self, days: float) -> int:
         """Delete records of jobs that ended more than ``days`` ago; return their number."""
-        before = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+        cutoff = (datetime.now(UTC) - timedelta(days=days)).isoformat()
         n_deleted = 0
         while workflows := self._client.list_workflows(
-            status=ENDED, completed_before=before, limit=DELETE_BATCH_SIZE, load_input=False, load_output=False
+            status=ENDED, completed_before=cutoff, limit=DELETE_BATCH_SIZE, load_input=False, load_output=False
         ):
             self._client.delete_workflows([workflow.workflow_id for workflow in workflows])
             n_deleted += len(workflows)
@@ -162,14 +163,14 @@ class JobQueue:
         return workflows[0] if workflows else None
 
     def _reenqueue(self, job: Job, workflow: WorkflowStatus | None) -> None:
-        """Enqueue a job again. If it was just cancelled, wait for its worker, unless someone else enqueues it first."""
+        """Enqueue a job again. If it was just cancelled, first wait for its worker to stop it."""
         if workflow and workflow.status == "CANCELLED" and workflow.executor_id is not None and workflow.updated_at:
             seconds_since_cancel = abs(datetime.now(UTC).timestamp() - workflow.updated_at / 1000)
             if seconds_since_cancel < MAX_CLOCK_DIFFERENCE.total_seconds():  # its worker may still run it
                 time.sleep(CANCEL_SECONDS)
                 current = self._find_workflow(job)
                 if current is not None and (current.status in ACTIVE or current.created_at != workflow.created_at):
-                    return
+                    return  # another process has enqueued it
         if workflow is not None:
             self._client.delete_workflows([job.workflow_id])
         self.enqueue(job)
@@ -192,12 +193,13 @@ def _enqueue_options(job: Job) -> EnqueueOptions:
 
 
 @contextmanager
-def _log_if_unreachable(name: str) -> Iterator[None]:
+def _log_if_unreachable(jobs: str) -> Iterator[None]:
+    """Log that ``jobs``, in words, have to wait, instead of raising, if the engine's database does not answer."""
     try:
         yield
     except (OperationalError, PoolTimeoutError) as disconnection:
         logger.warning(
-            "the job engine's database does not answer; %s has to wait: %s", name, driver_message(disconnection)
+            "the job engine's database does not answer; %s has to wait: %s", jobs, driver_message(disconnection)
         )
 
 
@@ -211,8 +213,8 @@ def _quiet_engine_logs() -> None:
 class QueueWatch:
     """Lets the engine's threads sleep while no job waits in any of its queues.
 
-    Each of these threads polls the database four times a second with several statements, 5% of a core for an idle
-    worker. Here one statement on one connection polls for all of them.
+    Each of these threads would poll the database four times a second with several statements, which takes 5% of a core
+    in an idle worker. Here one statement on one connection polls for all of them.
     """
 
     def __init__(self, url: str) -> None:
@@ -228,7 +230,7 @@ class QueueWatch:
         self._thread.start()
 
     def stop_watching(self) -> None:
-        """Stop watching. From now on the engine's threads poll at their own interval."""
+        """Stop watching. The engine's threads then poll at their own interval."""
         self._stop.set()
         self._thread.join()
         self._waiting.set()
@@ -263,8 +265,8 @@ def processing_jobs(
 
     ``slot`` names this worker for the engine. It is stable, so that the worker gets its interrupted jobs back at the
     next start, and locked, because two workers of the same name would run the same job twice. ``execute`` is cancelled
-    when its job is. ``runs_at_once`` is the same for all workers, because the engine has one limit for each queue;
-    ``execute`` refuses what does not fit.
+    when its job is cancelled. ``runs_at_once`` must be the same for all workers, because the engine has one limit for
+    each queue; ``execute`` refuses a job for which this worker has no room.
     """
 
     @DBOS.step(name="execute", preemptible=True)
@@ -311,15 +313,16 @@ def watching_queues(url: str) -> Iterator[QueueWatch]:
 
     DBOS 3.4.0 can poll less often but cannot be woken. Its version is pinned; a test checks that its threads sleep.
     """
-    module, watch = vars(dbos._dbos), QueueWatch(url)
-    run_queues = module["queue_thread"]
+    engine_names, watch = vars(dbos._dbos), QueueWatch(url)
+    run_queues = engine_names["queue_thread"]
 
     def run_watched(stop: Event, engine: DBOS) -> None:
-        # Replaces the stop event, which these threads wait for between polls.
-        run_queues(SimpleNamespace(is_set=stop.is_set, wait=partial(watch.wait, stop)), engine)
+        # Between polls these threads wait on the event that stops them. This one waits on the watch too.
+        watched_stop = SimpleNamespace(is_set=stop.is_set, wait=partial(watch.wait, stop))
+        run_queues(watched_stop, engine)
 
-    module["queue_thread"] = run_watched
+    engine_names["queue_thread"] = run_watched
     try:
         yield watch
     finally:
-        module["queue_thread"] = run_queues
+        engine_names["queue_thread"] = run_queues

@@ -41,11 +41,11 @@ from isotropy.catalog import GROUPS, measures_of
 
 home_router = APIRouter()
 
-NEWEST = 3
+MAX_HOME_ROWS = 3
 
 
 class LatestDecision(NamedTuple):
-    """The conclusion of an experiment or the decision on an embedding, in a sentence or two."""
+    """The conclusion of an experiment or the decision on an embedding, in a few sentences."""
 
     name: str
     path: str
@@ -58,7 +58,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
     runs, workers = queue_status.list_runs_in_progress(context), queue_status.list_workers(context)
     experiments = [
         (experiment, queue_status.list_running_with_time_left(runs.get(experiment.id, ())))
-        for experiment in queue_status.list_unfinished_experiments(context, runs)[:NEWEST]
+        for experiment in queue_status.list_unfinished_experiments(context, runs)[:MAX_HOME_ROWS]
     ]
     encodings = queue_status.list_unfinished_encodings(context)
     _, embeddings = queue_status.list_unfinished_uploads(context)
@@ -79,7 +79,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
 
 def list_decisions(context: Context) -> list[LatestDecision]:
     decisions = []
-    for experiment in list_newest_ended(context, NEWEST):
+    for experiment in list_newest_ended(context, MAX_HOME_ROWS):
         sweep = RunTable.from_experiment(experiment)
         cards = Summary(read_conclusion(context, sweep), METRIC_RANGES[experiment.config.metric].title).cards
         if len(cards) > 1:
@@ -87,7 +87,7 @@ def list_decisions(context: Context) -> list[LatestDecision]:
             sentence = f"{effect.question} {effect.answer}. {best.answer}: {best.evidence}"
             path = f"/experiments/{experiment.id}"
             decisions.append(LatestDecision(experiment.name, path, sentence, experiment.created_at))
-    for embedding in list_newest_measured(context, NEWEST):
+    for embedding in list_newest_measured(context, MAX_HOME_ROWS):
         sentence = describe_decision(context, embedding.id)
         decisions.append(LatestDecision(embedding.name, f"/embeddings/{embedding.id}", sentence, embedding.created_at))
     return sorted(decisions, key=lambda decision: decision.created_at, reverse=True)
@@ -104,7 +104,7 @@ def show_space(request: Request, context: ContextDep) -> Response:
     return render(request, "operations/space.html", {"space": measure_space(context)})
 
 
-PROBLEMS = {
+ERROR_STATUSES = {
     400: "The request cannot be read.",
     401: "The access token is missing or wrong.",
     403: "This token or user may not do this, or the request came from a page of another site.",
@@ -119,13 +119,13 @@ PROBLEMS = {
     503: "The storage or the database is busy or does not respond.",
     507: "A disk is full, or would have less free space than the reserve.",
 }
-PROBLEM: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}}
-# FastAPI builds a validator for each status with a model, in every route. So only one has a model, which adds the
-# schema to the components.
+PROBLEM_BODY: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}}
+# In every route, FastAPI builds a validator for each status that has a model. So only status 500 has one, which adds
+# the schema of ``Problem`` to the components; the others refer to it.
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"description": description, "content": PROBLEM} for status, description in PROBLEMS.items()
+    status: {"description": description, "content": PROBLEM_BODY} for status, description in ERROR_STATUSES.items()
 }
-RESPONSES[500] = {"description": PROBLEMS[500], "model": Problem}
+RESPONSES[500] = {"description": ERROR_STATUSES[500], "model": Problem}
 
 
 figures_router = APIRouter(tags=["figures"])
@@ -194,7 +194,7 @@ def show_figure_of_playground(slug: str, query: PlaygroundDep) -> FigureOut:
     return FigureOut.from_figure(find_figure(playground_figures(query), slug))
 
 
-# Routers as ``module:name`` in ``app``, because many modules of features have equal names.
+# Each router as ``module:name`` within ``app``. Imports would clash: many routers and modules have equal names.
 API_ROUTERS = (
     "embeddings.api.embeddings:router",
     "embeddings.api.encodings:router",

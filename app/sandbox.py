@@ -33,9 +33,9 @@ Ts = TypeVarTuple("Ts")
 GIB = 2**30
 MIB = 2**20
 SMALL_BYTES, SMALL_SECONDS = 10 * MIB, 30
-"""CPU seconds of a call on fewer bytes: if it takes longer, it would never end."""
+"""CPU seconds that a call may take whose files have fewer bytes. A call that takes longer would hardly ever end."""
 GRACE_SECONDS = 5
-"""CPU seconds from SIGXCPU, which tells the parent the reason, to SIGKILL."""
+"""Seconds to end before a kill: CPU seconds after SIGXCPU, which tells the parent the reason, or after an answer."""
 
 TOO_SLOW = (
     "Reading this file took longer than {:g} s, the limit here: "
@@ -49,20 +49,20 @@ STOPPED = (
 PASSED_VARIABLES = (
     "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONHOME",
 )  # fmt: skip
-# Its arguments are the parent's module path.
+# Its arguments are the entries of the parent's ``sys.path``.
 SCRIPT = "import sys; sys.path[:] = sys.argv[1:]; from app.sandbox import answer_call; answer_call()"
-TIMES = {
+TIME_CLASSES = {
     "datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta", "datetime.timezone",
     "pydantic_core._pydantic_core.TzInfo",
 }  # fmt: skip
-"""Classes of other packages that answers may hold."""
+"""The only classes of other packages that an outcome may hold."""
 MAX_ANSWER_BYTES = GIB // 4
 POLL_SECONDS = 0.2
 NICENESS = 10
-"""Requests and training take precedence."""
+"""Positive, so that requests and training take precedence."""
 
 ABANDONED: ContextVar[Event | None] = ContextVar("abandoned", default=None)
-"""Set when nobody waits any longer for the sandboxes of this context."""
+"""The event that is set when nobody waits any longer for the sandboxes of this context. None: it is never set."""
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def limit_resources(memory_bytes: int, cpu_seconds: float) -> None:
 
 
 def _lower_limit(limit: int, value: int, grace: int = 0) -> None:
-    """Lower a soft and a hard resource limit, within the inherited hard limit."""
+    """Lower a soft limit to ``value`` and its hard limit to ``value + grace``, but raise neither."""
     _, hard = resource.getrlimit(limit)
     caps = (value, value + grace)
     soft, hard = (cap if hard == resource.RLIM_INFINITY else min(cap, hard) for cap in caps)
@@ -94,6 +94,7 @@ def _lower_limit(limit: int, value: int, grace: int = 0) -> None:
 class _Failure:
     """An exception of the sandboxed function, as plain values because not every exception can be pickled."""
 
+    # Name of the exception's class.
     kind: str
     message: str
     field: str | None = None
@@ -103,12 +104,13 @@ class OutcomeUnpickler(pickle.Unpickler):
     """Accepts plain values and our own records only: a hostile file may have taken over the process that sends them."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module.startswith(("app.", "isoscope.", "isotropy.")) or f"{module}.{name}" in TIMES:
-            kind = getattr(sys.modules.get(module), name, None)  # importing a module would run its code
-            if isinstance(kind, type) and kind.__module__ == module:
-                is_record = is_dataclass(kind) or issubclass(kind, (Enum, tuple)) or hasattr(kind, "model_fields")
-                if is_record or f"{module}.{name}" in TIMES:
-                    return kind
+        is_time = f"{module}.{name}" in TIME_CLASSES
+        if is_time or module.startswith(("app.", "isoscope.", "isotropy.")):
+            value = getattr(sys.modules.get(module), name, None)  # importing a module would run its code
+            if isinstance(value, type) and value.__module__ == module:
+                is_record = is_dataclass(value) or issubclass(value, (Enum, tuple)) or hasattr(value, "model_fields")
+                if is_time or is_record:
+                    return value
         raise pickle.UnpicklingError(f"{module}.{name} is not one of our records")
 
 
@@ -138,7 +140,8 @@ def run_in_sandbox(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
-        # Detached from the terminal, where it could type commands. Elsewhere it would then outlive its parent.
+        # Detach the process from the terminal, into which it could type commands. Only on Linux does a detached
+        # process end with its parent.
         start_new_session=sys.platform == "linux",
     ) as child:
         try:
@@ -163,11 +166,11 @@ def run_in_sandbox(
     if not isinstance(outcome, _Failure):
         return cast("T", outcome)
     if any(path.exists() and not os.path.samestat(path.stat(), file) for path, file in files.items()):
-        # Another upload of the same content replaced the file, and Landlock allows only the earlier one.
+        # Try again: another upload of the same content replaced a file, and Landlock allowed only the earlier one.
         return run_in_sandbox(function, *args, memory_bytes=memory_bytes, seconds=seconds, writable=writable)
-    for kind in IsoscopeError.__subclasses__():
-        if kind.__name__ == outcome.kind:
-            raise kind(outcome.message, outcome.field)
+    for error_class in IsoscopeError.__subclasses__():
+        if error_class.__name__ == outcome.kind:
+            raise error_class(outcome.message, outcome.field)
     if outcome.kind == MemoryError.__name__:
         raise InvalidError(
             f"Reading this file needed more than {memory_bytes / GIB:.1f} GiB of memory, the limit here: "
@@ -179,6 +182,7 @@ def run_in_sandbox(
 
 
 def _find_paths(argument: object) -> list[Path]:
+    """Return the paths in an argument: the argument itself, or those in its fields or items."""
     if isinstance(argument, Path):
         return [argument]
     if is_dataclass(argument):
@@ -189,7 +193,7 @@ def _find_paths(argument: object) -> list[Path]:
 
 
 def _read_answer(stream: IO[bytes], deadline: float) -> bytes:
-    """Read until the process closes the stream; raise TimeoutError at the deadline."""
+    """Read until the process closes the stream. Raise TimeoutError at the deadline, AbandonedError if nobody waits."""
     abandoned, answer = ABANDONED.get(), bytearray()
     while (seconds_left := deadline - time.monotonic()) > 0:
         if abandoned is not None and abandoned.is_set():
@@ -207,7 +211,7 @@ def _read_answer(stream: IO[bytes], deadline: float) -> bytes:
 def answer_call() -> None:
     """Run the call on standard input and write its outcome to standard output. Runs inside the sandbox."""
     answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # keep what libraries print out of the answer
+    os.dup2(2, 1)  # so that what libraries print does not get into the answer
     readable, writable, memory_bytes, cpu_seconds = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent
     outcome: Any
     try:
