@@ -21,17 +21,17 @@ print(json.dumps([*devices, *[("mps", None, None)] * torch.backends.mps.is_avail
 
 
 class TorchDevice(NamedTuple):
-    """A device by its name in torch."""
+    """A device that torch can use, with its name in torch: cuda:0, mps or cpu."""
 
     name: str
     memory_bytes: int | None = None
-    """Memory of the device; None if it shares the machine's."""
+    """None if it uses the memory of the machine."""
     uuid: str | None = None
-    """The driver's name of a GPU."""
+    """The driver's name of a CUDA device; None for other devices."""
 
 
 def ask_torch() -> list[TorchDevice]:
-    """Return all devices, the best first; raise UnavailableError if torch does not start."""
+    """Start torch and return all devices, the best first. Raise UnavailableError if torch does not start."""
     command = [sys.executable, "-c", TORCH_SCRIPT]
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_SECONDS, check=True)  # noqa: S603
@@ -42,7 +42,7 @@ def ask_torch() -> list[TorchDevice]:
 
 
 def list_devices() -> list[TorchDevice]:
-    """Return all devices, the best first. Torch starts, which takes seconds, only if it may find a GPU."""
+    """Return all devices, the best first. Start torch, which takes seconds, only if it may find a GPU."""
     torch = find_spec("torch")
     if torch is None or torch.origin is None:
         return [TorchDevice("cpu")]

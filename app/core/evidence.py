@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 # Significance level of every test.
 SIGNIFICANCE_LEVEL = 0.05
-# Levels of the first two looks at the results. Each later level is half the one before, so they sum to less than 0.05.
+# Significance levels of the first two looks at results. Each later one is half the one before: all sum to under 0.05.
 FIRST_LOOK_LEVEL, SECOND_LOOK_LEVEL = 0.04, 0.005
 MAX_LOOKS = 6
 # With fewer seeds, intervals cover too little: a bootstrap of two seeds covers 69%.
@@ -23,7 +23,7 @@ COLLAPSED_SHARE, MIN_COLLAPSED_RUNS = 2 / 3, 2
 
 
 def min_lambdas() -> int:
-    """Return the minimum number of λ values k whose smallest p, 2 / k!, is significant."""
+    """Return the minimum number of λ values at which p can be significant: with k values, p is at least 2 / k!."""
     return next(k for k in range(2, 20) if 2 / factorial(k) <= SIGNIFICANCE_LEVEL)
 
 
@@ -33,7 +33,7 @@ def look_level(look: int) -> float:
 
 
 def two_sided_p(t: float, degrees: float) -> float:
-    """Return the probability that |T| exceeds |t|, where T has Student's t distribution."""
+    """Return the probability that |T| exceeds |t|, where T has Student's t distribution with ``degrees`` of freedom."""
     t = abs(t)
     if degrees >= NORMAL_DEGREES:
         return 2 * NormalDist().cdf(-t)
@@ -84,6 +84,7 @@ def incomplete_beta(x: float, complement: float, a: float, b: float) -> float:
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
+    """Return the continued fraction of the incomplete beta function, by Lentz's method."""
     c, d = 1.0, 1 / _avoid_zero(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, MAX_FRACTION_TERMS):
@@ -105,7 +106,7 @@ def _avoid_zero(value: float) -> float:
 def block_degrees(blocks: int) -> float:
     """Return the degrees of freedom of a standard error from blocks of rows.
 
-    2 / degrees = 2 / (B - 1) + k / B for B blocks, where k is the excess kurtosis of their contributions: B - 1 for
-    normal rows, fewer for heavy tails.
+    2 / degrees = 2 / (B - 1) + k / B for B blocks, where k is the excess kurtosis of the blocks' contributions, here
+    BLOCK_KURTOSIS. Normal rows would have k = 0 and so B - 1 degrees of freedom; heavy tails have fewer.
     """
     return 2 / (2 / (blocks - 1) + BLOCK_KURTOSIS / blocks)

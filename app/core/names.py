@@ -12,35 +12,37 @@ from isoscope.files.upload_formats import Role, suffixes
 from isotropy.catalog import METHODS
 
 MAX_NAME_CHARACTERS = 200
+MAX_FILE_NAME_CHARACTERS = 255
 NON_ALPHANUMERIC = re.compile(r"[\W_]+")
 
 
 def natural_sort_key(filename: str) -> list[str | int]:
     """Return a key that sorts shard-2 before shard-10."""
-    parts = re.split(r"(\d+)", filename.casefold())
+    parts = re.split(r"(\d+)", filename.casefold())  # text and numbers in turn
     return [int(part) if i % 2 else part for i, part in enumerate(parts)]
 
 
 def base_name(filename: str) -> str:
-    """Return a name for display without any folder; no path is ever made from it."""
+    """Return the name of an uploaded file for display, without folders. Raise InvalidError if nothing is left."""
     name = PureWindowsPath(PurePosixPath(filename).name).name
     printable = "".join(character for character in name if character.isprintable()).strip()
     if not printable.strip("."):
         raise InvalidError("The upload has no file name; send the file with one, such as embeddings.npy.", "file")
-    return printable[-255:]
+    return printable[-MAX_FILE_NAME_CHARACTERS:]
 
 
 def to_file_name(text: str) -> str:
-    """Return a text as a portable file name: letters and digits of all scripts, joined by hyphens."""
+    """Return a text as a portable file name: letters and digits of all scripts, joined by hyphens. It may be empty."""
     return NON_ALPHANUMERIC.sub("-", text).strip("-")
 
 
 def clean_name(name: str | None, default: str) -> str:
+    """Return a name, or a default if the name is blank, on one line and truncated to the maximum length."""
     return one_line(name or default)[:MAX_NAME_CHARACTERS] or default[:MAX_NAME_CHARACTERS]
 
 
 def require_name(name: str, filename: str) -> str | None:
-    """Return the name entered in a form, None if empty. It may not be empty if the file is only named after a split."""
+    """Return the name entered in a form, None if empty. Raise InvalidError if the file's name cannot replace it."""
     stem = PurePosixPath(filename).name.partition(".")[0]
     if not name.strip() and stem.lower() in SPLIT_STEMS:
         raise InvalidError(f"Enter a name. The file name {stem} does not tell data sets apart.", "name")
@@ -56,11 +58,11 @@ def file_stem(name: str) -> str:
 
 def describe_method(method: str, parameters: Mapping[str, Any]) -> str:
     """Return a method and its non-default parameters: Soft ZCA whitening, eps 0.1."""
-    record = METHODS.get(method)
-    defaults = {parameter.name: parameter.default for parameter in record.parameters[1:]} if record else {}
+    entry = METHODS.get(method)
+    defaults = {parameter.name: parameter.default for parameter in entry.parameters[1:]} if entry else {}
     settings = [
         f"{name} {short(value)}"
         for name, value in parameters.items()
         if value is not None and (name not in defaults or value != defaults[name])
     ]
-    return ", ".join([record.name if record else method, *settings])
+    return ", ".join([entry.name if entry else method, *settings])

@@ -1,7 +1,7 @@
 """Find the user of this machine at the other end of a TCP connection.
 
-The kernel looks up a single socket, because printing /proc/net/tcp takes milliseconds. Ports are reused, so nothing is
-cached. The kernel lists a socket that its process has closed as root's.
+The kernel looks up a single socket, because reading /proc/net/tcp takes milliseconds. Ports are reused, so no answer is
+cached. In the kernel's answer, a socket that its process has closed belongs to root.
 """
 
 import errno
@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 NOBODY = -1
-"""In place of the user of a connection that its process has closed."""
+"""Stands for the user of a connection that its process has closed."""
 ESTABLISHED = 1
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, REQUEST, ERROR = 4, 20, 1, 2
 HEADER, SOCKET_ID = struct.Struct("=IHHII"), struct.Struct("!HH16s16s4s8s")
@@ -29,14 +29,14 @@ class SocketRow(NamedTuple):
 
 
 def peer_uid(client: SocketAddress, server: SocketAddress) -> int | None:
-    """Return the user who holds the client's end of a connection, or NOBODY if it is closed.
+    """Return the id of the user who holds the client's end of a connection; NOBODY if that end is closed.
 
-    Return None if unknown, because the client is on another machine or the kernel does not answer.
+    Returns None if the client is on another machine or the kernel does not answer.
     """
     try:
         if (row := _find_socket(client, server)) is not None:
             return row.uid if row.inode else NOBODY
-        # Order matters: if our end is connected after the client's was not found, the client is on another machine.
+        # Look up our end after the client's. If ours is still connected, the client's end is on another machine.
         server_row = _find_socket(server, client)
     except (AttributeError, OSError, ValueError):  # no Linux, not permitted, no IP address
         return None
@@ -44,6 +44,7 @@ def peer_uid(client: SocketAddress, server: SocketAddress) -> int | None:
 
 
 def _find_socket(local: SocketAddress, remote: SocketAddress) -> SocketRow | None:
+    """Return the kernel's record of the socket with these two addresses; None if this machine has no such socket."""
     local_ip, remote_ip = ip_address(local[0]), ip_address(remote[0])
     family = socket.AF_INET if local_ip.version == 4 else socket.AF_INET6
     socket_id = SOCKET_ID.pack(local[1], remote[1], local_ip.packed, remote_ip.packed, bytes(4), ANY_COOKIE)
@@ -51,8 +52,8 @@ def _find_socket(local: SocketAddress, remote: SocketAddress) -> SocketRow | Non
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as kernel:
         kernel.send(HEADER.pack(HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, REQUEST, 0, 0) + request)
         reply = kernel.recv(4096)
-    kind, body = HEADER.unpack_from(reply)[1], reply[HEADER.size :]
-    if kind == ERROR:
+    message_type, body = HEADER.unpack_from(reply)[1], reply[HEADER.size :]
+    if message_type == ERROR:
         if (error_number := -struct.unpack_from("=i", body)[0]) == errno.ENOENT:
             return None
         raise OSError(error_number, "The kernel cannot look up sockets.")

@@ -50,7 +50,7 @@ class StopSignals:
 
 
 def exit_within(seconds: float) -> None:
-    """End this process by force if it still runs after ``seconds``, because a thread hangs."""
+    """End this process by force if it still runs after ``seconds``, as it would if a thread hangs."""
     timer = Timer(seconds, os._exit, (1,))
     timer.daemon = True
     timer.start()
@@ -90,22 +90,22 @@ def die_with_parent() -> None:
 
 
 class RepeatFilter(logging.Filter):
-    """Passes each message at most once in ten seconds, so that no client can flood the log.
+    """Passes each message at most once per period of ten seconds, so that no client can flood the log.
 
     Records with the same ``repeat_key`` count as repeats of each other; a record whose key is None always passes.
     """
 
     _period = -1
-    _messages: set[str]
+    _passed_keys: set[str]
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = f"{record.getMessage()} {record.exc_info and record.exc_info[1]}"
-        if (message := getattr(record, "repeat_key", message)) is None:
+        if (key := getattr(record, "repeat_key", message)) is None:
             return True
         if (period := int(time.monotonic() / REPEAT_SECONDS)) != self._period:
-            self._period, self._messages = period, set()
-        is_new = message not in self._messages
-        self._messages.add(message)
+            self._period, self._passed_keys = period, set()
+        is_new = key not in self._passed_keys
+        self._passed_keys.add(key)
         return is_new
 
 
@@ -120,13 +120,14 @@ def configure_logs(process_name: str) -> None:
 
 
 def reduce_garbage_collection() -> None:
-    """Collect garbage less often and never scan imported modules, because one request in ten would wait for that."""
+    """Collect garbage less often and never scan imported modules. Otherwise one request in ten would have to wait."""
     gc.freeze()
     gc.set_threshold(COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
     gc.enable()
 
 
 def machine_memory() -> int | None:
+    """Return the bytes of memory of this machine, or of its container if that has less; None if unknown."""
     limits = [read_memory_field(PROC / "meminfo", "MemTotal")]
     with suppress(OSError, ValueError):  # not in a container, or one without a limit, which says "max"
         limits.append(int(CONTAINER_LIMIT.read_text()))
@@ -134,13 +135,14 @@ def machine_memory() -> int | None:
 
 
 def machine_cores() -> int:
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def read_memory_field(path: Path, name: str) -> int | None:
-    """Return the value that a system file gives in KiB under a name, in bytes."""
+    """Return the bytes that a system file such as /proc/meminfo states, in KiB, under a name; None if it does not."""
     with suppress(OSError):
         for line in path.read_text().splitlines():
             if line.startswith(f"{name}:"):

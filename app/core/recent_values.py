@@ -1,4 +1,4 @@
-"""A cache of the process that is limited by the size of its values."""
+"""A cache in memory that is limited by the total size of its values."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 
 
 class RecentValues(Generic[Value]):
-    """A cache of values with sizes. It evicts the least recently used."""
+    """A cache that evicts its least recently used values above a total size, but never the newest value."""
 
     def __init__(self, max_size: int) -> None:
         self._max_size, self._size = max_size, 0

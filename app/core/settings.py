@@ -31,7 +31,7 @@ BARE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 class StorageLocation(NamedTuple):
-    """Location of uploads. Without folder and bucket: the data folder."""
+    """Where uploads are stored: a folder or a bucket; in the data folder if both are None."""
 
     folder: Path | None = None
     # ``bucket`` or ``bucket/prefix``.
@@ -39,7 +39,7 @@ class StorageLocation(NamedTuple):
 
 
 def parse_storage_url(url: str) -> StorageLocation:
-    """Parse ``storage_url``; raise ValueError with a sentence that never repeats credentials."""
+    """Parse the setting ``storage_url``. Raise ValueError with a sentence that never repeats credentials."""
     if not url:
         return StorageLocation()
     try:
@@ -69,7 +69,7 @@ def parse_storage_url(url: str) -> StorageLocation:
 
 
 def add_driver(url: str) -> str:
-    """Return a database URL that names SQLAlchemy's driver for PostgreSQL."""
+    """Return a database URL with the PostgreSQL driver that SQLAlchemy should use. Other URLs stay as they are."""
     return url.replace(f"{POSTGRESQL}://", f"{POSTGRESQL}+psycopg://", 1)
 
 
@@ -98,18 +98,18 @@ def normalize_database_url(url: str) -> str:
         _ = parts.port  # raises ValueError if it is not a number
     except ValueError:
         raise ValueError(unreadable) from None
-    location = url[len(parts.scheme) :]
+    after_scheme = url[len(parts.scheme) :]
     if parts.scheme == "sqlite":
         if parts.netloc or len(parts.path) < 2:
             raise ValueError(f"{expected}, got one of SQLite without three slashes and a file after them")
-        return parts.scheme + location
+        return parts.scheme + after_scheme
     if parts.scheme not in POSTGRESQL_SCHEMES:
         raise ValueError(f"{expected}, got one that begins with {url.partition(':')[0][:20]!r}")
     if BARE_PERCENT.search(url) or "@" in parts.path:
         raise ValueError(unreadable)
     if not (parts.hostname or "host" in parse_qs(parts.query)) or len(parts.path) < 2:
         raise ValueError(f"{expected}, got one without a host or without the database's name")
-    return POSTGRESQL + location
+    return POSTGRESQL + after_scheme
 
 
 class Settings(BaseSettings):
@@ -282,7 +282,7 @@ class Settings(BaseSettings):
         return [Path(url.removeprefix("sqlite:///").partition("?")[0]).absolute() for url in urls]
 
     def create_folders(self) -> None:
-        """Create every folder that other processes expect. Raise ConflictError if one cannot be written to."""
+        """Create the folders that all processes expect. Raise ConflictError if one cannot be written to."""
         files = self.files if self.bucket is None else self.cache
         folder = self.root
         try:

@@ -31,7 +31,7 @@ class Disk(NamedTuple):
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Return whether an operating system error is about a full disk or quota."""
+    """Return whether an error of the operating system says that a disk or a quota is full."""
     return isinstance(error, OSError) and error.errno in FULL_DISK_CODES
 
 
@@ -55,14 +55,14 @@ def explain_full_disk(folder: Path) -> Iterator[None]:
 
 
 def list_disks(settings: Settings) -> list[Disk]:
-    """Return each disk that Isoscope writes to, disks with data first."""
+    """Return each disk that Isoscope writes to; those that hold only temporary files last."""
     data_folders = [settings.root, settings.files if settings.bucket is None else settings.cache]
     folders = [(folder, True) for folder in data_folders + [file.parent for file in settings.sqlite_files]]
-    with suppress(OSError):  # no folder for temporary files can be written to
+    with suppress(OSError):  # raised if there is no writable folder for temporary files
         folders.append((Path(tempfile.gettempdir()), False))
     disks_by_device: dict[int, Disk] = {}
     for folder, holds_data in folders:
-        with suppress(OSError):  # no folder there yet
+        with suppress(OSError):  # raised if the folder does not exist yet
             device = folder.stat().st_dev
             if device not in disks_by_device:
                 usage = shutil.disk_usage(folder)
@@ -71,7 +71,7 @@ def list_disks(settings: Settings) -> list[Disk]:
 
 
 def require_room(settings: Settings, *, upload_bytes: int = 0, stored_bytes: int = 0) -> None:
-    """Raise FullDiskError if less than the reserve would be left on a disk.
+    """Raise FullDiskError if new data would leave less than the reserve free on a disk.
 
     ``upload_bytes`` need room twice, as a temporary file and in the storage; ``stored_bytes`` only in the storage.
     """
@@ -96,7 +96,7 @@ def require_room(settings: Settings, *, upload_bytes: int = 0, stored_bytes: int
 
 @dataclass(frozen=True)
 class SpareFile:
-    """A file that reserves space. Deleting from a full disk needs space too, so the file is removed first."""
+    """A file that holds some disk space ready: deleting data from a full disk needs space, so it is removed first."""
 
     path: Path
     size_bytes: int
@@ -107,7 +107,7 @@ class SpareFile:
         return cls(settings.root / "reserve", min(SPARE_BYTES, settings.reserve_bytes))
 
     def create_if_missing(self) -> None:
-        """Create the file if it is missing and the disk has room for twice its size."""
+        """Create the file if it is missing, unless the disk has less free than twice its size."""
         if not self.size_bytes or self.path.exists():
             return
         with suppress(OSError):
@@ -127,7 +127,7 @@ class SpareFile:
 
     @contextmanager
     def make_room(self) -> Iterator[None]:
-        """Remove the file during a deletion if the disk is nearly full; create it again when there is room."""
+        """Remove the file for the time of the context if the disk is nearly full; afterward create it if it fits."""
         with suppress(OSError):
             if shutil.disk_usage(self.path.parent).free < self.size_bytes:
                 self.path.unlink(missing_ok=True)

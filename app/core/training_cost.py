@@ -19,9 +19,9 @@ class MachineSpeed(BaseModel):
     device_name: str
     # Operations per second of a large matrix product, by precision.
     products: dict[str, float]
-    # GELU, norm and dropout, forward and backward, per element of a hidden state.
+    # Seconds of GELU, norm and dropout, forward and backward, per element of a hidden state.
     element_seconds: float
-    # Forward and backward pass of one tiny layer: call overhead, which bounds small models.
+    # Seconds of a forward and backward pass of one tiny layer. It is all overhead of calls, which bounds small models.
     layer_seconds: float
 
 
@@ -37,12 +37,12 @@ class ModelSize(BaseModel):
     positions: int | None = None
 
     def forward_operations(self, tokens: float, length: float) -> float:
-        """Return the operations of a forward pass over ``tokens`` tokens in sequences of ``length``."""
+        """Return the operations of a forward pass over ``tokens`` tokens in texts of ``length`` tokens each."""
         return tokens * (2 * self.matrix_weights + 4 * self.layers * self.width * length)
 
 
 def expected_longest(lengths: Sequence[int], batch_size: int) -> float:
-    """Return the expected length of the longest of ``batch_size`` random texts, to which a batch is padded."""
+    """Return the expected length of the longest of ``batch_size`` texts drawn at random. A batch is padded to it."""
     n = len(lengths)
     return sum(
         length * (((rank + 1) / n) ** batch_size - (rank / n) ** batch_size)
@@ -51,7 +51,7 @@ def expected_longest(lengths: Sequence[int], batch_size: int) -> float:
 
 
 def step_seconds(model: ModelSize, speed: MachineSpeed, precision: str, tokens: float, length: float) -> float | None:
-    """Estimate the seconds of a step over ``tokens`` padded tokens; None if the precision was not timed."""
+    """Return the estimated seconds of a step over padded texts of ``length``; None if the precision was not timed."""
     if precision not in speed.products:
         return None
     product_seconds = TRAINING_PASSES * model.forward_operations(tokens, length) / speed.products[precision]

@@ -15,7 +15,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 MAX_VALUE_CHARACTERS = 80
 NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?", re.ASCII)
 
-# Endings of "Expected `field` ..." by pydantic's error type. Placeholders are keys of the error's context.
+# How a sentence that starts "Expected field" continues, by pydantic's error type, with keys of the error's context.
 EXPECTED = {
     "less_than": "below {lt}",
     "less_than_equal": "up to {le}",
@@ -39,7 +39,7 @@ EXPECTED = {
     "literal_error": "as {expected}",
     "enum": "as {expected}",
 }
-# Wording in forms, which leave out the field's name because its label is next to the error.
+# How a sentence that starts with "Enter" continues in a form. The field's label stands next to it.
 FORM_EXPECTED = {
     "less_than": "a number below {lt}",
     "less_than_equal": "a number up to {le}",
@@ -49,6 +49,7 @@ FORM_EXPECTED = {
     "too_short": "{min_length} or more values",
     "too_long": "at most {max_length} values",
 }
+# Arguments ``empty`` and ``prefix`` of ``_received`` in forms.
 FORM_WORDS = (". The field is empty", ", not")
 CHOICE_ERRORS = ("literal_error", "enum")
 MISSING = "missing"
@@ -58,11 +59,11 @@ VALUE_ERROR = "value_error"
 FIELD_NAME = re.compile(r"`(\w+)`")
 # Union alternatives and dictionary keys in the location of a pydantic error.
 ALTERNATIVE = re.compile(r"[\w-]*\[.+\]|(?:constrained-)?(?:str|int|float|bool)")
-# An empty choice, which pages accept and sentences leave out.
+# An empty choice in a list of choices. Pages accept it, but sentences do not mention it.
 EMPTY_CHOICE = re.compile(r"'', | or ''|^''$")
 LIST_ITEM = re.compile(r"list\[(?:constrained-)?(int|float|str)")
 LIST_WORDS = {"int": "a list of whole numbers", "float": "a list of numbers", "str": "a list of texts"}
-# Errors about a value's type. In a union, the alternatives that were not meant report such errors.
+# Errors about a value's type. Of a union, the alternatives that the user did not mean report such errors.
 TYPE_ERRORS = {"list_type", "dict_type", "enum", "string_type", "int_type", "float_type", "bool_type", "literal_error"}
 
 Error = Mapping[str, Any]
@@ -71,35 +72,35 @@ Describe = Callable[[Error, ErrorPath], str]
 
 
 class FieldMessage(NamedTuple):
-    """A sentence, and the location of the value: field names and list positions."""
+    """A sentence about a value, and the path to the value: field names and list positions."""
 
     sentence: str
     path: list[str | int]
 
 
 def dotted_path(path: ErrorPath) -> str:
-    """Return the API's name of a value: seeds.0."""
+    """Return the path of a value as the API names it: seeds.0."""
     return ".".join(map(str, path))
 
 
 def list_messages(
     errors: Sequence[Error], known_names: Collection[str] = (), *, form: bool = False
 ) -> list[FieldMessage]:
-    """Return one message for each invalid value, even if its type is a union.
+    """Return one message for each invalid value. Pydantic reports one error for each alternative of a union.
 
     With ``form``, messages say what to enter, without the field's name. Unknown names come first, each with the most
     similar of ``known_names``. For a list, only the first invalid item is reported.
     """
     errors_by_field: dict[tuple[str, ...], list[Error]] = {}
     for error in sorted(errors, key=lambda entry: entry["type"] != UNKNOWN):
-        fields = tuple(part for part in _field_path(error) if isinstance(part, str))
-        errors_by_field.setdefault(fields, []).append(error)
+        field_names = tuple(part for part in _field_path(error) if isinstance(part, str))
+        errors_by_field.setdefault(field_names, []).append(error)
     describe = describe_form_error if form else describe_error
     return [_to_message(group, known_names, describe) for group in errors_by_field.values()]
 
 
 def validate_form(model: type[ModelT], values: Mapping[str, Any]) -> ModelT:
-    """Return the model of a form's values. Raises InvalidError with every invalid field."""
+    """Return a model with the values of a form. Raise one InvalidError that names every invalid field."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -112,12 +113,12 @@ def first_message(errors: Sequence[Error]) -> FieldMessage:
 
 
 def with_labels(sentence: str, labels: Mapping[str, str]) -> str:
-    """Replace field names between backticks by their labels."""
+    """Replace each field name between backticks by its label, or by the bare name if it has none."""
     return FIELD_NAME.sub(lambda match: labels.get(match[1], match[1]), sentence)
 
 
 def _to_message(errors: Sequence[Error], known_names: Collection[str], describe: Describe) -> FieldMessage:
-    """Return the message for an invalid value. For a union, guess which alternative was meant."""
+    """Return the message for an invalid value from all its errors. For a union, guess which alternative was meant."""
     first = errors[0]
     path = _field_path(first)
     if first["type"] == UNKNOWN:
@@ -143,7 +144,7 @@ def _to_message(errors: Sequence[Error], known_names: Collection[str], describe:
 
 
 def describe_form_error(error: Error, path: ErrorPath) -> str:
-    """Return a sentence that says what to enter in a field, with its current value."""
+    """Return a sentence that says what to enter in a field, and repeats its current value."""
     if error["type"] == MISSING:
         return "This field is empty."
     if error["type"] not in EXPECTED:
@@ -167,6 +168,7 @@ def describe_error(error: Error, path: ErrorPath) -> str:
 
 
 def _field_path(error: Error) -> list[str | int]:
+    """Return the location of an error without the names that pydantic gives to alternatives of a union."""
     return [part for index, part in enumerate(error["loc"]) if not (index and _is_alternative(part))]
 
 
@@ -189,7 +191,7 @@ def _expected_kind(error: Error) -> str:
 
 
 def _received(error: Error, empty: str = ", got nothing", prefix: str = ", got") -> str:
-    """Return the received value: numbers as they are, even in text; other text quoted and truncated."""
+    """Return the end of a sentence that repeats the value: numbers unquoted, text quoted and cut, "" for a list."""
     value = error.get("input")
     if value == "":
         return empty
