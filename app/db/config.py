@@ -80,11 +80,7 @@ class RunConfig(TrainingConfig):
     regularizer: Annotated[
         Regularizer,
         Option(
-            "Regularizer",
-            "Penalty added to the task’s loss.",
-            SWEPT,
-            words=REGULARIZER_NAMES,
-            affects_step_time=False,
+            "Regularizer", "Penalty added to the task’s loss.", SWEPT, words=REGULARIZER_NAMES, affects_step_time=False
         ),
     ]
     lam: Annotated[FiniteFloat, Option("λ", "Weight of the regularizer.", SWEPT, affects_step_time=False)]

@@ -18,7 +18,6 @@ FLOAT_BYTES = 4
 
 StateNumber = Annotated[int, Field(ge=0, le=1000)]
 
-
 TEXTS = Group("Texts and model")
 TEXT_SETTINGS = Group("Texts and model", "All other settings")
 

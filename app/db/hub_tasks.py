@@ -87,7 +87,6 @@ def _glue_source(config_name: str) -> HubSource:
 SST5 = HubSource("SetFit/sst5", None, "e51bdcd8cd3a30da231967c1a249ba59361279a3")
 SQUAD = HubSource("rajpurkar/squad", "plain_text", "7b6d24c440a36b6815f21b70d25016731768db1f")
 
-
 TASKS = {
     HubName.SST2: HubTask("GLUE SST-2", _glue_source("sst2"), SENTENCE, SENTIMENT, 67349, 872),
     HubName.QNLI: HubTask("GLUE QNLI", _glue_source("qnli"), ("question", "sentence"), ENTAILMENT, 104743, 5463),

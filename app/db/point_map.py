@@ -22,10 +22,8 @@ MAP_NEIGHBORS = "map_neighbors"
 MAP_COLUMN = "map_column_{}"
 # Name of the column that counts how often a row is a nearest neighbor of others.
 HUBNESS = "hubness"
-
 # Unit vectors of the rows in FigureFile, an .npy of float16: see MapHeader.vectors.
 MAP_VECTORS = "map_vectors"
-
 # The neighbor layout in FigureFile: see LayoutHeader.
 MAP_LAYOUT = "map_layout"
 

@@ -19,7 +19,6 @@ from isoscope.core.task import Metric
 
 MAX_LAYERS = 1000
 
-
 # Null where undefined. Rows of early versions may hold NaN instead.
 Value = Annotated[
     Number | None, BeforeValidator(lambda value: None if isinstance(value, float) and not isfinite(value) else value)

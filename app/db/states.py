@@ -125,9 +125,7 @@ class RunStatus(StrEnum):
 
 # Waiting for a worker, or running.
 UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
-
 RETRIABLE = (RunStatus.FAILED, RunStatus.CANCELLED)
-
 FINAL = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.PRUNED)
 
 

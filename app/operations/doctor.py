@@ -43,7 +43,6 @@ START_ADVICE = "Start one: python -m workers (isoscope serve starts its own)."
 RESTART_ADVICE = "It has ended or hangs: start it again. Its jobs continue from their checkpoints."
 READ_ADVICE = "Make sure that they are Isoscope's, and that its user may read and write them."
 
-
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 Results = Iterator[tuple[str, str] | tuple[str, str, str]]
 """For each result of a check: level, sentence and, optionally, advice."""

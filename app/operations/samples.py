@@ -20,13 +20,9 @@ TEXT_COLUMN, LABEL_COLUMN = "sentence", "subject"
 SWEEP_NAME = "Sample: does isotropy help classify sentences?"
 EMBEDDING_NAME = "Sample sentences"
 ENCODING = EncodingConfig(
-    model=BUNDLED_MODEL,
-    text_columns=[TEXT_COLUMN],
-    label_column=LABEL_COLUMN,
-    layers=[3, 6],
-    max_rows=1000,
+    model=BUNDLED_MODEL, text_columns=[TEXT_COLUMN], label_column=LABEL_COLUMN, layers=[3, 6], max_rows=1000,
     max_length=32,
-)
+)  # fmt: skip
 """The middle and the last layer; 1,000 sentences are encoded and measured in seconds."""
 
 
@@ -82,10 +78,5 @@ def get_sample_dataset(context: Context) -> Dataset:
     if (dataset := context.scalar(query.limit(1))) is not None:
         return dataset
     with (FOLDER / "train.tsv").open("rb") as train, (FOLDER / "validation.tsv").open("rb") as validation:
-        return create_dataset(
-            context,
-            Incoming(train, "train.tsv"),
-            Incoming(validation, "validation.tsv"),
-            DATASET_NAME,
-            DatasetOrigin.SAMPLE,
-        )
+        files = Incoming(train, "train.tsv"), Incoming(validation, "validation.tsv")
+        return create_dataset(context, *files, DATASET_NAME, DatasetOrigin.SAMPLE)
