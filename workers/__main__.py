@@ -55,7 +55,7 @@ def work(settings: Settings, device: Device, *, lifeline: bool) -> None:
     settings.create_folders()
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
-    sessions = create_sessions(settings.database, patience=JOB_DATABASE_SECONDS)
+    sessions = create_sessions(settings.database, retry_seconds=JOB_DATABASE_SECONDS)
     queue = JobQueue(settings.queue)
     processes = JobProcesses(settings, device.name, device.threads_per_run)
 

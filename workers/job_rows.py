@@ -25,7 +25,7 @@ JOB_DATABASE_SECONDS = 30
 
 def job_sessions(settings: Settings) -> Sessions:
     """Return sessions that keep no connection open, because a job takes hours and writes only briefly."""
-    return create_sessions(settings.database, patience=JOB_DATABASE_SECONDS, poolclass=NullPool)
+    return create_sessions(settings.database, retry_seconds=JOB_DATABASE_SECONDS, poolclass=NullPool)
 
 
 def lock_waiting_row(session: Session, job_embedding: models.Embedding) -> models.Embedding | None:

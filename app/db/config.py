@@ -16,7 +16,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 def replace_booleans(document: Any, fields: Mapping[str, FieldInfo]) -> Any:
-    """Replace booleans in numeric fields by words, because pydantic would read them as 1 and 0."""
+    """Replace booleans in numeric fields by the words true and false, because pydantic would read them as 1 and 0."""
     if not isinstance(document, Mapping):
         return document
     numeric_names = {name for name, field in fields.items() if _is_numeric(field.annotation)}
@@ -24,6 +24,7 @@ def replace_booleans(document: Any, fields: Mapping[str, FieldInfo]) -> Any:
 
 
 def _is_numeric(annotation: Any) -> bool:
+    """Return whether a type is a number, or has a number among its alternatives or items."""
     return annotation in (int, float) or any(map(_is_numeric, get_args(annotation)))
 
 
@@ -62,6 +63,7 @@ class TrainingConfig(TrainingOptions):
 
     @property
     def stated_values(self) -> Mapping[str, Any]:
+        """Return all fields by name: a launched configuration states even its defaults."""
         return self.__dict__
 
     def has_value(self, name: str) -> bool:
@@ -75,7 +77,7 @@ class TrainingConfig(TrainingOptions):
 
 
 class RunConfig(TrainingConfig):
-    """One run: the shared configuration and the coordinates of this run in the sweep."""
+    """Configuration of one run: what all runs share, and its own regularizer, lambda, zeta and seed."""
 
     regularizer: Annotated[
         Regularizer,
@@ -110,7 +112,7 @@ TRAINING_OPTIONS = collect_options(TrainingOptions)
 
 
 def regularizers_reading(field: str) -> Collection[Regularizer] | None:
-    """Return the regularizers that read an option; None if every run reads it."""
+    """Return the regularizers that read an option; None if every run reads it, or if it is no option."""
     return OPTIONS[field].applies_to if field in OPTIONS else None
 
 
@@ -122,10 +124,8 @@ def option_applies(field: str, regularizers: Iterable[Regularizer], points: Toke
     readers = regularizers_reading(field)
     if readers is None:
         return True
-    affected = [REGULARIZERS[regularizer] for regularizer in regularizers if regularizer in readers]
+    penalties = [REGULARIZERS[regularizer] for regularizer in regularizers if regularizer in readers]
     if OPTIONS[field].needs_tokens:
-        return any(
-            penalty.default_states is not None and (points or penalty.default_states[1]) is TokenPooling.TOKENS
-            for penalty in affected
-        )
-    return bool(affected)
+        default_points = (penalty.default_states[1] for penalty in penalties if penalty.default_states is not None)
+        return any((points or default) is TokenPooling.TOKENS for default in default_points)
+    return bool(penalties)

@@ -10,13 +10,14 @@ from app.db.states import Pooling
 from isoscope.core.errors import InvalidError
 from isotropy.catalog.sources import ETHAYARAJH_2019
 
-# Layers x poolings of one encoding.
+# Layers times poolings of one encoding.
 MAX_EMBEDDINGS = 500
-# Stored vectors of one encoding.
+# Size of all stored vectors of one encoding.
 MAX_BYTES = 32 * 2**30
 FLOAT_BYTES = 4
 
-StateNumber = Annotated[int, Field(ge=0, le=1000)]
+# 0 is the input embeddings, unlike ``LayerNumber``.
+LayerOrInput = Annotated[int, Field(ge=0, le=1000)]
 
 TEXTS = Group("Texts and model")
 TEXT_SETTINGS = Group("Texts and model", "All other settings")
@@ -107,7 +108,7 @@ class EncodingConfig(Options):
         ),
     ] = 2000
     layers: Annotated[
-        list[StateNumber] | None,
+        list[LayerOrInput] | None,
         Field(min_length=1),
         AfterValidator(lambda layers: None if layers is None else sorted(set(layers))),
         Option(
@@ -139,10 +140,10 @@ class EncodingConfig(Options):
     seed: Annotated[Seed, Option("Seed", "Seed of the sampled rows.", TEXT_SETTINGS)] = 0
 
 
-def require_within_limits(embeddings: int, size_bytes: int) -> None:
-    if embeddings > MAX_EMBEDDINGS or size_bytes > MAX_BYTES:
+def require_within_limits(n_embeddings: int, size_bytes: int) -> None:
+    if n_embeddings > MAX_EMBEDDINGS or size_bytes > MAX_BYTES:
         raise InvalidError(
-            f"Expected at most {MAX_EMBEDDINGS} embeddings of {MAX_BYTES / 1e9:,.1f} GB together, got {embeddings:,} "
+            f"Expected at most {MAX_EMBEDDINGS} embeddings of {MAX_BYTES / 1e9:,.1f} GB together, got {n_embeddings:,} "
             f"of {size_bytes / 1e9:,.1f} GB. Choose fewer layers, poolings or rows.",
             "layers",
         )

@@ -17,7 +17,7 @@ from app.db.session import driver_message, redacted, temporary_engine
 from isoscope.core.errors import ConflictError, FullDiskError, IsoscopeError, UnavailableError
 
 POSTGRESQL_FULL = "53100"
-# Undefined column, undefined table.
+# Errors about a missing column or table.
 POSTGRESQL_UNDEFINED = ("42703", "42P01")
 SQLITE_UNDEFINED = ("no such column", "no such table", "has no column named")
 # Errors that SQLite may report on a full disk: a file cannot be written or created.
@@ -26,19 +26,19 @@ NEARLY_FULL_BYTES = 2**17
 
 
 def explain_error(error: DatabaseError, settings: Settings) -> IsoscopeError | None:
-    """Return an error that explains a database error to users; None for an unknown kind."""
+    """Return an error that explains a full disk or missing tables to users; None for other database errors."""
     sqlstate, sqlite_code = getattr(error.orig, "sqlstate", None), getattr(error.orig, "sqlite_errorcode", None)
     if sqlstate == POSTGRESQL_FULL:
         return FullDiskError("The disk of the PostgreSQL server is full. Make room there, then try again.")
     if sqlite_code is not None:
-        full_folders = []
+        primary_code, full_folders = sqlite_code & 0xFF, []
         for file in settings.sqlite_files:
             free_bytes = 0
             with suppress(OSError):
                 free_bytes = shutil.disk_usage(file.parent).free
             if free_bytes < NEARLY_FULL_BYTES:
                 full_folders.append(file.parent)
-        if sqlite_code & 0xFF == sqlite3.SQLITE_FULL or (sqlite_code & 0xFF in SQLITE_UNSPECIFIC and full_folders):
+        if primary_code == sqlite3.SQLITE_FULL or (primary_code in SQLITE_UNSPECIFIC and full_folders):
             return full_disk_error(next(iter(full_folders), settings.root))
     undefined_in_sqlite = sqlstate is None and any(words in str(error.orig) for words in SQLITE_UNDEFINED)
     if undefined_in_sqlite or sqlstate in POSTGRESQL_UNDEFINED:
@@ -53,9 +53,9 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def check_after_crash(marker: Path, *urls: str) -> Iterator[None]:
-    """Keep a marker file while the context is open. If one was left behind, check the databases first.
+    """Keep a marker file while the context is open. If a crash left it behind, check the databases at ``urls`` first.
 
-    Raises ConflictError if a database is damaged. After an exception the marker stays.
+    Raises ConflictError if a database is damaged. If the context raises, the marker stays, as after a crash.
     """
     if marker.exists():
         logger.warning("Isoscope was not stopped cleanly the last time: checking the databases.")

@@ -1,4 +1,4 @@
-"""The tasks of both papers that need no upload: data sets of the Hugging Face Hub at pinned revisions.
+"""The tasks of both papers as data sets of the Hugging Face Hub at pinned revisions, which need no upload.
 
 Sizes and metrics are those of Wang et al. 2019, "GLUE: A Multi-Task Benchmark and Analysis Platform for Natural
 Language Understanding", of Socher et al. 2013 for SST-5, and of Rajpurkar et al. 2016 for SQuAD.
@@ -19,10 +19,14 @@ SENTENCE, SENTENCE_PAIR, QUESTION_PAIR = ("sentence",), ("sentence1", "sentence2
 SENTIMENT = ("negative", "positive")
 FIVE_SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
 ENTAILMENT = ("entailment", "not_entailment")
+# Stands for the number of distinct values of a column that has more than 1,000.
+MANY_VALUES = 1001
+# Stands for the number of distinct values of a column that has more than 1,000.
+MANY_VALUES = 1001
 
 
 class HubName(StrEnum):
-    """Names of the tasks."""
+    """Names of the tasks in requests and in the database."""
 
     SST2 = "sst2"
     QNLI = "qnli"
@@ -61,14 +65,14 @@ class HubTask(NamedTuple):
     n_test: int | None = None
 
     def columns(self) -> list[Column]:
-        """Describe the columns like those of an uploaded file."""
+        """Return descriptions of the columns as if the data set had been uploaded."""
         labels_by_name: dict[str, tuple[str, ...]] = dict.fromkeys(self.text_columns, ())
         labels_by_name[self.label_column] = self.labels
         return [
             Column(
                 name=name,
                 kind=LABEL_KINDS[self.task] if name == self.label_column else ColumnKind.TEXT,
-                n_distinct=len(labels) or 1001,
+                n_distinct=len(labels) or MANY_VALUES,
                 examples=list(labels[:3]),
                 values=list(labels) or None,
                 unseen=[],

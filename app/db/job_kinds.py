@@ -10,22 +10,22 @@ from typing import Any
 from app.db import models
 from app.db.models.runs import QUEUE_ORDER
 
-# Jobs that take seconds while a user waits on the page go first; others may take hours.
+# Of jobs that take seconds while a user waits on the page. They go before others, which may take hours.
 INTERACTIVE_PRIORITY = 10
-# No page waits for these jobs: they yield the processor and their queue to all others.
+# Of jobs for which no page waits. They yield the processor and their queue to all others.
 BACKGROUND_PRIORITY = 1000
 
 
 class Queue(StrEnum):
     """Queues of jobs. A worker limits the number of running jobs per queue."""
 
-    # As many models at once as a device holds. Jobs wait in their rows until a free worker enqueues the next.
+    # Jobs that run a model, as many at once as a device holds. Each waits in its row until a free worker enqueues it.
     GPU = "gpu"
-    # Reports and what they need, which never wait for a model.
+    # Reports and the jobs that they need, which never wait for a model.
     MEASURE = "measure"
-    # A user waits on the page, so these jobs do not queue behind reports.
+    # Jobs for which a user waits on the page, so they do not queue behind reports.
     LAB = "lab"
-    # May take minutes and gains nothing from running side by side.
+    # Jobs that may take minutes and would not end sooner if several ran at once.
     IMPORTS = "imports"
 
 
@@ -42,7 +42,7 @@ class JobKind:
     waiting: tuple[StrEnum, ...]
     # State of a row after the last attempt at its job failed.
     failed: StrEnum
-    # ``module:function``, called with row id, settings and device; returns follow-up jobs.
+    # ``module:function``, called with row id, settings and device. The function returns follow-up jobs.
     work: str
     # What the worker does, in words for the queue page.
     activity: str
@@ -54,7 +54,7 @@ class JobKind:
     sets_finished_at: bool = False
     # Column with the time at which a row was queued; None for ``created_at``.
     queued_at: Any = None
-    # Priority, queueing time and tie-breaker; empty for the oldest first.
+    # Columns that order waiting rows: priority, queueing time, tie-breakers. Empty: the row queued first goes first.
     order: tuple[Any, ...] = ()
 
     @property
@@ -135,7 +135,7 @@ class Job:
 
     kind: JobKind
     row_id: str
-    # Priority of the row; not part of the job's identity.
+    # Priority of the row, None for that of the kind; not part of the job's identity.
     row_priority: int | None = field(default=None, compare=False)
 
     @property

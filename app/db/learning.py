@@ -2,9 +2,9 @@
 
 Training diverged if the mean of the last tenth of its logged task losses is more than twice its starting loss, or if
 one of them is not a number. The starting loss is that of an untrained model: the same probability for every class, 0
-for every number, any token for an answer. If the mean of the first tenth of the logged losses is higher, it is used
-instead, because initial weights may be bad. If it is three times as high or more, training exploded in its first
-logged steps, and the untrained loss is used.
+for every number, any token for an answer. If the mean of the first tenth of the logged losses is higher, that mean is
+used instead, because initial weights may be bad. If that mean is three times the untrained loss or more, training
+exploded in its first logged steps, and the untrained loss is used after all.
 """
 
 from collections.abc import Sequence
@@ -23,17 +23,18 @@ from isoscope.core.task import Metric, TaskKind
 LOSS_PARTS = 10
 DIVERGENCE_FACTOR = 2.0
 MAX_START_FACTOR = 3.0
-# Metrics at which a constant predictor counts as 0, even if undefined.
+# Metrics by which a constant predictor counts as 0 where it is undefined.
 CORRELATIONS = (Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN)
-ROUNDING = 1e-9
+ROUNDING_ERROR = 1e-9
 MAX_QUOTED_CHARACTERS = 60
 NO_CORRELATION = "A constant correlates with nothing. A model that learned nothing scores about 0."
 
 
 def find_divergence(losses: Sequence[float | None], untrained: float | None) -> Divergence | None:
-    """Return how a training diverged; None if it did not.
+    """Return how a training diverged; None if it did not, or if too few losses are known.
 
-    ``losses`` are the logged task losses, None if not a number; ``untrained`` is the loss of an untrained model.
+    ``losses`` are the logged task losses, None if not a number; ``untrained`` is the loss of an untrained model, None
+    if unknown.
     """
     tenth = max(1, len(losses) // LOSS_PARTS)
     first_losses = [loss for loss in losses[:tenth] if loss is not None]
@@ -66,21 +67,23 @@ def describe_divergence(divergence: Divergence) -> str:
 Labels = NDArray[np.int64]
 
 
-def best_constant_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metric, split: str) -> Trivial:
-    """Return the constant class that maximizes the metric on ``train``, scored on ``labels``.
+def best_constant_class(
+    train_labels: Labels, labels: Labels, names: Sequence[str], metric: Metric, split: str
+) -> Trivial:
+    """Return the predictor of the class that, always predicted, maximizes the metric on ``train_labels``.
 
-    Both are label arrays [n] that index ``names``. The best class is the most frequent one for accuracy, macro F1 and
-    Matthews, the second of two for F1. ``split`` names the rows of ``train`` in the sentence: training.
+    Its scores are those on ``labels``. Both arrays [n] index ``names``. The class is the most frequent one; for F1 of
+    two classes it is the second, which F1 looks for. ``split`` names the rows of ``train_labels`` in the sentence.
     """
-    most_frequent = int(np.bincount(train).argmax())
-    f1_decides = metric is Metric.F1 and len(names) == 2 and 1 in train
+    most_frequent = int(np.bincount(train_labels).argmax())
+    f1_decides = metric is Metric.F1 and len(names) == 2 and 1 in train_labels
     chosen = 1 if f1_decides else most_frequent
     reason = (
         f"the most frequent class of the {split} rows" if chosen == most_frequent else "the class that F1 looks for"
     )
     share = float((labels == chosen).mean())
-    f1: float | None = 2 * share / (1 + share)  # of the chosen class; all others have 0
-    if len(names) != 2:
+    f1: float | None = 2 * share / (1 + share)  # of the chosen class, if F1 looks for it
+    if len(names) != 2:  # the mean over classes, of which all others have 0
         f1 = 2 * share / (1 + share) / len({*np.unique(labels).tolist(), chosen})
     elif 1 not in labels:
         f1 = None
@@ -100,7 +103,7 @@ def best_constant_class(train: Labels, labels: Labels, names: Sequence[str], met
 
 
 def mean_predictor(train: NDArray[np.float64], split: str) -> Trivial:
-    """Return the predictor of the mean of ``train``, without scores: no constant correlates with anything."""
+    """Return the predictor of the mean of ``train``. It has no scores, because a constant correlates with nothing."""
     names = (Metric.PEARSON, Metric.SPEARMAN)
     return Trivial(
         predictor=f"always {number(float(train.mean()), 4)}, the mean of the {split} rows",
@@ -110,13 +113,13 @@ def mean_predictor(train: NDArray[np.float64], split: str) -> Trivial:
 
 
 def empty_answer_predictor(exact_match: float, f1: float) -> Trivial:
-    """Return the predictor of an empty answer, with its mean scores over questions."""
+    """Return the predictor of an empty answer with its two scores, each a mean over questions."""
     metrics: dict[Metric, float | None] = {Metric.WORD_F1: f1, Metric.EXACT_MATCH: exact_match}
     return Trivial(predictor="always an empty answer", metrics=metrics, reasons={})
 
 
 def describe_constant(predictions: Predictions, names: Sequence[str]) -> str | None:
-    """Return the prediction that all rows share, as text; None if they differ."""
+    """Return the prediction that all rows share, as text; None if they differ, or if there is only one row."""
     constant = predictions.constant
     if constant is None or len(predictions) == 1:
         return None
@@ -136,6 +139,7 @@ def trivial_score(run: AnyRun) -> float | None:
 
 
 def trivial_predictor(run: AnyRun) -> str:
+    """Return the trivial predictor of a run in words, empty if unknown."""
     return run.learning.trivial.predictor if run.learning and run.learning.trivial else ""
 
 
@@ -146,7 +150,7 @@ def no_learning_note(run: AnyRun) -> str | None:
     if run.learning is not None and run.learning.constant_prediction is not None:
         return f"Every validation row was predicted as {run.learning.constant_prediction}."
     score = trivial_score(run)
-    if score is None or run.performance is None or run.performance > score + ROUNDING:
+    if score is None or run.performance is None or run.performance > score + ROUNDING_ERROR:
         return None
     performance, trivial = number(run.performance), number(score)
     return f"Performance {performance} is not above the trivial predictor’s {trivial} ({trivial_predictor(run)})."

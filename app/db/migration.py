@@ -16,7 +16,7 @@ from app.db.models import Dataset, DatasetOrigin
 from app.db.session import acquire_locks, redacted, temporary_engine
 from isoscope.core.errors import ConflictError
 
-# Otherwise Alembic logs its database at every start.
+# At level INFO, Alembic would log two lines about the database at every start.
 logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 
 SCRIPTS = FILES / "alembic"
@@ -71,7 +71,7 @@ def current_revision(engine: Engine) -> str | None:
 
 
 class SchemaProblem(NamedTuple):
-    """Why this version cannot use the tables, and the remedy."""
+    """Why this version cannot use the tables, and what to do."""
 
     problem: str
     advice: str
@@ -81,6 +81,7 @@ class SchemaProblem(NamedTuple):
 
 
 def schema_problem(engine: Engine) -> SchemaProblem | None:
+    """Return why this version cannot use the tables of a database; None if it can."""
     current, revisions = current_revision(engine), known_revisions()
     database, newest = redacted(engine.url), revisions[0]
     if current is None:
@@ -100,6 +101,7 @@ def schema_problem(engine: Engine) -> SchemaProblem | None:
 
 
 def require_schema(url: str) -> None:
+    """Raise ConflictError if this version cannot use the tables of a database."""
     with temporary_engine(url) as engine:
         problem = schema_problem(engine)
     if problem is not None:
@@ -107,6 +109,7 @@ def require_schema(url: str) -> None:
 
 
 def known_revisions() -> list[str]:
+    """Return the schema revisions of this version, newest first."""
     return [script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()]
 
 

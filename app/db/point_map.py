@@ -12,19 +12,19 @@ from isoscope.core.formatting import number
 from isoscope.files.strict import Frozen
 from isotropy.catalog import Similarity
 
-# Slug of the map in FigureData, and of its points in FigureFile.
+# Slug of the map in FigureData, and of the file of its points in FigureFile. Next come slugs of further files.
 MAP = "map"
-# Names of its rows in FigureFile: UTF-8, one line per point.
+# Names of the map's rows: UTF-8, one line per point.
 MAP_NAMES = "map_names"
-# Nearest neighbors of its rows in FigureFile.
+# Nearest neighbors of the map's rows.
 MAP_NEIGHBORS = "map_neighbors"
-# A column in FigureFile, by its index in the header.
+# One column, with its index in ``MapHeader.columns``.
 MAP_COLUMN = "map_column_{}"
 # Name of the column that counts how often a row is a nearest neighbor of others.
 HUBNESS = "hubness"
-# Unit vectors of the rows in FigureFile, an .npy of float16: see MapHeader.vectors.
+# Unit vectors of the map's rows, an .npy of float16: see MapHeader.vectors.
 MAP_VECTORS = "map_vectors"
-# The neighbor layout in FigureFile: see LayoutHeader.
+# The neighbor layout: see LayoutHeader.
 MAP_LAYOUT = "map_layout"
 
 # Maps of larger embeddings show a sample.
@@ -54,7 +54,7 @@ class MapSection(Frozen):
 class MapLabels(Frozen):
     """The labels of the rows of a map, the most frequent first."""
 
-    # The last is empty, for rows without a label or with one of the rarer labels.
+    # The last name is empty. It stands for rows without a label, and for the rarest labels.
     names: list[str]
     counts: list[int]
 
@@ -82,8 +82,9 @@ class MapNeighbors(Frozen):
 
     k: int
     rows: int
-    # point: ascending. neighbor: the k neighbors of each, nearest first, NO_POINT if missing. distance: to each of
-    # them; Euclidean in the unit of the map, 1 - cosine, or minus the dot product in the squared unit.
+    # point: numbers of the sampled points, ascending. neighbor: the k neighbors of each, nearest first, NO_POINT if
+    # missing. distance: to each neighbor; Euclidean in the unit of the map, 1 - cosine, or minus the dot product in the
+    # squared unit.
     sections: dict[Literal["point", "neighbor", "distance"], MapSection]
     similarity: Similarity = Similarity.EUCLIDEAN
 
@@ -101,11 +102,12 @@ class LayoutHeader(Frozen):
     """A neighbor layout: a second picture of some points of a map, which a job computes after the measures."""
 
     rows: int
-    # How many of the k nearest neighbors among these rows, copies aside, a picture has among its own k, on average.
     k: int
+    # Mean number of a row's k nearest neighbors, copies aside, that are among its k nearest in this layout.
     neighbors_kept: float
+    # The same number for the first two principal components of these rows.
     kept_by_components: float
-    # point: ascending. xy: two coordinates of each.
+    # point: numbers of the points, ascending. xy: two coordinates of each.
     sections: dict[Literal["point", "xy"], MapSection]
 
 
@@ -116,7 +118,7 @@ class MapHeader(Frozen):
     n: int
     # Rows of the map: all measured rows, or a sample in file order.
     points: int
-    # Unit of coordinates and norms in the numbers of the file.
+    # Coordinates and norms in the file, times this, are those of the embedding.
     unit: float
     # Share of the variance along each axis.
     shares: list[float]

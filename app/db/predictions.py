@@ -18,15 +18,15 @@ from isoscope.core.task import TaskKind
 MAX_ROWS = 1_000_000
 # UTF-8 bytes of all answers of one split.
 MAX_TEXT_BYTES = 64 * 2**20
-# JSON may hold a class as a float, which is exact for whole numbers up to this.
+# JSON may hold a class as a float. Floats are exact for whole numbers up to this one.
 MAX_CLASS = 2**53
-# Ids per query, within the limits of both databases.
+# Maximum ids in one query, within the limits of both databases.
 RUNS_AT_ONCE = 500
-# Relative tolerance of equal predicted numbers, because rounding depends on the batch.
+# Predicted numbers count as equal up to this relative difference, because rounding depends on the batch.
 EQUAL_TOLERANCE = 1e-6
 
 MAGIC = b"ISP1"
-# Magic, kind, rows; then the columns, little-endian, compressed by zlib.
+# Magic, index of the kind, number of rows. The columns follow, little-endian and compressed by zlib.
 HEADER = struct.Struct("<4sBQ")
 # The header stores an index in this tuple: never reorder.
 KINDS = (TaskKind.CLASSIFICATION, TaskKind.REGRESSION, TaskKind.SPAN)
@@ -39,7 +39,7 @@ Texts = tuple[str, ...]
 
 
 def read_column(values: Sequence[Any], task: TaskKind) -> Integers | Numbers:
-    """Return finite numbers from outside as a column [n]; classes as int64. Raises ValueError."""
+    """Return numbers that a request sent as a column [n]: classes as int64, others as float64. Raises ValueError."""
     _require(not any(isinstance(value, str) for value in values), "expected numbers, got text")
     if task is not TaskKind.CLASSIFICATION:
         return np.array(values, dtype=FLOAT)
@@ -58,9 +58,9 @@ class Predictions:
 
     # [n], positions of the rows in the split, ascending. For spans, a row is a question.
     rows: Integers
-    # [n], correct labels (indices in ``label_names``) or numbers; None for spans.
+    # [n], correct classes, as indices in ``label_names``, or correct numbers; None for spans.
     reference: Integers | Numbers | None
-    # [n], predicted labels, numbers, or answers.
+    # [n], predicted classes, numbers, or answers.
     predicted: Integers | Numbers | Texts
     # [n], scores of each answer in [0, 1]; for spans only.
     exact_match: Numbers | None = None
@@ -119,16 +119,17 @@ class Predictions:
         return float(np.unique(self.predicted, return_counts=True)[1].max() / len(self))
 
     def pack(self) -> bytes:
-        steps = np.diff(self.rows, prepend=0)
+        """Return the bytes from which ``unpack`` restores these predictions."""
+        row_gaps = np.diff(self.rows, prepend=0)
         if isinstance(self.predicted, tuple):
             texts = [text.encode(errors="replace") for text in self.predicted]  # a lone surrogate cannot be encoded
             lengths = np.array([len(text) for text in texts], dtype=INT)
             _require(int(lengths.sum()) <= MAX_TEXT_BYTES, f"expected answers of at most {MAX_TEXT_BYTES:,} bytes")
-            columns, tail = [steps, self.exact_match, self.f1, lengths], b"".join(texts)
+            columns, packed_texts = [row_gaps, self.exact_match, self.f1, lengths], b"".join(texts)
         else:
-            columns, tail = [steps, self.reference, self.predicted], b""
+            columns, packed_texts = [row_gaps, self.reference, self.predicted], b""
         present = [column for column in columns if column is not None]
-        body = b"".join(column.astype(column.dtype.newbyteorder("<")).tobytes() for column in present) + tail
+        body = b"".join(column.astype(column.dtype.newbyteorder("<")).tobytes() for column in present) + packed_texts
         return HEADER.pack(MAGIC, KINDS.index(self.kind), len(self)) + zlib.compress(body, 9)
 
     @classmethod
@@ -139,13 +140,13 @@ class Predictions:
         _require(magic == MAGIC and kind_index < len(KINDS), "expected packed predictions, got something else")
         _require(0 < n <= MAX_ROWS, f"expected 1 to {MAX_ROWS:,} rows, got {n:,}")
         kind = KINDS[kind_index]
-        types: tuple[np.dtype[Any], ...] = {
+        column_types: tuple[np.dtype[Any], ...] = {
             TaskKind.CLASSIFICATION: (INT, INT, INT),
             TaskKind.REGRESSION: (INT, FLOAT, FLOAT),
             TaskKind.SPAN: (INT, FLOAT, FLOAT, INT),
         }[kind]
-        fixed_bytes = len(types) * n * WORD_BYTES
-        max_bytes = fixed_bytes + (MAX_TEXT_BYTES if kind is TaskKind.SPAN else 0)
+        column_bytes = len(column_types) * n * WORD_BYTES
+        max_bytes = column_bytes + (MAX_TEXT_BYTES if kind is TaskKind.SPAN else 0)
         stream = zlib.decompressobj()
         try:
             body = stream.decompress(data[HEADER.size :], max_bytes + 1)
@@ -155,22 +156,23 @@ class Predictions:
         _require(
             stream.eof and not stream.unused_data, "the packed predictions are cut off, or followed by other bytes"
         )
-        _require(len(body) >= fixed_bytes, "the packed predictions are cut off")
-        steps, *values = (
+        _require(len(body) >= column_bytes, "the packed predictions are cut off")
+        row_gaps, *columns = (
             np.frombuffer(body, dtype, n, index * n * WORD_BYTES).astype(dtype.newbyteorder("="))
-            for index, dtype in enumerate(types)
+            for index, dtype in enumerate(column_types)
         )
-        _require(bool(((steps >= 0) & (steps <= 2**53 // n)).all()), "expected ascending row numbers from 0")
-        rows = np.cumsum(steps)
+        max_gap = 2**53 // n  # so that the sum of all gaps cannot overflow
+        _require(bool(((row_gaps >= 0) & (row_gaps <= max_gap)).all()), "expected ascending row numbers from 0")
+        rows = np.cumsum(row_gaps)
         if kind is not TaskKind.SPAN:
-            _require(len(body) == fixed_bytes, "expected nothing after the packed predictions")
-            return cls(rows, *values)
-        (exact_match, f1, lengths), packed = values, body[fixed_bytes:]
-        _require(bool(((lengths >= 0) & (lengths <= len(packed))).all()), "expected lengths of texts within the bytes")
+            _require(len(body) == column_bytes, "expected nothing after the packed predictions")
+            return cls(rows, *columns)
+        (exact_match, f1, lengths), texts = columns, body[column_bytes:]
+        _require(bool(((lengths >= 0) & (lengths <= len(texts))).all()), "expected lengths of texts within the bytes")
         ends = np.cumsum(lengths)
-        _require(int(ends[-1]) == len(packed), "expected texts as long as their lengths say")
+        _require(int(ends[-1]) == len(texts), "expected texts as long as their lengths say")
         spans = zip(ends.tolist(), lengths.tolist(), strict=True)
-        return cls(rows, None, tuple(packed[end - length : end].decode() for end, length in spans), exact_match, f1)
+        return cls(rows, None, tuple(texts[end - length : end].decode() for end, length in spans), exact_match, f1)
 
     @property
     def _numeric_columns(self) -> list[NDArray[Any] | None]:

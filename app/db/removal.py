@@ -1,6 +1,6 @@
 """Remove experiments in transactions of less than a second, so that others can write in between.
 
-An experiment stays hidden until it is removed. A worker's janitor resumes interrupted removals.
+An experiment stays hidden until it is removed. The janitor of a worker resumes interrupted removals.
 """
 
 import time
@@ -17,17 +17,17 @@ STEPS_AT_ONCE = 20_000
 RUNS_AT_ONCE = 50
 # Pause between two transactions on SQLite, so that other writers get a turn.
 PAUSE_SECONDS = 0.1
-INCLUDING_HIDDEN = {INCLUDE_HIDDEN: True}
+HIDDEN_ROWS_TOO = {INCLUDE_HIDDEN: True}
 # States of an ended import whose rows must all be removed.
 UNSUCCESSFUL = (ImportStatus.FAILED, ImportStatus.CANCELLED)
 ACTIVITY_RETENTION = timedelta(days=365)
 
 
 def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
-    """Remove a hidden experiment: its steps, then its runs and all that belongs to them, then its row."""
+    """Remove a hidden experiment: the steps of its runs, then the runs with all that belongs to them, then its row."""
     with sessions() as session:
         run_ids = session.scalars(
-            select(Run.id).where(Run.experiment_id == experiment_id), execution_options=INCLUDING_HIDDEN
+            select(Run.id).where(Run.experiment_id == experiment_id), execution_options=HIDDEN_ROWS_TOO
         ).all()
     for run_id in run_ids:
         batch = select(Step.step).where(Step.run_id == run_id).limit(STEPS_AT_ONCE)
@@ -59,15 +59,15 @@ def remove_imported(sessions: Sessions, row: Import) -> None:
 
 
 def resume_removals(sessions: Sessions) -> int:
-    """Resume interrupted and abandoned removals; return their number."""
+    """Remove hidden experiments and what unsuccessful imports left behind; return the number of both."""
     with sessions() as session:
         experiment_ids = session.scalars(
-            select(Experiment.id).where(Experiment.removed_at.is_not(None)), execution_options=INCLUDING_HIDDEN
+            select(Experiment.id).where(Experiment.removed_at.is_not(None)), execution_options=HIDDEN_ROWS_TOO
         ).all()
-        holds_rows = or_(
+        has_leftovers = or_(
             Import.experiment_id.is_not(None), Import.dataset_id.is_not(None), Import.file_sha256.is_not(None)
         )
-        imports = session.scalars(select(Import).where(Import.status.in_(UNSUCCESSFUL), holds_rows)).all()
+        imports = session.scalars(select(Import).where(Import.status.in_(UNSUCCESSFUL), has_leftovers)).all()
     for experiment_id in experiment_ids:
         remove_experiment(sessions, experiment_id)
     for row in imports:
@@ -78,7 +78,7 @@ def resume_removals(sessions: Sessions) -> int:
 
 
 def prune_activity(sessions: Sessions) -> int:
-    """Delete activity older than a year and return the number of rows. Launches stay, because pages show them."""
+    """Delete activity older than a year; return the number of deleted rows. Launches stay, because pages show them."""
     is_launch = IS_LAUNCH & Activity.subject.startswith("/experiments/")
     delete_old = delete(Activity).where(Activity.at < utcnow() - ACTIVITY_RETENTION, ~is_launch)
     with sessions.begin() as session:

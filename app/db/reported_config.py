@@ -23,12 +23,12 @@ MAX_CACHED_CONFIGS = 2048
 
 TextLine = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
 SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-# Bounds the whole union, because an integer that is too large would be read as a float.
+# ``bounded`` checks the whole union, because an integer beyond the bounds of ``int`` alone would be read as a float.
 Scalar = Annotated[bool | int | FiniteFloat | TextLine, AfterValidator(bounded)]
 
 COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
 RESERVED_NAMES = frozenset({*COORDINATES, "experiment", "dataset", "logged"})
-# Any: each option has its own type.
+# Any: each option has its own type. The name is in the annotation only because Annotated needs some metadata.
 OPTION_TYPES: Mapping[str, TypeAdapter[Any]] = {
     name: TypeAdapter(Annotated[field.annotation, name, *field.metadata])  # type: ignore[arg-type]
     for name, field in TrainingOptions.model_fields.items()
@@ -37,6 +37,7 @@ OPTION_TYPES: Mapping[str, TypeAdapter[Any]] = {
 
 
 def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return a script's settings. Raise ValueError for a reserved name or an invalid value of one of our options."""
     for name, value in settings.items():
         if name in RESERVED_NAMES:
             raise ValueError(f"expected {name} outside the settings, not among them")
@@ -46,9 +47,9 @@ def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
             try:
                 OPTION_TYPES[name].validate_python(value)
             except ValidationError as error:
-                fault = error.errors()[0]["msg"]
+                cause = error.errors()[0]["msg"]
                 raise ValueError(
-                    f"{name} is one of Isoscope's settings and has its meaning: {fault}, got {value!r}. Correct it, or "
+                    f"{name} is one of Isoscope's settings and has its meaning: {cause}, got {value!r}. Correct it, or "
                     "give your own setting another name"
                 ) from error
     return settings
@@ -63,9 +64,9 @@ _SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 
 
 class ReportedConfig(ResultsPart):
-    """A script's configuration of all runs of an experiment. Unreported values are None, not their defaults.
+    """The configuration that a script reported for all runs of an experiment.
 
-    The script's own settings are extra fields.
+    Fields that it did not report are None, not Isoscope's defaults. The script's own settings are extra fields.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -104,6 +105,7 @@ class ReportedConfig(ResultsPart):
 
     @property
     def stated_values(self) -> Mapping[str, Any]:
+        """Return the reported values by name."""
         return {name: self.value(name) for name in self.model_fields_set}
 
     def has_value(self, name: str) -> bool:
@@ -133,9 +135,9 @@ AnyRunConfig = RunConfig | ReportedRunConfig
 
 
 @lru_cache(maxsize=MAX_CACHED_CONFIGS)
-def _read_text(kind: type[TrainingConfig] | type[ReportedConfig], text: str) -> AnyConfig:
-    """Parse a configuration once per text, because pages read it again and again. It is frozen."""
-    config: AnyConfig = stored_adapter(kind).validate_json(text)
+def _parse_cached(config_type: type[TrainingConfig] | type[ReportedConfig], text: str) -> AnyConfig:
+    """Parse a configuration. Pages read the same text again and again, and can share the model because it is frozen."""
+    config: AnyConfig = stored_adapter(config_type).validate_json(text)
     return config
 
 
@@ -159,8 +161,8 @@ class ConfigColumn(Typed[AnyConfig]):
         return config
 
     def read_text(self, text: str) -> AnyConfig:
-        """Read a configuration. Its type shows in the raw text, because quotes inside a string are escaped."""
-        return _read_text(self.reported_type if '"logged":' in text else self.launched_type, text)
+        """Read a configuration. A quoted key in the raw text tells its type: quotes inside strings are escaped."""
+        return _parse_cached(self.reported_type if '"logged":' in text else self.launched_type, text)
 
     def _config_type(self, value: Any) -> type[TrainingConfig] | type[ReportedConfig]:
         return self.reported_type if isinstance(value, Mapping) and "logged" in value else self.launched_type

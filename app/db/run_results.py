@@ -19,7 +19,7 @@ from isoscope.core.task import Metric
 
 MAX_LAYERS = 1000
 
-# Null where undefined. Rows of early versions may hold NaN instead.
+# A number, or null if undefined. Rows of early versions may hold NaN instead of null.
 Value = Annotated[
     Number | None, BeforeValidator(lambda value: None if isinstance(value, float) and not isfinite(value) else value)
 ]
@@ -30,7 +30,7 @@ Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
 
 
 class ResultsPart(BaseModel):
-    """Base of all parts of results: rejects unknown fields, and does not write unset ones."""
+    """Base class of all parts of results. It rejects unknown fields, and does not write fields that were not set."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -158,7 +158,7 @@ class RunResults(Learning):
 
     @property
     def learning(self) -> Learning | None:
-        """Return the part that ``Run.learning`` repeats; None if it is empty."""
-        stored = {name: getattr(self, name) for name in Learning.model_fields}
-        present = {name: value for name, value in stored.items() if value is not None}
+        """Return the part that ``Run.learning`` repeats; None if all of its fields are null."""
+        values = {name: getattr(self, name) for name in Learning.model_fields}
+        present = {name: value for name, value in values.items() if value is not None}
         return Learning(**present) if present else None

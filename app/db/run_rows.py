@@ -48,12 +48,13 @@ _COLUMNS = tuple(getattr(Run, column.name) for column in fields(RunRow) if colum
 
 
 def read_run_rows(session: Session, *conditions: ColumnElement[bool]) -> list[RunRow]:
-    """Return the runs that meet the conditions; runs of one experiment share its object."""
+    """Return the runs that meet the conditions. Runs of one experiment share one ``Experiment`` object."""
     rows: Sequence[Any] = session.execute(select(*_COLUMNS).where(*conditions)).all()
     experiment_ids = {row.experiment_id for row in rows}
     query = select(Experiment).where(Experiment.id.in_(experiment_ids)).options(joinedload(Experiment.dataset))
     experiments = {experiment.id: experiment for experiment in session.scalars(query)}
-    runs = [RunRow(*row) for row in rows if row.experiment_id in experiments]  # it may have been removed since
+    # An experiment may have been removed between the two queries.
+    runs = [RunRow(*row) for row in rows if row.experiment_id in experiments]
     for run in runs:
         run.experiment = experiments[run.experiment_id]
     return runs

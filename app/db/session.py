@@ -1,8 +1,8 @@
 """Engines and sessions for SQLite and PostgreSQL, hidden rows, and a clock function that old SQLite lacks.
 
-Rows of an import are hidden from all queries until it finishes, those of a deleted experiment until they are removed.
-The filter is added to each query when it runs, so that no query can forget it. A query that has to see hidden rows
-sets the execution option ``INCLUDE_HIDDEN``.
+Rows of an import are hidden from all queries until the import finishes, and rows of a deleted experiment until they are
+removed. The filter is added to each query when it runs, so that no query can forget it. A query that has to see hidden
+rows sets the execution option ``INCLUDE_HIDDEN``.
 
 DBOS 3.4.0 on Python 3.12 and newer writes times by ``unixepoch('subsec')``, which SQLite knows from 3.42 on. An older
 SQLite returns NULL, and no job can be stored; see docs/upstream.md. The call is a default of columns in the database,
@@ -31,19 +31,20 @@ from isoscope.core.errors import ConflictError
 SUBSECOND_VERSION = (3, 42)
 CONNECT_SECONDS = 5
 SECONDS_BETWEEN_TRIES = 0.5
-# Maximum connections. On SQLite one per thread of the web process, because they are cheap; PostgreSQL has few.
-SQLITE_POOL, POSTGRESQL_POOL = 40, 15
+# Connections that stay open, and maximum connections: on SQLite one for each thread of the web process, because they
+# are cheap; on PostgreSQL fewer, because its server allows few.
+OPEN_CONNECTIONS, MAX_SQLITE_CONNECTIONS, MAX_POSTGRESQL_CONNECTIONS = 5, 40, 15
 # How long a request waits for a connection before it fails.
 POOL_SECONDS = 10
 # Execution option of queries that see hidden rows too.
 INCLUDE_HIDDEN = "arriving"
-_UNFINISHED = Import.status != ImportStatus.FINISHED
-_EXPERIMENTS = select(Import.experiment_id).where(Import.experiment_id.is_not(None), _UNFINISHED)
-_DATASETS = select(Import.dataset_id).where(Import.dataset_id.is_not(None), _UNFINISHED)
+_IS_UNFINISHED = Import.status != ImportStatus.FINISHED
+_IMPORTING_EXPERIMENTS = select(Import.experiment_id).where(Import.experiment_id.is_not(None), _IS_UNFINISHED)
+_IMPORTING_DATASETS = select(Import.dataset_id).where(Import.dataset_id.is_not(None), _IS_UNFINISHED)
 
 
 def unixepoch(modifier: str) -> float:
-    """Return the seconds since 1970 to a millisecond, as SQLite does for 'subsec'."""
+    """Return the seconds since 1970, truncated to milliseconds, as SQLite's function does for 'subsec'."""
     if modifier not in ("subsec", "subsecond"):
         raise ValueError(f"Expected 'subsec' or 'subsecond', got {modifier!r}.")
     return time.time_ns() // 1_000_000 / 1000
@@ -67,11 +68,11 @@ strict_json = partial(json.dumps, allow_nan=False)
 Sessions = sessionmaker[Session]
 
 
-def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Pool] | None = None) -> Engine:
-    """Return an engine for the metrics database at ``url``.
+def create_database_engine(url: str, *, retry_seconds: float = 0, poolclass: type[Pool] | None = None) -> Engine:
+    """Return an engine for the database at ``url``.
 
-    On SQLite a writer waits for another for the seconds in ``?timeout=`` of the URL, by default 30. Connecting to
-    PostgreSQL is retried for ``patience`` seconds.
+    A writer of SQLite waits for another writer for the seconds in ``?timeout=`` of the URL, by default 30. Connecting
+    to PostgreSQL is retried for ``retry_seconds``.
     """
     is_sqlite = url.startswith("sqlite")
     connect_args = {"connect_timeout": CONNECT_SECONDS}
@@ -79,8 +80,8 @@ def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Poo
         connect_args = {} if "timeout" in make_url(url).query else {"timeout": BUSY_SECONDS}
     pool_options: dict[str, Any] = {}
     if poolclass is None:
-        overflow = (SQLITE_POOL if is_sqlite else POSTGRESQL_POOL) - 5
-        pool_options = {"pool_size": 5, "max_overflow": overflow, "pool_timeout": POOL_SECONDS}
+        overflow = (MAX_SQLITE_CONNECTIONS if is_sqlite else MAX_POSTGRESQL_CONNECTIONS) - OPEN_CONNECTIONS
+        pool_options = {"pool_size": OPEN_CONNECTIONS, "max_overflow": overflow, "pool_timeout": POOL_SECONDS}
     engine = create_engine(
         url, json_serializer=strict_json, poolclass=poolclass, pool_pre_ping=not is_sqlite, connect_args=connect_args,
         **pool_options,
@@ -88,7 +89,7 @@ def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Poo
     if is_sqlite:
         event.listen(engine, "connect", _configure_sqlite)
     else:
-        event.listen(engine, "do_connect", partial(_connect, patience))
+        event.listen(engine, "do_connect", partial(_connect, retry_seconds))
     return engine
 
 
@@ -101,25 +102,24 @@ def temporary_engine(url: str, *, poolclass: type[Pool] | None = None) -> Iterat
         engine.dispose()
 
 
-def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | None = None) -> Sessions:
-    """Return a factory of sessions; ``with sessions.begin() as session`` commits."""
-    engine = create_database_engine(url, patience=patience, poolclass=poolclass)
+def create_sessions(url: str, *, retry_seconds: float = 0, poolclass: type[Pool] | None = None) -> Sessions:
+    """Return a factory of sessions that hide unfinished rows; ``with sessions.begin() as session`` commits."""
+    engine = create_database_engine(url, retry_seconds=retry_seconds, poolclass=poolclass)
     sessions = sessionmaker(engine, expire_on_commit=False)
     event.listen(sessions, "do_orm_execute", _hide_unfinished_rows)
     return sessions
 
 
-_removed = Experiment.__table__  # the plain table, so that the filter does not apply to its own query
-_REMOVED = select(_removed.c.id).where(_removed.c.removed_at.is_not(None))
-# Relationship loads are filtered too, as separate queries. Propagated filters would keep rows from being pickled.
+_experiments = Experiment.__table__  # the plain table, so that the filter does not apply to its own query
+_DELETED_EXPERIMENTS = select(_experiments.c.id).where(_experiments.c.removed_at.is_not(None))
+_EXPERIMENT_IS_VISIBLE = Experiment.id.not_in(_IMPORTING_EXPERIMENTS) & Experiment.removed_at.is_(None)
+_RUN_IS_VISIBLE = Run.experiment_id.not_in(_IMPORTING_EXPERIMENTS) & Run.experiment_id.not_in(_DELETED_EXPERIMENTS)
+# Loading a relationship is a query of its own, which is filtered too. If loaders inherited filters instead, rows could
+# not be pickled.
 _HIDDEN_ROW_FILTERS = (
-    with_loader_criteria(
-        Experiment, Experiment.id.not_in(_EXPERIMENTS) & Experiment.removed_at.is_(None), propagate_to_loaders=False
-    ),
-    with_loader_criteria(
-        Run, Run.experiment_id.not_in(_EXPERIMENTS) & Run.experiment_id.not_in(_REMOVED), propagate_to_loaders=False
-    ),
-    with_loader_criteria(Dataset, Dataset.id.not_in(_DATASETS), propagate_to_loaders=False),
+    with_loader_criteria(Experiment, _EXPERIMENT_IS_VISIBLE, propagate_to_loaders=False),
+    with_loader_criteria(Run, _RUN_IS_VISIBLE, propagate_to_loaders=False),
+    with_loader_criteria(Dataset, Dataset.id.not_in(_IMPORTING_DATASETS), propagate_to_loaders=False),
 )
 
 
@@ -132,7 +132,7 @@ def _hide_unfinished_rows(state: ORMExecuteState) -> None:
 
 
 def require_database(url: str, setting: str) -> None:
-    """Raise ConflictError if the database that ``setting`` names does not answer."""
+    """Raise ConflictError if the database at ``url`` does not answer. ``setting`` names the variable to correct."""
     with temporary_engine(url) as engine:
         try:
             engine.connect().close()
@@ -149,7 +149,7 @@ def redacted(url: URL) -> str:
 
 
 def driver_message(error: SQLAlchemyError) -> str:
-    """Return the driver's message in one line."""
+    """Return the database driver's message in one line, without a final period."""
     return " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".")
 
 
@@ -160,6 +160,7 @@ def error_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
+# Held while waiting runs are reordered, and while test scores are opened or runs are added or deleted.
 TURNS_LOCK, OPENINGS_LOCK = "turns", "openings"
 
 
@@ -177,10 +178,7 @@ def acquire_locks(connection: Connection, *names: str) -> None:
 
 
 def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    """Let readers work next to a writer, and let ``lower`` handle all letters, as on PostgreSQL.
-
-    SQLite's own ``lower`` handles A to Z only.
-    """
+    """Let readers work next to a writer, and let ``lower`` handle all letters, not only A to Z, as on PostgreSQL."""
     cast("sqlite3.Connection", connection).create_function(
         "lower", 1, lambda text: None if text is None else text.lower(), deterministic=True
     )
@@ -192,9 +190,10 @@ def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> No
 
 
 def _connect(
-    patience: float, dialect: Dialect, _: ConnectionPoolEntry, args: list[Any], options: dict[str, Any]
+    retry_seconds: float, dialect: Dialect, _: ConnectionPoolEntry, args: list[Any], options: dict[str, Any]
 ) -> DBAPIConnection:
-    deadline = time.monotonic() + patience
+    """Connect to PostgreSQL, and try again for ``retry_seconds`` if it does not answer."""
+    deadline = time.monotonic() + retry_seconds
     while True:
         try:
             return dialect.connect(*args, **options)

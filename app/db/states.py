@@ -8,6 +8,7 @@ class EmbeddingStatus(StrEnum):
 
     MAKING = "making"
     INSPECTING = "inspecting"
+    # Inspected, and waiting for the user to commit it.
     DRAFT = "draft"
     MEASURING = "measuring"
     READY = "ready"
@@ -24,7 +25,7 @@ class EmbeddingOrigin(StrEnum):
 
 
 class Pooling(StrEnum):
-    """The vector of a text: its first token's, the mean of all tokens, or its last token's."""
+    """What the vector of a text is: that of its first token, the mean of all tokens, or that of its last token."""
 
     FIRST = "first"
     MEAN = "mean"
@@ -32,7 +33,7 @@ class Pooling(StrEnum):
 
 
 class RowsBy(StrEnum):
-    """How rows of two embeddings are matched: by name, by position in their files, or in order."""
+    """How rows of two embeddings are matched: by name, by position in their files, or in the order of measured rows."""
 
     NAME = "name"
     POSITION = "place"
@@ -97,7 +98,7 @@ UNFINISHED_IMPORT = (ImportStatus.QUEUED, ImportStatus.RUNNING)
 
 
 class MeasurementStatus(StrEnum):
-    """Whether a measure has a value. Without one the reason is stored instead of NaN."""
+    """Whether a measure has a value. If it is undefined, the reason is stored instead of NaN."""
 
     OK = "ok"
     UNDEFINED = "undefined"
@@ -130,7 +131,7 @@ FINAL = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.PR
 
 
 class FailureCause(StrEnum):
-    """Why a run failed, as far as known for sure."""
+    """Why a run failed, if that is known for sure."""
 
     MEMORY = "memory"
     MODEL = "model"
@@ -187,14 +188,14 @@ class ExperimentOrigin(StrEnum):
 
 
 class ChoiceKind(StrEnum):
-    """Choices before test scores are opened: all seeds of a setting, or one run."""
+    """What a user can choose before test scores are opened: a setting with all its seeds, or one run."""
 
     SETTING = "setting"
     RUN = "run"
 
 
 class Split(StrEnum):
-    """Evaluation rows of a data set: validation rows, or sealed test rows."""
+    """Rows of a data set on which runs are evaluated: validation rows, or test rows, whose scores are sealed."""
 
     VALIDATION = "validation"
     TEST = "test"

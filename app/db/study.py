@@ -32,7 +32,7 @@ class Objective(StrEnum):
 
 
 class Search(Options):
-    """Ranges of lambda and zeta, and how they are searched. The baseline at lambda = 0 is run in any case."""
+    """Ranges of lambda and zeta, and how they are searched. The baseline at lambda = 0 always runs too."""
 
     regularizer: Annotated[
         Regularizer,
@@ -137,8 +137,8 @@ class Search(Options):
         if self.zeta_low > self.zeta_high:
             raise ValueError(f"expected `zeta_low` at most `zeta_high`, got {self.zeta_low:g} and {self.zeta_high:g}")
         if self.least_size is not None:
-            bounds = [abs(end) for end in (self.lam_low, self.lam_high)]
-            too_small = [size for size in bounds if size < self.least_size]
+            sizes = [abs(bound) for bound in (self.lam_low, self.lam_high)]
+            too_small = [size for size in sizes if size < self.least_size]
             if too_small:
                 raise ValueError(
                     "expected `lam_low` and `lam_high` to be at least as large in absolute value as `least_size`, "
@@ -148,16 +148,17 @@ class Search(Options):
 
     @property
     def axis(self) -> tuple[float, float]:
-        """Return the bounds of the searched axis: lambda, or its signed logarithm if ``least_size`` is set."""
+        """Return the bounds of the searched axis: of lambda, or of its signed logarithm if ``least_size`` is set."""
         return self.axis_position(self.lam_low), self.axis_position(self.lam_high)
 
     def axis_position(self, lam: float) -> float:
+        """Return the position of a lambda on the searched axis; sizes below ``least_size`` are all at 0."""
         if self.least_size is None:
             return lam
         return math.copysign(math.log(max(abs(lam) / self.least_size, 1.0)), lam)
 
     def lambda_at(self, position: float) -> float:
-        """Return the lambda at a position of the axis, rounded to the displayed digits."""
+        """Return the lambda at a position of the axis, rounded to the displayed digits and clipped to the range."""
         if self.least_size is not None:
             position = math.copysign(self.least_size * math.exp(abs(position)), position)
         return min(max(float(f"{position:.4g}"), self.lam_low), self.lam_high)
@@ -168,7 +169,7 @@ class Search(Options):
 
 
 class Trial(NamedTuple):
-    """The runs of one lambda and zeta, one per seed. Number 0 is the baseline."""
+    """The runs of one lambda and zeta, one per seed. Trial number 0 is the baseline."""
 
     number: int
     runs: Sequence["Run"]
@@ -190,16 +191,16 @@ class Trial(NamedTuple):
     @property
     def performance(self) -> float | None:
         """Return the mean over seeds; None unless every seed has a performance."""
-        return _mean([run.performance for run in self.runs])
+        return _mean_if_complete([run.performance for run in self.runs])
 
     @property
     def isotropy(self) -> float | None:
         """Return the mean IsoScore* over seeds; None unless every seed has one."""
-        return _mean([run.isoscore_star for run in self.runs])
+        return _mean_if_complete([run.isoscore_star for run in self.runs])
 
 
 def group_trials(runs: Sequence["Run"]) -> list[Trial]:
-    """Group a search's runs, by position, into trials of as many runs as the baseline has."""
+    """Group a search's runs, ordered by position, into trials. The baseline's runs come first, one for each seed."""
     n_seeds = next((index for index, run in enumerate(runs) if run.regularizer is not Regularizer.NONE), len(runs))
     return [
         Trial(number, runs[start : start + n_seeds])
@@ -208,7 +209,7 @@ def group_trials(runs: Sequence["Run"]) -> list[Trial]:
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the ascending indices of the Pareto-optimal points; both values are maximized, equal points all count."""
+    """Return the ascending indices of the Pareto-optimal points, of equal points all. Both values are maximized."""
     order = sorted(range(len(points)), key=lambda index: points[index], reverse=True)
     front: list[int] = []
     best_second = -math.inf
@@ -222,6 +223,6 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     return sorted(front)
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _mean_if_complete(values: Sequence[float | None]) -> float | None:
     present = [value for value in values if value is not None]
     return sum(present) / len(present) if present and len(present) == len(values) else None

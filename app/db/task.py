@@ -18,7 +18,7 @@ class TaskConfig(Frozen):
 
     kind: TruthKind
     similarity: Similarity = Similarity.COSINE
-    # None: the default of the kind.
+    # None: the first metric of the kind.
     metric: str | None = None
     labels: Column | None = None
     # Column that groups queries, pairs or rows that depend on each other.
@@ -37,6 +37,7 @@ class TaskConfig(Frozen):
 
     @property
     def judged_by(self) -> str:
+        """Return the slug of the metric that scores variants."""
         return self.metric or TASKS[self.kind].metrics[0]
 
     @property
@@ -44,14 +45,16 @@ class TaskConfig(Frozen):
         return METRICS[self.judged_by]
 
     def is_comparable_to(self, second: "TaskConfig") -> bool:
-        """Return whether scores compare with another task's: id columns, an omitted metric and matches may differ."""
+        """Return whether scores can be compared with another task's: all but columns of ids and ``match`` agree."""
         ignored_fields = {"ids": None, "query_ids": None, "match": None}
+        # An omitted metric equals the default.
         own_config, second_config = (
             config.model_copy(update=ignored_fields | {"metric": config.judged_by}) for config in (self, second)
         )
         return own_config == second_config
 
     def check(self) -> None:
+        """Raise InvalidError if the fields contradict each other."""
         if self.metric is not None and self.metric not in TASKS[self.kind].metrics:
             offered = ", ".join(TASKS[self.kind].metrics)
             raise InvalidError(f"Expected a metric among {offered} for {self.kind}, got {self.metric}.", "metric")
@@ -62,7 +65,7 @@ class TaskConfig(Frozen):
 
 
 class Parts(Frozen):
-    """Number of queries, pairs or labeled rows in each part."""
+    """Number of queries, pairs or labeled rows in the parts to fit maps, to choose a variant and to report scores."""
 
     fit: int
     choose: int
@@ -70,9 +73,9 @@ class Parts(Frozen):
 
 
 class ChoiceScore(Frozen):
-    """The score on the choose part, and its difference from the unchanged vectors.
+    """The score on the choose part, and its difference from the unchanged vectors' score.
 
-    The 95% intervals hold for all variants simultaneously. Null in results of version 0.1.
+    The 95% intervals hold for all variants simultaneously. The differences are null in results of version 0.1.
     """
 
     value: FiniteFloat
@@ -90,7 +93,7 @@ class SmallestDifference(Frozen):
 
 
 class ReportScore(Frozen):
-    """The score on the report part, and its difference from the unchanged vectors, with 95% intervals."""
+    """The score on the report part, and its difference from the unchanged vectors' score, with 95% intervals."""
 
     value: FiniteFloat
     low: FiniteFloat
@@ -108,11 +111,12 @@ class FoundRow(Frozen):
 
 
 class QueryHubness(Frozen):
-    """Inequality of how often corpus rows are found: see ``isotropy.tasks.search``."""
+    """How unequally often corpus rows are among the k found by a query: see ``isotropy.tasks.search``."""
 
     k: int
     queries: int
     skewness: float | None
+    # Share of corpus rows that no query finds.
     never: float
     hubs: list[FoundRow]
 
@@ -133,7 +137,7 @@ class JudgedVariant(Frozen):
 
     @property
     def changes_vectors(self) -> bool:
-        """Return whether it changes the vectors, not only their storage."""
+        """Return whether the variant changes the vectors, not only how they are stored."""
         return self.method in METHODS or self.dimensions != "all"
 
 

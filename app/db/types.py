@@ -29,17 +29,18 @@ def utcnow() -> datetime:
 
 
 def _check_row_id(text: str) -> str:
+    """Return an id. Raise ValueError if databases would reject it."""
     if "\0" in text or not text.isascii():
         raise ValueError("expected the id of a row, got a text with a character that no id has")
     return text
 
 
-# An id in a request body. Databases fail on NUL and lone surrogates.
+# An id in a request body. Databases reject text with NUL or lone surrogates.
 RowId = Annotated[str, AfterValidator(_check_row_id)]
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A point in time, read as UTC. SQLite drops the time zone, and PostgreSQL returns its own."""
+    """A time, which is read as UTC. SQLite drops the time zone, and PostgreSQL returns times in the server's zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -57,7 +58,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Typed(TypeDecorator[T], Generic[T]):
-    """A model or models in a JSON column, validated on writing and on reading.
+    """A JSON column of a pydantic type, validated on writing and on reading.
 
     Attributes of rows accept JSON values too. Paths in a query, such as ``Run.results["metrics"]``, are plain JSON.
     """
@@ -105,18 +106,18 @@ class Typed(TypeDecorator[T], Generic[T]):
         return lambda text: None if text in (None, "null") else self._read_leniently(self.read_text, text)
 
     def _read_leniently(self, read: Callable[[Any], T], value: Any) -> T:
-        """Read a model. Keep invalid fields as stored, because a later version may have written them.
+        """Read a value. Keep invalid fields of a model as stored, because a later version may have written them.
 
-        Such a row can still be listed and deleted. Raises ValidationError if the other fields are not enough.
+        So the row can still be listed and deleted. Raises ValidationError if the other fields do not make a model.
         """
         try:
             return read(value)
         except ValidationError as error:
             stored = json.loads(value) if isinstance(value, str) else value
-            invalid_names = {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}
+            invalid_names = {str(details["loc"][0]) for details in error.errors() if details["loc"]}
             if not isinstance(stored, dict) or not invalid_names or not invalid_names <= stored.keys():
                 raise
-            readable = self.read({name: part for name, part in stored.items() if name not in invalid_names})
+            readable = self.read({name: field for name, field in stored.items() if name not in invalid_names})
             if not isinstance(readable, BaseModel):
                 raise
             logger.warning("a row has values that this version does not know, in: %s", ", ".join(sorted(invalid_names)))
@@ -125,9 +126,9 @@ class Typed(TypeDecorator[T], Generic[T]):
 
 
 class _ReadByType:
-    """Annotation that reduces a model's validation to types, because it was validated when the row was written.
+    """Annotation for a model whose fields were validated when the row was written: checks only their types.
 
-    This takes a tenth of the time. Fields missing from rows of earlier versions take their defaults.
+    That takes a tenth of the time. Fields missing from rows of earlier versions take their defaults.
     """
 
     def __get_pydantic_core_schema__(self, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -150,6 +151,7 @@ class _ReadByType:
 
 @cache
 def stored_adapter(model: type[M]) -> TypeAdapter[M]:
+    """Return the fast adapter that reads stored values of a model."""
     return TypeAdapter(Annotated[model, _ReadByType()])  # type: ignore[arg-type]
 
 

@@ -19,7 +19,7 @@ from app.db.session import Sessions
 from app.db.types import utcnow
 from isoscope.core.errors import ConflictError, InvalidError
 
-MAX_CHARACTERS = 100
+MAX_SLOT_CHARACTERS = 100
 SHARED_MEMORY_NOTE = (
     "Memory ran out, or the run was killed, beside other runs on the same device. The run went on without them."
 )
@@ -29,19 +29,20 @@ SILENT_AFTER = timedelta(minutes=5)
 
 
 def slot_name(settings: Settings, device: str) -> str:
-    """Return the name of a worker's slot, which stays the same for a device of this machine across restarts."""
+    """Return the name of the slot of this machine's worker on a device. It stays the same across restarts."""
     name = f"{settings.worker_name or socket.gethostname()}/{device}"
-    if len(name) > MAX_CHARACTERS:
+    if len(name) > MAX_SLOT_CHARACTERS:
         raise InvalidError(
-            f"Expected a worker's name and device of at most {MAX_CHARACTERS} characters, got {name!r}. "
+            f"Expected a worker's name and device of at most {MAX_SLOT_CHARACTERS} characters, got {name!r}. "
             "Set ISOSCOPE_WORKER_NAME to a shorter name."
         )
     return name
 
 
 class FileLocks:
-    """Locks as files in one folder. The kernel releases those of a process that ends."""
+    """Locks as files in one folder. The kernel releases the locks of a process that ends."""
 
+    # Whether a lock that nobody holds proves that its holder has ended.
     is_settled = True
 
     def __init__(self, folder: Path) -> None:
@@ -49,6 +50,7 @@ class FileLocks:
 
     @contextmanager
     def held(self, name: str, refusal: str | None = None) -> Iterator[None]:
+        """Hold a lock. If another process holds it, raise ConflictError with ``refusal``, by default about a slot."""
         with (self._folder / f"{name.replace('/', '_')}.lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -65,7 +67,7 @@ def slot_taken_error(name: str) -> ConflictError:
 
 
 def begin_attempt(session: Session, run_id: str, worker: str) -> None:
-    """Add an attempt of a run by a worker. End an earlier attempt that is still open: its worker was lost."""
+    """Add an attempt at a run by a worker. First end an attempt that is still open, because its worker was lost."""
     end_lost_attempts(session, Attempt.run_id == run_id)
     last = session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
     session.add(Attempt(run_id=run_id, number=(last or 0) + 1, worker=worker))
@@ -81,7 +83,7 @@ def end_attempts(
     """End open attempts. Call this after changing runs, so that all callers lock rows in the same order."""
     last_logged_step = select(func.max(Step.step)).where(Step.run_id == Attempt.run_id).scalar_subquery()
     changes: dict[str, Any] = {"outcome": outcome, "detail": detail, "ended_at": ended_at or utcnow()}
-    # If it has not trained yet, the logged steps are those of an earlier attempt.
+    # If an attempt never trained, the logged steps of its run are those of earlier attempts.
     changes["last_step"] = case((Attempt.first_step.is_not(None), last_logged_step))
     still_open = update(Attempt).where(Attempt.ended_at.is_(None), condition)
     session.execute(still_open.values(changes).execution_options(synchronize_session=False))
@@ -99,7 +101,7 @@ def ran_beside_others(session: Session, run: Run) -> bool:
 
 
 def queue_for_whole_device(run: Run) -> None:
-    """Let a run that had too little memory beside others go on from its checkpoint without them."""
+    """Queue a run that had too little memory beside others again, to continue without them from its checkpoint."""
     run.status, run.worker, run.whole_device = RunStatus.QUEUED, None, True
     run.notes = [*run.notes, SHARED_MEMORY_NOTE]
 
@@ -119,7 +121,7 @@ def list_waiting_jobs(sessions: Sessions) -> list[Job]:
 
 
 def has_waiting_jobs(sessions: Sessions, queue: Queue) -> bool:
-    """Return whether any row waits for a job of a queue, with one cheap statement for idle workers."""
+    """Return whether any row waits for a job of a queue, by one cheap statement, because idle workers repeat it."""
     with sessions() as session:
         connection = session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
         return bool(connection.scalar(_select_waiting(queue)))
@@ -146,25 +148,25 @@ def _waiting_jobs_of_kind(session: Session, kind: JobKind, limit: int | None = N
     order = kind.order or (literal(None), table.created_at if kind.queued_at is None else kind.queued_at, table.id)
     query = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
     rows = session.execute(query.order_by(*(kind.order or order[1:])).limit(limit))
-    return [(Job(kind, row_id, priority), since) for row_id, priority, since in rows]
+    return [(Job(kind, row_id, priority), queued_at) for row_id, priority, queued_at in rows]
 
 
 def pause_waiting_runs(session: Session, run: Run) -> None:
-    """Pause the waiting runs of an experiment if its first run failed for a reason that may affect all of them.
+    """Pause the waiting runs of an experiment if ``run``, its first to end, failed for a reason that may affect all.
 
-    Such reasons are memory, repeated kills, and failures before the first step. If another run has ended, nothing is
-    paused, so that resumed runs are not paused again.
+    Such reasons are too little memory, repeated kills, and failures before the first step. If another run has ended,
+    nothing is paused, so that resumed runs are not paused again.
     """
     experiment = session.get(Experiment, run.experiment_id, with_for_update=True)
-    siblings = Run.experiment_id == run.experiment_id, Run.id != run.id
-    if experiment is None or session.scalar(select(Run.id).where(*siblings, Run.status.in_(FINAL)).limit(1)):
+    is_sibling = (Run.experiment_id == run.experiment_id) & (Run.id != run.id)
+    if experiment is None or session.scalar(select(Run.id).where(is_sibling, Run.status.in_(FINAL)).limit(1)):
         return
     reason = PAUSE_REASONS.get(run.cause) if run.cause else None
     if reason is None:
         if session.scalar(select(Step.step).where(Step.run_id == run.id, Step.step > 0).limit(1)):
             return
         reason = "failed before its first step"
-    update_waiting = update(Run).where(*siblings, Run.status == RunStatus.QUEUED)
+    update_waiting = update(Run).where(is_sibling, Run.status == RunStatus.QUEUED)
     pause_waiting = update_waiting.values(status=RunStatus.PAUSED, attempts=0).returning(Run.id)
     if session.scalars(pause_waiting.execution_options(synchronize_session=False)).all():
         experiment.held = f"The first run {reason}, so the others wait. {run.error}"
