@@ -105,8 +105,8 @@ class FigureTable:
 class Figure:
     """A figure by its slug, which names its URL and its files. ``draw`` makes the plot on demand.
 
-    ``empty`` says what will appear where there is nothing to draw yet. A ``wide`` figure keeps its minimum
-    width and scrolls sideways.
+    ``empty`` says what will appear if there is nothing to draw yet; None if there is. A ``wide`` figure keeps its
+    minimum width and scrolls sideways.
     """
 
     slug: str
@@ -131,12 +131,12 @@ class Figure:
 
     def json(self) -> str:
         """Return the plot as plotly JSON, without traces if there is nothing to draw yet."""
-        drawn = plot([]) if self.empty else self.draw()
-        return str(drawn.to_json())
+        figure = plot([]) if self.empty else self.draw()
+        return str(figure.to_json())
 
 
 def undefined_figure(slug: str, title: str, reason: str) -> Figure:
-    """Return a figure without a value, which shows the reason instead."""
+    """Return a figure that shows why its value is undefined."""
     return Figure(slug, title, "", FigureTable([], []), draw=partial(plot, []), empty=reason)
 
 
@@ -156,7 +156,7 @@ def band(
 
 
 def interval_bars(intervals: Iterable[tuple[float | None, ...]], **style: Any) -> dict[str, Any]:
-    """Return error bars of triples of value, low and high. None draws no bar."""
+    """Return plotly's error bars for intervals: value, low, high. A None among them draws no bar."""
     lengths = [
         (None, None) if value is None or low is None or high is None else (value - low, high - value)
         for value, low, high in intervals
@@ -177,7 +177,7 @@ def escape_text(text: str, max_length: int) -> str:
 
 
 def pick_evenly(items: Sequence[Item], max_items: int) -> list[Item]:
-    """Return at most ``max_items`` at equal steps, including the first and the last."""
+    """Return at most ``max_items`` items at equal steps, including the first and the last."""
     if len(items) <= max_items:
         return list(items)
     step = (len(items) - 1) / (max_items - 1)
@@ -185,14 +185,15 @@ def pick_evenly(items: Sequence[Item], max_items: int) -> list[Item]:
 
 
 def _escape_formula(cell: Cell) -> Cell:
+    """Return a cell that no spreadsheet takes for a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
 
 
-LADDERS = ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9))
-"""Leading digits of ticks; the first ladder that gives ``MIN_TICKS`` is used."""
+TICK_DIGITS = ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9))
+"""Leading digits that ticks may have. The first tuple with which ``MIN_TICKS`` fit is used."""
 MIN_TICKS = 3
 MAX_DECADES = 6
-"""Maximum number of decades with a tick each. With more, every second or third decade has one."""
+"""Maximum number of decades with a tick each. If there are more, every second or third decade has one."""
 AXIS_MARGIN = 0.04
 """Fraction of the axis that stays free beyond each end."""
 
@@ -205,9 +206,9 @@ STEP_AXIS = {"title": {"text": "Optimizer step"}, "rangemode": "tozero"}
 def linear_axis(
     title: str, values: Iterable[float | None], bounds: tuple[float, float] | None = None
 ) -> dict[str, Any]:
-    """Return a linear axis. Values that are equal up to rounding get room around them, or plotly would magnify them.
+    """Return a linear axis. It has room around values that are equal up to rounding, which plotly would magnify.
 
-    ``bounds`` limit the possible values. The range barely exceeds them.
+    ``bounds`` are the minimum and the maximum that values can have. The axis extends only a little beyond them.
     """
     defined = [value for value in values if value is not None]
     low, high = min(defined, default=0.0), max(defined, default=0.0)
@@ -222,13 +223,13 @@ def linear_axis(
 
 
 def clipped_axis(title: str, bounds: tuple[float, float]) -> dict[str, Any]:
-    """Return an axis that no error bar extends beyond the bounds."""
+    """Return an axis whose range stays within the bounds, even if error bars are longer. An infinite bound is none."""
     ends = {name: end for name, end in zip(("clipmin", "clipmax"), bounds, strict=True) if isfinite(end)}
     return {"title": {"text": title}, "autorangeoptions": ends}
 
 
 def log_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:
-    """Return a logarithmic axis around the positive values, with its own ticks: plotly's overlap below two decades."""
+    """Return a logarithmic axis around the positive values. Plotly's ticks would overlap below two decades."""
     positive = [value for value in values if value is not None and value > 0] or [1.0]
     low, high = log10(min(positive)), log10(max(positive))
     room = AXIS_MARGIN * (high - low) or 0.1
@@ -245,9 +246,9 @@ def log_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:
 def log_ticks(low: float, high: float) -> list[float]:
     """Return a few round numbers from low to high; equal steps if the range is narrow."""
     first, last = floor(log10(low)), ceil(log10(high))
-    for ladder in LADDERS:
-        spacing = ceil((last - first) / MAX_DECADES) if ladder == (1,) else 1
-        candidates = (float(f"{digit}e{decade}") for decade in range(first, last + 1, spacing) for digit in ladder)
+    for digits in TICK_DIGITS:
+        spacing = ceil((last - first) / MAX_DECADES) if digits == (1,) else 1
+        candidates = (float(f"{digit}e{decade}") for decade in range(first, last + 1, spacing) for digit in digits)
         ticks = [tick for tick in candidates if low <= tick <= high]
         if len(ticks) >= MIN_TICKS:
             return ticks

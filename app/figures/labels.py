@@ -24,6 +24,7 @@ DATA_SET = {"task": "Data set"}
 
 
 def field_heading(field: str) -> str:
+    """Return the display name of an option or of a script's own setting."""
     label = DATA_SET.get(field) or (OPTIONS[field].label if field in OPTIONS else "")
     return label or field.replace("_", " ").capitalize()
 
@@ -33,7 +34,7 @@ def field_in_sentence(field: str) -> str:
 
 
 def heading(column: str) -> str:
-    """Return the display name of a column: λ, IsoScore★ mean, raw, k = 1 ± (95% CI)."""
+    """Return the display name of a table's column: λ; IsoScore★ mean; raw, k = 1 ± (95% CI)."""
     if column in GREEK:
         return GREEK[column]
     measure, suffix = (match[1], column[match.end() :]) if (match := MEASURE.match(column)) else ("", column)
@@ -42,32 +43,33 @@ def heading(column: str) -> str:
     return f"{starred(MEASURES[measure].name) if measure else ''}{suffix}".strip()
 
 
-WIDTH, HEIGHT = 300, 190
-"""Minimum size of a plot's area in pixels, as on a phone. Elsewhere names only get more room."""
-LETTER, LINE = 7.0, 16.0
+MIN_WIDTH, MIN_HEIGHT = 300, 190
+"""Size of a plot's area in pixels on a phone. On larger screens names only get more room."""
+LETTER_WIDTH, LINE_HEIGHT = 7.0, 16.0
 """Width of a letter and height of a line of a name, in pixels."""
-POINT = 7.0
-"""Distance from the center of a point to its name, in pixels."""
-BAR = 2.0
+GAP = 7.0
+"""Distance from the center of a point to its name, in pixels. Names keep it from all points."""
+HALF_BAR = 2.0
+"""Half of the thickness of an error bar, with some room around it, in pixels."""
 CORNERS = tuple(product(("top", "bottom"), ("right", "left")))
 
 
 class LabelBox(NamedTuple):
     """A rectangle in pixels."""
 
-    x0: float
+    left: float
     bottom: float
     right: float
     top: float
 
     def overlaps(self, box: "LabelBox") -> bool:
-        """Return whether two boxes overlap by more than an edge."""
-        overlaps_x = self.x0 < box.right and box.x0 < self.right
+        """Return whether two boxes overlap. Boxes that only touch do not."""
+        overlaps_x = self.left < box.right and box.left < self.right
         return overlaps_x and self.bottom < box.top and box.bottom < self.top
 
 
 class LabeledPoint(NamedTuple):
-    """A point with its name and the half-widths of its error bars."""
+    """A point with its name and the half-lengths of its horizontal and vertical error bars."""
 
     x: float
     y: float
@@ -79,30 +81,30 @@ class LabeledPoint(NamedTuple):
 def place_labels(
     points: Sequence[LabeledPoint], x_range: Sequence[float], y_range: Sequence[float]
 ) -> list[str | None]:
-    """Return plotly's textposition for each name, in order of priority; None if there is no room.
+    """Return plotly's textposition for each name; None if there is no room for it. Earlier points get room first.
 
-    A name stands in one of the four corners around its point, clear of the point's own error bars. If the bars of other
-    points cross all corners, it covers a bar. It never covers a point or another name, and never leaves the axes.
+    A name stands in one of the four corners around its point, clear of the point's own error bars. If bars of other
+    points cross every corner, it covers a bar. It never covers a point or another name, and never leaves the axes.
     """
-    x_scale, y_scale = WIDTH / (x_range[1] - x_range[0]), HEIGHT / (y_range[1] - y_range[0])
+    x_scale, y_scale = MIN_WIDTH / (x_range[1] - x_range[0]), MIN_HEIGHT / (y_range[1] - y_range[0])
     scaled_points = [
         LabeledPoint(p.x * x_scale, p.y * y_scale, p.x_bar * x_scale, p.y_bar * y_scale, p.name) for p in points
     ]
-    marks = [LabelBox(p.x - POINT, p.y - POINT, p.x + POINT, p.y + POINT) for p in scaled_points]
-    bars = [bar for p in scaled_points for bar in (LabelBox(p.x - p.x_bar, p.y - BAR, p.x + p.x_bar, p.y + BAR),
-                                            LabelBox(p.x - BAR, p.y - p.y_bar, p.x + BAR, p.y + p.y_bar))]  # fmt: skip
-    frame = LabelBox(x_range[0] * x_scale, y_range[0] * y_scale, x_range[1] * x_scale, y_range[1] * y_scale)
+    marks = [LabelBox(p.x - GAP, p.y - GAP, p.x + GAP, p.y + GAP) for p in scaled_points]
+    x_bars = [LabelBox(p.x - p.x_bar, p.y - HALF_BAR, p.x + p.x_bar, p.y + HALF_BAR) for p in scaled_points]
+    y_bars = [LabelBox(p.x - HALF_BAR, p.y - p.y_bar, p.x + HALF_BAR, p.y + p.y_bar) for p in scaled_points]
+    area = LabelBox(x_range[0] * x_scale, y_range[0] * y_scale, x_range[1] * x_scale, y_range[1] * y_scale)
     names: list[LabelBox] = []
     corners_used: list[str | None] = []
     for point in scaled_points:
-        corners = {f"{high} {side}": _place_box(point, high, side) for high, side in CORNERS}
+        corners = {f"{edge} {side}": _place_box(point, edge, side) for edge, side in CORNERS}
         inside = {
             position: box
             for position, box in corners.items()
-            if frame.x0 <= box.x0 and box.right <= frame.right and frame.bottom <= box.bottom and box.top <= frame.top
+            if area.left <= box.left and box.right <= area.right and area.bottom <= box.bottom and box.top <= area.top
         }
         free = {position: box for position, box in inside.items() if not any(map(box.overlaps, [*marks, *names]))}
-        crossed = {position: sum(map(box.overlaps, bars)) for position, box in free.items()}
+        crossed = {position: sum(map(box.overlaps, [*x_bars, *y_bars])) for position, box in free.items()}
         position = min(crossed, key=lambda corner: crossed[corner], default=None)
         corners_used.append(position)
         if position:
@@ -110,11 +112,12 @@ def place_labels(
     return corners_used
 
 
-def _place_box(point: LabeledPoint, high: str, side: str) -> LabelBox:
-    length = LETTER * len(point.name)
-    x0 = point.x + POINT if side == "right" else point.x - POINT - length
-    bottom = point.y + POINT if high == "top" else point.y - POINT - LINE
-    return LabelBox(x0, bottom, x0 + length, bottom + LINE)
+def _place_box(point: LabeledPoint, edge: str, side: str) -> LabelBox:
+    """Return the box of a point's name above or below it (``edge`` is top or bottom), to the right or left of it."""
+    length = LETTER_WIDTH * len(point.name)
+    left = point.x + GAP if side == "right" else point.x - GAP - length
+    bottom = point.y + GAP if edge == "top" else point.y - GAP - LINE_HEIGHT
+    return LabelBox(left, bottom, left + length, bottom + LINE_HEIGHT)
 
 
 PART_SEPARATOR = re.compile(r"( · |, )")
@@ -122,18 +125,19 @@ PART_SEPARATOR = re.compile(r"( · |, )")
 
 
 def shorten_names(names: Sequence[str], max_length: int) -> list[str]:
-    """Shorten names to a length: first drop the parts that all share, then cut.
+    """Shorten names to ``max_length`` characters if any is longer.
 
-    Shared leading parts are dropped first, then shared trailing parts. Each name keeps at least one part. Names that
-    are still too long lose their middle. If names become equal, all are numbered.
+    Leading parts that all names share are dropped first, then shared trailing parts. Each name keeps at least one part.
+    Names that are still too long lose their middle. If names become equal, all are numbered.
     """
     parts = [PART_SEPARATOR.split(name) for name in names]
     for direction in (1, -1):
         if len(parts) > 1 and any(sum(map(len, pieces)) > max_length for pieces in parts):
             aligned = [pieces[::direction] for pieces in parts]
             end = min(map(len, parts)) - 1
-            shared = next((i for i in range(0, end, 2) if len({pieces[i] for pieces in aligned}) > 1), end)
-            parts = [pieces[shared:][::direction] for pieces in aligned]
+            # Every second piece is a separator.
+            n_shared = next((i for i in range(0, end, 2) if len({pieces[i] for pieces in aligned}) > 1), end)
+            parts = [pieces[n_shared:][::direction] for pieces in aligned]
     full_names = ["".join(pieces) for pieces in parts]
     shortened = [_cut_middle(name, max_length) for name in full_names]
     if len(set(shortened)) == len(shortened):

@@ -187,12 +187,10 @@ def test_label_avoids_labels_error_bars_and_edge(points, corners):
 def test_labels_do_not_overlap_labels_or_points(positions):
     points = [labels.LabeledPoint(x, y, 0, 0, "λ = −1") for x, y in positions]
     corners = labels.place_labels(points, UNIT, UNIT)
-    pixels = [labels.LabeledPoint(x * labels.WIDTH, y * labels.HEIGHT, 0, 0, "λ = −1") for x, y in positions]
+    pixels = [labels.LabeledPoint(x * labels.MIN_WIDTH, y * labels.MIN_HEIGHT, 0, 0, "λ = −1") for x, y in positions]
     boxes = [labels._place_box(point, *where.split()) for point, where in zip(pixels, corners, strict=True) if where]
     assert not any(first.overlaps(second) for first, second in combinations(boxes, 2))
-    marks = [
-        labels.LabelBox(p.x - labels.POINT, p.y - labels.POINT, p.x + labels.POINT, p.y + labels.POINT) for p in pixels
-    ]
+    marks = [labels.LabelBox(p.x - labels.GAP, p.y - labels.GAP, p.x + labels.GAP, p.y + labels.GAP) for p in pixels]
     assert not any(box.overlaps(mark) for box in boxes for mark in marks)
 
 
