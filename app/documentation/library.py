@@ -91,19 +91,19 @@ class Library:
             for section in page.sections:
                 text = f"{section.heading}\n{section.text}".lower()
                 if words and all(word in text for word in words):
-                    in_heading = sum(word in section.heading.lower() for word in words)
+                    n_in_heading = sum(word in section.heading.lower() for word in words)
                     start = max(0, section.text.lower().find(words[0]) - EXCERPT_CHARACTERS // 3)
                     end = start + EXCERPT_CHARACTERS
                     ending = "…" if end < len(section.text) else ""
                     excerpt = f"{'…' if start else ''}{section.text[start:end]}{ending}"
-                    results.append((-in_heading, SearchResult(page, section, excerpt)))
+                    results.append((-n_in_heading, SearchResult(page, section, excerpt)))
         return [result for _, result in sorted(results, key=lambda ranked: ranked[0])][:MAX_RESULTS]
 
 
 def render_page(name: str, source: str, page_names: Collection[str]) -> DocumentPage:
-    """Render our own Markdown, which may contain HTML, with GitHub's heading anchors.
+    """Render our own Markdown, which may contain HTML. Headings get the anchors that GitHub gives them.
 
-    The dashboard's policy allows no style attributes, so the alignment of table columns becomes a class.
+    The dashboard's security policy allows no style attributes, so the alignment of table columns becomes a class.
     """
     markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
     tokens = markdown.parse(source)
@@ -119,6 +119,7 @@ def render_page(name: str, source: str, page_names: Collection[str]) -> Document
     sections = []
     starts = [index for index, token in enumerate(tokens) if token.type == "heading_open"]
     for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True):
+        # A heading is three tokens: its opening, its text and its closing.
         heading = _to_plain_text(markdown, tokens[start + 1])
         html = markdown.renderer.render(tokens[start + 3 : end], markdown.options, {})
         text = " ".join(unescape(TAG.sub(" ", html)).split())
@@ -132,7 +133,7 @@ def _to_plain_text(markdown: MarkdownIt, token: Token) -> str:
 
 
 def _resolve_link(page: str, link: str, page_names: Collection[str]) -> str:
-    """Return the dashboard's address for a link of ``page``; links to other files lead to the first page."""
+    """Return the dashboard's address for a link on ``page``. Links to files without a page lead to the first page."""
     if re.match(r"\w+:|/|#", link):
         return link
     path, hash_mark, anchor = link.partition("#")

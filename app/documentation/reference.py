@@ -90,17 +90,15 @@ def describe_settings() -> str:
 
 def describe_commands() -> str:
     parts = ["# Command line\n\n`isoscope COMMAND --help` prints the same.\n"]
-    # argparse keeps the commands in the choices of one action.
-    subparsers = next(
-        action for action in make_parser(list(COMMANDS))._actions if action.dest == "==SUPPRESS==" or action.choices
-    )
-    for name, parser in dict(subparsers.choices or {}).items():
+    # argparse keeps the parsers of all commands in the choices of one action.
+    choices = next(action.choices for action in make_parser(list(COMMANDS))._actions if action.choices)
+    for name, parser in dict(choices).items():
         parts.append(f"## isoscope {name}\n\n```\n{parser.format_help().strip()}\n```\n")
     return "\n".join(parts)
 
 
 def describe_api(openapi: Mapping[str, Any]) -> str:
-    """Return method, path, parameters and purpose of each route, by the noun that its path starts with."""
+    """Return a page with each route's method, path, purpose and parameters, grouped by the word after ``/api/``."""
     routes_by_noun = defaultdict(list)
     for path, methods in openapi["paths"].items():
         for method, route in methods.items():
@@ -129,4 +127,5 @@ def _format_entry(entry: catalog.FindingEntry | catalog.MethodEntry, facts: Mapp
 
 
 def _escape(text: str) -> str:
+    """Return a text in which Markdown marks nothing up."""
     return re.sub(r"([\\`*_<\[\]])", r"\\\1", text)
