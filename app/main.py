@@ -14,7 +14,7 @@ from app import VERSION, routes
 from app.context import create_context
 from app.core.settings import Settings
 from app.documentation.library import IMAGES
-from app.operations.health import Vitals
+from app.operations.health import HealthCheck
 from app.storage.storage import sweep_folders
 from app.web import error_responses
 from app.web.activity import AccessLog
@@ -53,7 +53,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             sweep_folders(settings.root)
         app.state.context = context
         app.state.parsers = Parsers(parser_slots(settings))
-        app.state.vitals = Vitals(context)
+        app.state.health_check = HealthCheck(context)
         app.state.writers = Semaphore(MAX_WRITERS)
         yield
         context.close()

@@ -2,8 +2,7 @@
 
 A job is work on one row. The row is committed first and its job is enqueued afterward. The workflow id derives from
 the row id, so enqueueing twice has no further effect, and the workers' reconciler enqueues jobs that a crash prevented.
-Jobs that run a model are enqueued by a free worker (``workers/executor.py``). The engine knows which worker runs
-which job; results are in the rows.
+Jobs that run a model are enqueued by a free worker (``workers/executor.py``). Results are in the rows.
 """
 
 import logging

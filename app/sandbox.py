@@ -70,8 +70,7 @@ logger = logging.getLogger(__name__)
 def limit_resources(memory_bytes: int, cpu_seconds: float) -> None:
     """Limit the memory and CPU time of this process. For a child process only: the limits cannot be lifted.
 
-    The memory limit adds to what is already mapped, because torch alone maps gigabytes. macOS does not enforce
-    RLIMIT_AS, so only time is limited there.
+    The memory limit adds to what is already mapped, because torch alone maps gigabytes. macOS limits only time.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     seconds = math.ceil(usage.ru_utime + usage.ru_stime + cpu_seconds)
@@ -94,8 +93,7 @@ def _lower_limit(limit: int, value: int, grace: int = 0) -> None:
 class _Failure:
     """An exception of the sandboxed function, as plain values because not every exception can be pickled."""
 
-    # Name of the exception's class.
-    kind: str
+    class_name: str
     message: str
     field: str | None = None
 
@@ -128,8 +126,7 @@ def run_in_sandbox(
     It can read the files and folders among its arguments and write to the folder ``writable``. Where the system
     supports it (``core/confinement``), it can reach nothing else.
 
-    Raises the function's IsoscopeError, InvalidError if it exceeded a limit or its process died, and AbandonedError if
-    nobody waits for it any longer.
+    Raises the function's IsoscopeError, InvalidError if it exceeded a limit or died, AbandonedError if nobody waits.
     """
     deadline, paths = time.monotonic() + seconds, _find_paths(args)
     files = {path: path.stat() for path in paths if path.is_file()}
@@ -140,8 +137,7 @@ def run_in_sandbox(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
-        # Detach the process from the terminal, into which it could type commands. Only on Linux does a detached
-        # process end with its parent.
+        # Detach it from the terminal, into which it could type commands. Not elsewhere: it would outlive its parent.
         start_new_session=sys.platform == "linux",
     ) as child:
         try:
@@ -169,16 +165,16 @@ def run_in_sandbox(
         # Try again: another upload of the same content replaced a file, and Landlock allowed only the earlier one.
         return run_in_sandbox(function, *args, memory_bytes=memory_bytes, seconds=seconds, writable=writable)
     for error_class in IsoscopeError.__subclasses__():
-        if error_class.__name__ == outcome.kind:
+        if error_class.__name__ == outcome.class_name:
             raise error_class(outcome.message, outcome.field)
-    if outcome.kind == MemoryError.__name__:
+    if outcome.class_name == MemoryError.__name__:
         raise InvalidError(
             f"Reading this file needed more than {memory_bytes / GIB:.1f} GiB of memory, the limit here: "
             "upload a part of it, or check that it is what it claims to be."
         )
     # Only developers can fix this, so the traceback goes to the log.
     logger.error("A file could not be read:\n%s", outcome.message)
-    raise InvalidError(STOPPED.format(f"it raised {outcome.kind}"))
+    raise InvalidError(STOPPED.format(f"it raised {outcome.class_name}"))
 
 
 def _find_paths(argument: object) -> list[Path]:

@@ -8,7 +8,7 @@ import httpx2
 from pydantic import SecretStr
 from sqlalchemy import exists, select, update
 
-from app.db.models import FINAL, Experiment, ExperimentOrigin, Run, combined_status
+from app.db.models import FINAL, Experiment, ExperimentOrigin, Run, status_of_runs
 from app.db.session import Sessions
 from app.db.types import utcnow
 from isoscope.core.formatting import plural
@@ -54,7 +54,7 @@ def announce_ended_experiments(sessions: Sessions, url: SecretStr | None) -> Non
         experiment = {
             "id": experiment_id,
             "name": name,
-            "status": str(combined_status(counts)),
+            "status": str(status_of_runs(counts)),
             "counts": {str(status): count for status, count in counts.items()},
             "path": f"/experiments/{experiment_id}",
         }

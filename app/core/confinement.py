@@ -1,7 +1,6 @@
 """Confine the process that parses hostile files: no other files, network, programs or processes.
 
-Landlock restricts files, a seccomp filter everything else. Neither needs privileges, and neither can be lifted. macOS
-has no counterpart.
+Landlock restricts files, a seccomp filter the rest. They need no privileges and cannot be lifted. macOS has neither.
 """
 
 import ctypes

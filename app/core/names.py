@@ -11,8 +11,7 @@ from isoscope.core.task import SPLIT_STEMS
 from isoscope.files.upload_formats import Role, suffixes
 from isotropy.catalog import METHODS
 
-MAX_NAME_CHARACTERS = 200
-MAX_FILE_NAME_CHARACTERS = 255
+MAX_NAME_CHARACTERS, MAX_FILE_NAME_CHARACTERS = 200, 255
 NON_ALPHANUMERIC = re.compile(r"[\W_]+")
 
 

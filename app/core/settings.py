@@ -191,7 +191,6 @@ class Settings(BaseSettings):
         BUSY_SECONDS, gt=0, le=3600, description="Seconds that a writer of SQLite waits for another."
     )
     sample: bool = Field(True, description="Launch the sample embedding and sweep when the database is empty.")
-
     webhook_url: SecretStr | None = Field(
         None, description="Address that a worker posts JSON to when a sweep or search ends, `https://host/path`."
     )

@@ -19,10 +19,6 @@ SENTENCE, SENTENCE_PAIR, QUESTION_PAIR = ("sentence",), ("sentence1", "sentence2
 SENTIMENT = ("negative", "positive")
 FIVE_SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
 ENTAILMENT = ("entailment", "not_entailment")
-# Stands for the number of distinct values of a column that has more than 1,000.
-MANY_VALUES = 1001
-# Stands for the number of distinct values of a column that has more than 1,000.
-MANY_VALUES = 1001
 
 
 class HubName(StrEnum):
@@ -72,7 +68,7 @@ class HubTask(NamedTuple):
             Column(
                 name=name,
                 kind=LABEL_KINDS[self.task] if name == self.label_column else ColumnKind.TEXT,
-                n_distinct=len(labels) or MANY_VALUES,
+                n_distinct=len(labels) or 1001,  # stands for more than 1,000
                 examples=list(labels[:3]),
                 values=list(labels) or None,
                 unseen=[],

@@ -33,8 +33,7 @@ NO_CORRELATION = "A constant correlates with nothing. A model that learned nothi
 def find_divergence(losses: Sequence[float | None], untrained: float | None) -> Divergence | None:
     """Return how a training diverged; None if it did not, or if too few losses are known.
 
-    ``losses`` are the logged task losses, None if not a number; ``untrained`` is the loss of an untrained model, None
-    if unknown.
+    ``losses`` are the logged task losses, None if not a number. ``untrained`` is an untrained model's, None if unknown.
     """
     tenth = max(1, len(losses) // LOSS_PARTS)
     first_losses = [loss for loss in losses[:tenth] if loss is not None]
@@ -67,29 +66,27 @@ def describe_divergence(divergence: Divergence) -> str:
 Labels = NDArray[np.int64]
 
 
-def best_constant_class(
-    train_labels: Labels, labels: Labels, names: Sequence[str], metric: Metric, split: str
-) -> Trivial:
-    """Return the predictor of the class that, always predicted, maximizes the metric on ``train_labels``.
+def best_constant_class(train: Labels, scored: Labels, names: Sequence[str], metric: Metric, split: str) -> Trivial:
+    """Return the predictor of the class that, always predicted, maximizes the metric on ``train``.
 
-    Its scores are those on ``labels``. Both arrays [n] index ``names``. The class is the most frequent one; for F1 of
-    two classes it is the second, which F1 looks for. ``split`` names the rows of ``train_labels`` in the sentence.
+    Its scores are those on ``scored``. Both arrays [n] index ``names``. The class is the most frequent one; for F1 of
+    two classes it is the second, which F1 looks for. ``split`` names the rows of ``train`` in the sentence.
     """
-    most_frequent = int(np.bincount(train_labels).argmax())
-    f1_decides = metric is Metric.F1 and len(names) == 2 and 1 in train_labels
+    most_frequent = int(np.bincount(train).argmax())
+    f1_decides = metric is Metric.F1 and len(names) == 2 and 1 in train
     chosen = 1 if f1_decides else most_frequent
     reason = (
         f"the most frequent class of the {split} rows" if chosen == most_frequent else "the class that F1 looks for"
     )
-    share = float((labels == chosen).mean())
+    share = float((scored == chosen).mean())
     f1: float | None = 2 * share / (1 + share)  # of the chosen class, if F1 looks for it
     if len(names) != 2:  # the mean over classes, of which all others have 0
-        f1 = 2 * share / (1 + share) / len({*np.unique(labels).tolist(), chosen})
-    elif 1 not in labels:
+        f1 = 2 * share / (1 + share) / len({*np.unique(scored).tolist(), chosen})
+    elif 1 not in scored:
         f1 = None
     elif chosen != 1:
         f1 = 0.0
-    matthews = 0.0 if len(np.unique(labels)) > 1 else None
+    matthews = 0.0 if len(np.unique(scored)) > 1 else None
     values = {Metric.ACCURACY: share, Metric.F1: f1, Metric.MATTHEWS: matthews}
     reasons = {
         Metric.F1: "No row has the class that F1 looks for.",
@@ -139,7 +136,6 @@ def trivial_score(run: AnyRun) -> float | None:
 
 
 def trivial_predictor(run: AnyRun) -> str:
-    """Return the trivial predictor of a run in words, empty if unknown."""
     return run.learning.trivial.predictor if run.learning and run.learning.trivial else ""
 
 

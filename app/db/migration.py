@@ -86,22 +86,15 @@ def schema_problem(engine: Engine) -> SchemaProblem | None:
     database, newest = redacted(engine.url), revisions[0]
     if current is None:
         return SchemaProblem(f"{database} has no tables yet.", MIGRATE_ADVICE)
+    state = f"{database} is at schema revision {current}"
     if current < OLDEST_REVISION:
-        return SchemaProblem(f"{database} is at schema revision {current}, from before Isoscope 0.1.", UPGRADE_ADVICE)
+        return SchemaProblem(f"{state}, from before Isoscope 0.1.", UPGRADE_ADVICE)
     if current not in revisions:
-        problem = (
-            f"{database} is at schema revision {current}, which this version does not know; its newest is {newest}."
-        )
-        return SchemaProblem(problem, INSTALL_ADVICE)
-    if current != newest:
-        return SchemaProblem(
-            f"{database} is at schema revision {current}, and this version needs {newest}.", MIGRATE_ADVICE
-        )
-    return None
+        return SchemaProblem(f"{state}, which this version does not know; its newest is {newest}.", INSTALL_ADVICE)
+    return None if current == newest else SchemaProblem(f"{state}, and this version needs {newest}.", MIGRATE_ADVICE)
 
 
 def require_schema(url: str) -> None:
-    """Raise ConflictError if this version cannot use the tables of a database."""
     with temporary_engine(url) as engine:
         problem = schema_problem(engine)
     if problem is not None:

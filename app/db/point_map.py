@@ -35,7 +35,6 @@ MIN_LAID_OUT = 12
 MAX_COLUMNS = 12
 # Stands for a missing neighbor, or one that the map does not show.
 NO_POINT = 2**32 - 1
-
 # Day 0 of a column of dates.
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -82,9 +81,8 @@ class MapNeighbors(Frozen):
 
     k: int
     rows: int
-    # point: numbers of the sampled points, ascending. neighbor: the k neighbors of each, nearest first, NO_POINT if
-    # missing. distance: to each neighbor; Euclidean in the unit of the map, 1 - cosine, or minus the dot product in the
-    # squared unit.
+    # point: their numbers, ascending. neighbor: the k neighbors of each, nearest first, NO_POINT if missing. distance:
+    # to each neighbor; Euclidean in the unit of the map, 1 - cosine, or minus the dot product in its square.
     sections: dict[Literal["point", "neighbor", "distance"], MapSection]
     similarity: Similarity = Similarity.EUCLIDEAN
 
@@ -130,8 +128,7 @@ class MapHeader(Frozen):
     columns: list[MapColumn] = Field([])
     # None if not computed, as by earlier versions.
     neighbors: MapNeighbors | None = None
-    # Rows of the file of unit vectors: all points, or an even sample. 0 if neighbors covers every row, and in maps of
-    # earlier versions.
+    # Rows of the file of unit vectors: all points or an even sample; 0 if neighbors has every row, or not computed.
     vectors: int = 0
     # None until it is computed, and in maps of earlier versions.
     layout: LayoutHeader | None = None

@@ -53,8 +53,7 @@ def read_run_rows(session: Session, *conditions: ColumnElement[bool]) -> list[Ru
     experiment_ids = {row.experiment_id for row in rows}
     query = select(Experiment).where(Experiment.id.in_(experiment_ids)).options(joinedload(Experiment.dataset))
     experiments = {experiment.id: experiment for experiment in session.scalars(query)}
-    # An experiment may have been removed between the two queries.
-    runs = [RunRow(*row) for row in rows if row.experiment_id in experiments]
+    runs = [RunRow(*row) for row in rows if row.experiment_id in experiments]  # others were removed in between
     for run in runs:
         run.experiment = experiments[run.experiment_id]
     return runs

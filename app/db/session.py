@@ -114,8 +114,7 @@ _experiments = Experiment.__table__  # the plain table, so that the filter does 
 _DELETED_EXPERIMENTS = select(_experiments.c.id).where(_experiments.c.removed_at.is_not(None))
 _EXPERIMENT_IS_VISIBLE = Experiment.id.not_in(_IMPORTING_EXPERIMENTS) & Experiment.removed_at.is_(None)
 _RUN_IS_VISIBLE = Run.experiment_id.not_in(_IMPORTING_EXPERIMENTS) & Run.experiment_id.not_in(_DELETED_EXPERIMENTS)
-# Loading a relationship is a query of its own, which is filtered too. If loaders inherited filters instead, rows could
-# not be pickled.
+# Loading a relationship is a query of its own, which is filtered too. Rows that inherit filters cannot be pickled.
 _HIDDEN_ROW_FILTERS = (
     with_loader_criteria(Experiment, _EXPERIMENT_IS_VISIBLE, propagate_to_loaders=False),
     with_loader_criteria(Run, _RUN_IS_VISIBLE, propagate_to_loaders=False),

@@ -37,7 +37,6 @@ class TaskConfig(Frozen):
 
     @property
     def judged_by(self) -> str:
-        """Return the slug of the metric that scores variants."""
         return self.metric or TASKS[self.kind].metrics[0]
 
     @property

@@ -29,7 +29,6 @@ def utcnow() -> datetime:
 
 
 def _check_row_id(text: str) -> str:
-    """Return an id. Raise ValueError if databases would reject it."""
     if "\0" in text or not text.isascii():
         raise ValueError("expected the id of a row, got a text with a character that no id has")
     return text
@@ -151,7 +150,6 @@ class _ReadByType:
 
 @cache
 def stored_adapter(model: type[M]) -> TypeAdapter[M]:
-    """Return the fast adapter that reads stored values of a model."""
     return TypeAdapter(Annotated[model, _ReadByType()])  # type: ignore[arg-type]
 
 

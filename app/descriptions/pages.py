@@ -13,7 +13,7 @@ from app.web.dependencies import ContextDep, FormDep
 from app.web.responses import redirect_to, render
 from isoscope.core.errors import InvalidError
 
-TEXTS = ("name", "notes", "tags")
+FIELDS = ("name", "notes", "tags")
 
 
 def actions_router(row_list: RowList) -> APIRouter:
@@ -79,8 +79,8 @@ def description_router(
 
     @router.post("/{row_id}/description")
     def change_description(request: Request, context: ContextDep, row_id: str, form: FormDep) -> Response:
-        """Save the fields that the form has, or show it again with the error at its field."""
-        typed = {name: str(form[name]) for name in TEXTS if name in form}
+        """Save the fields that are in the form. If one is invalid, show the form again with an error at that field."""
+        typed = {name: str(form[name]) for name in FIELDS if name in form}
         tags = typed["tags"].split(",") if "tags" in typed else None
         try:
             describe(context, row_id, DescriptionChange(name=typed.get("name"), notes=typed.get("notes"), tags=tags))

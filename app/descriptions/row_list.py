@@ -17,7 +17,7 @@ class RowAction(NamedTuple):
 
     label: str
     apply: Callable[[Context, str], object]
-    # What the action deletes permanently. The page asks for confirmation.
+    # What the action deletes permanently. If it is not empty, the page asks for confirmation.
     warning: str = ""
 
 
@@ -39,15 +39,17 @@ class RowList:
     field: str
     actions: Mapping[str, RowAction]
     get_name: Callable[[Context, str], str]
-    # Page that a query string of the list came from; None where it is ``path`` itself.
+    # Returns the address of the list with a query string. None: ``path`` with the query string.
     get_address: Callable[[str], str] | None = None
 
     def back_url(self, query: str) -> str:
+        """Return the address of the list from which a user came, with its query string."""
         if self.get_address is not None:
             return self.get_address(query)
         return f"{self.path}?{query}" if query else self.path
 
     def apply_action(self, context: Context, slug: str, ids: Sequence[str]) -> list[RefusedRow]:
+        """Apply an action to rows and return those that refused it. Raise InvalidError for an unknown action."""
         if (action := self.actions.get(slug)) is None:
             raise InvalidError(f"No action named {slug!r}. Actions are: {', '.join(self.actions)}.", "action")
         if not ids:

@@ -58,6 +58,7 @@ def apply_description(row: Described, change: DescriptionChange) -> None:
 
 
 def set_tags(row: Tagged, tags: Sequence[str]) -> None:
+    """Replace the tags of a row, but keep the rows of tags that stay. Raise InvalidError for an invalid tag."""
     tag_rows = {tag_row.tag: tag_row for tag_row in row.tags}
     tag_class = type(row).tags.property.mapper.class_
     row.tags = [tag_rows.get(tag) or tag_class(tag=tag) for tag in clean_tags(tags)]
@@ -70,7 +71,7 @@ def has_tag(table: type[Embedding | Experiment], tag: str) -> ColumnElement[bool
 
 
 def collect_tags(context: Context, *tables: type[Tagged]) -> list[str]:
-    """Return the distinct tags of all rows outside the trash, ignoring case, in alphabetical order."""
+    """Return the distinct tags, ignoring case and sorted, of rows outside the trash: of all tables if none is named."""
     selections = []
     for table in tables or TAGGED:
         tag_class: Any = table.tags.property.mapper.class_
@@ -84,7 +85,7 @@ def collect_tags(context: Context, *tables: type[Tagged]) -> list[str]:
 
 
 def clean_tags(tags: Sequence[str]) -> list[str]:
-    """Return stripped, distinct tags in alphabetical order. Of spellings that differ in case, keep the first."""
+    """Return stripped, distinct tags in alphabetical order. Of spellings that differ only in case, keep the first."""
     cleaned = [one_line(tag) for tag in tags]
     distinct = {tag.lower(): tag for tag in reversed(cleaned) if tag}
     for tag in distinct.values():

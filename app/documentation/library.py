@@ -119,9 +119,8 @@ def render_page(name: str, source: str, page_names: Collection[str]) -> Document
     sections = []
     starts = [index for index, token in enumerate(tokens) if token.type == "heading_open"]
     for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True):
-        # A heading is three tokens: its opening, its text and its closing.
         heading = _to_plain_text(markdown, tokens[start + 1])
-        html = markdown.renderer.render(tokens[start + 3 : end], markdown.options, {})
+        html = markdown.renderer.render(tokens[start + 3 : end], markdown.options, {})  # a heading has three tokens
         text = " ".join(unescape(TAG.sub(" ", html)).split())
         sections.append(DocumentSection(heading, str(tokens[start].attrs["id"]), text))
     html = markdown.renderer.render(tokens, markdown.options, {})

@@ -127,5 +127,4 @@ def _format_entry(entry: catalog.FindingEntry | catalog.MethodEntry, facts: Mapp
 
 
 def _escape(text: str) -> str:
-    """Return a text in which Markdown marks nothing up."""
     return re.sub(r"([\\`*_<\[\]])", r"\\\1", text)

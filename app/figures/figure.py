@@ -105,8 +105,7 @@ class FigureTable:
 class Figure:
     """A figure by its slug, which names its URL and its files. ``draw`` makes the plot on demand.
 
-    ``empty`` says what will appear if there is nothing to draw yet; None if there is. A ``wide`` figure keeps its
-    minimum width and scrolls sideways.
+    ``empty`` says what will appear, if there is nothing to draw yet. A ``wide`` figure scrolls below its minimum width.
     """
 
     slug: str
@@ -185,7 +184,6 @@ def pick_evenly(items: Sequence[Item], max_items: int) -> list[Item]:
 
 
 def _escape_formula(cell: Cell) -> Cell:
-    """Return a cell that no spreadsheet takes for a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
 
 

@@ -24,7 +24,6 @@ DATA_SET = {"task": "Data set"}
 
 
 def field_heading(field: str) -> str:
-    """Return the display name of an option or of a script's own setting."""
     label = DATA_SET.get(field) or (OPTIONS[field].label if field in OPTIONS else "")
     return label or field.replace("_", " ").capitalize()
 
@@ -130,12 +129,11 @@ def shorten_names(names: Sequence[str], max_length: int) -> list[str]:
     Leading parts that all names share are dropped first, then shared trailing parts. Each name keeps at least one part.
     Names that are still too long lose their middle. If names become equal, all are numbered.
     """
-    parts = [PART_SEPARATOR.split(name) for name in names]
+    parts = [PART_SEPARATOR.split(name) for name in names]  # each second piece is a separator
     for direction in (1, -1):
         if len(parts) > 1 and any(sum(map(len, pieces)) > max_length for pieces in parts):
             aligned = [pieces[::direction] for pieces in parts]
             end = min(map(len, parts)) - 1
-            # Every second piece is a separator.
             n_shared = next((i for i in range(0, end, 2) if len({pieces[i] for pieces in aligned}) > 1), end)
             parts = [pieces[n_shared:][::direction] for pieces in aligned]
     full_names = ["".join(pieces) for pieces in parts]

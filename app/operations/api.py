@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from app.db.models import AccessScope
 from app.operations import health
-from app.operations.health import Vitals
+from app.operations.health import HealthCheck
 from app.operations.samples import launch_sample_encoding, launch_sample_sweep
 from app.web import activity, tokens
 from app.web.dependencies import TOTAL, ContextDep, PagingDep, Row
@@ -85,8 +85,8 @@ class Health(BaseModel):
 @health_router.get("/health")
 async def show_health(request: Request) -> Health:
     """Health check. 503 if the database does not answer within two seconds."""
-    vitals: Vitals = request.app.state.vitals
-    return Health(status="ok", workers_alive=await vitals.count_alive_workers())
+    health_check: HealthCheck = request.app.state.health_check
+    return Health(status="ok", workers_alive=await health_check.count_alive_workers())
 
 
 access_router = APIRouter(tags=["access"])

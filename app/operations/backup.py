@@ -31,9 +31,9 @@ from app.storage import open_storage
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 
 FILES, RUNS, SUMS = "files", "runs", "SHA256SUMS"
-INSTALL = "Install PostgreSQL's client programs, of the server's version or newer, and put them on the PATH"
-COPY_ATTEMPTS = 10  # at the checkpoints of a run, which may change while it trains
-SESSION_END_SECONDS = 2.0  # PostgreSQL still lists a closed session for a moment
+INSTALL_ADVICE = "Install PostgreSQL's client programs, of the server's version or newer, and put them on the PATH"
+COPY_ATTEMPTS = 10  # at copying the checkpoints of a run, which may change while it trains
+SESSION_END_SECONDS = 2.0  # for which PostgreSQL may still list a session that was closed
 
 
 class Backup(NamedTuple):
@@ -45,13 +45,13 @@ class Backup(NamedTuple):
     size_bytes: int
     missing: list[str]
     damaged: list[str]
-    restarting_runs: list[str]  # whose checkpoints changed too fast to be copied
+    restarting_runs: list[str]  # ids of runs whose checkpoints changed too fast to be copied
 
 
 def make_backup(settings: Settings, folder: Path) -> Backup:
     """Write a backup into a new subfolder named by the current time. It appears only when complete.
 
-    Checkpoints are copied first, so that rows are never older than them; then the job engine's database, so that a job
+    Checkpoints are copied first, so that none is newer than the rows; then the job engine's database, so that a job
     that ends during the backup at worst runs again. Raises ConflictError if a database or the folder cannot be used.
     """
     databases = _list_databases(settings)
@@ -106,7 +106,7 @@ def _write_backup(settings: Settings, databases: dict[str, str], folder: Path) -
 
 
 def _copy_checkpoints(run: Path, target: Path) -> bool:
-    """Copy a consistent state of a run's checkpoints, best weights and log; return whether that succeeded."""
+    """Copy a consistent state of a run's checkpoints, best weights and log. Return False if they changed too fast."""
     for _ in range(COPY_ATTEMPTS):
         checkpoints = finished_checkpoints(run)
         with suppress(FileNotFoundError, shutil.Error):
@@ -119,7 +119,7 @@ def _copy_checkpoints(run: Path, target: Path) -> bool:
             if finished_checkpoints(run) == checkpoints:
                 return True
         shutil.rmtree(target, ignore_errors=True)
-    return not run.exists()
+    return not run.exists()  # nothing to copy if the run was deleted
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
@@ -132,7 +132,7 @@ def copy_sqlite(source: Path, target: Path) -> None:
 def restore_backup(settings: Settings, folder: Path) -> tuple[Path, SchemaProblem | None]:
     """Restore a backup, or the newest backup in a folder, into an empty installation.
 
-    Return the backup's folder, and the problem to fix before this version can use it. A failure leaves nothing behind.
+    Returns the backup's folder, and any problem to fix before this version can use it. A failure leaves nothing behind.
     """
     backups = [folder] if (folder / SUMS).is_file() else sorted(path.parent for path in folder.glob(f"*/{SUMS}"))
     if not backups:
@@ -171,7 +171,7 @@ def restore_backup(settings: Settings, folder: Path) -> tuple[Path, SchemaProble
 
 
 def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> None:
-    """Raise ConflictError if there are data already, or if a dashboard or worker runs with these settings."""
+    """Raise ConflictError if data exist already, or if a dashboard or a worker runs with these settings."""
     folders = [settings.runs] + ([settings.files] if settings.bucket is None else [])
     existing_data = [str(folder) for folder in folders if any(folder.iterdir())]
     running = [f" at {settings.host}:{settings.port}"] if is_listening(settings) else []
@@ -195,7 +195,7 @@ def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> No
             if inspect(connection).has_table("alembic_version") or inspect(connection).has_schema(ENGINE_SCHEMA):
                 existing_data.append(f"tables in the {copy_name.partition('.')[0]} database")
             while (n_sessions := connection.scalar(count_sessions)) and monotonic() < deadline:
-                connection.rollback()  # the list does not change within a transaction
+                connection.rollback()  # a transaction would see the same list of sessions again
                 sleep(0.1)
         running += [": others are connected to the database"] if n_sessions else []
     if running:
@@ -208,7 +208,7 @@ def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> No
 
 
 def _verify_checksums(backup: Path) -> list[str]:
-    """Compare every file of a backup with its SHA-256; return the hashes of the stored files."""
+    """Return the hashes of a backup's stored files. Raise InvalidError if any file does not match its SHA-256."""
     checksums = [line.partition("  ")[::2] for line in (backup / SUMS).read_text(errors="replace").splitlines()]
     damaged_names = [
         name for sha256, name in checksums if not (backup / name).is_file() or _hash_file(backup / name) != sha256
@@ -222,9 +222,9 @@ def _verify_checksums(backup: Path) -> list[str]:
 
 
 def _list_databases(settings: Settings) -> dict[str, str]:
-    """Return database URLs by the file names of their copies, the metrics database last.
+    """Return the URL of each database by the file name of its copy, the metrics database last.
 
-    The job engine may share it. Raises ConflictError if a program that copies PostgreSQL is missing.
+    There is one if the job engine shares it. Raises ConflictError if a program that copies PostgreSQL is missing.
     """
     urls = {"queue": add_driver(settings.queue), "metrics": settings.database}
     if urls["queue"] == urls["metrics"]:
@@ -232,11 +232,12 @@ def _list_databases(settings: Settings) -> dict[str, str]:
     programs = () if all(url.startswith("sqlite") for url in urls.values()) else ("pg_dump", "pg_restore")
     for program in programs:
         if shutil.which(program) is None:
-            raise ConflictError(f"There is no {program} here. {INSTALL}.")
+            raise ConflictError(f"There is no {program} here. {INSTALL_ADVICE}.")
     return {f"{name}.{'sqlite' if url.startswith('sqlite') else 'dump'}": url for name, url in urls.items()}
 
 
 def _run_program(program: str, url: str, options: list[str]) -> None:
+    """Run a client program of PostgreSQL on a database. Raise UnavailableError with its message if it fails."""
     parsed = make_url(url).set(drivername="postgresql")
     password = parsed.password or parsed.query.get("password")
     # Other users of the machine could read a password in the process list.
@@ -246,7 +247,7 @@ def _run_program(program: str, url: str, options: list[str]) -> None:
     process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     if process.returncode:
         reason = " ".join(process.stderr.split()) or f"it ended with {process.returncode}"
-        advice = f" {INSTALL}." if "version mismatch" in reason or "unsupported version" in reason else ""
+        advice = f" {INSTALL_ADVICE}." if "version mismatch" in reason or "unsupported version" in reason else ""
         raise UnavailableError(f"{program} failed: {reason.rstrip('.')}.{advice}")
 
 

@@ -1,4 +1,4 @@
-"""Commands of the server, as entry points of ``isoscope.commands``. Each imports its module when it runs."""
+"""Commands of the server, as entry points of ``isoscope.commands``. Each imports its module only when it runs."""
 
 import os
 import sys
@@ -53,11 +53,11 @@ def add_tokens(command: ArgumentParser) -> None:
     command.set_defaults(run=partial(_run, _tokens))
 
 
-def _run(run: Callable[[Namespace], int], arguments: Namespace) -> int:
-    """Run a command so that it writes private files; print sentences for invalid settings and unusable databases."""
+def _run(command: Callable[[Namespace], int], arguments: Namespace) -> int:
+    """Run a command and return its exit code. Only this user can read its files; errors of settings are sentences."""
     os.umask(PRIVATE_UMASK)
     try:
-        return run(arguments)
+        return command(arguments)
     except (ValidationError, SettingsError) as error:
         sys.stderr.writelines(f"{sentence}\n" for sentence in setting_errors(error))
         return 2

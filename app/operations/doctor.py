@@ -45,12 +45,12 @@ READ_ADVICE = "Make sure that they are Isoscope's, and that its user may read an
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 Results = Iterator[tuple[str, str] | tuple[str, str, str]]
-"""For each result of a check: level, sentence and, optionally, advice."""
+"""The results of a check, each with its level, a sentence and, optionally, advice."""
 Check = Callable[[Settings], Results]
 
 
 def doctor(*, as_json: bool, worker_only: bool) -> int:
-    """Print the result of each check when it is ready; return 1 if there is a problem, else 0."""
+    """Run the checks and print each result as soon as it is ready. Return 1 if there is a problem, else 0."""
     findings = []
     for check, level, sentence, *advice in run_checks({"worker": check_heartbeats} if worker_only else CHECKS):
         findings.append({"check": check, "level": level, "found": sentence, "advice": "".join(advice)})
@@ -64,7 +64,7 @@ def doctor(*, as_json: bool, worker_only: bool) -> int:
 
 
 def run_checks(checks: dict[str, Check]) -> Iterator[tuple[str, str, str] | tuple[str, str, str, str]]:
-    """Yield name, level, sentence and optional advice per result; if settings are invalid, only their errors."""
+    """Yield name, level, sentence and optional advice of each result; if settings are invalid, only their errors."""
     try:
         settings = Settings()
     except (ValidationError, SettingsError) as error:
@@ -114,7 +114,7 @@ def check_folders(settings: Settings) -> Results:
 
 
 def _require_answer(url: str, setting: str) -> None:
-    """Raise ConflictError unless a database answers within seconds. The job engine itself would retry forever."""
+    """Raise ConflictError unless a database answers within seconds. The job engine itself would try again forever."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():  # connecting would create it
         raise ConflictError(f"{redacted(parsed)} does not exist. {MIGRATE_ADVICE}")
@@ -163,7 +163,7 @@ def check_storage(settings: Settings) -> Results:
 
 
 def check_heartbeats(settings: Settings, *, this_machine_only: bool = True) -> Results:
-    """Check that this machine's worker is alive; or check all workers and the waiting jobs."""
+    """Check that this machine's worker is alive, or check all workers and that they can do the waiting jobs."""
     _require_answer(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
     with temporary_engine(settings.database) as engine:
@@ -212,7 +212,7 @@ def check_devices(settings: Settings) -> Results:
 
 
 def check_access(settings: Settings) -> Results:
-    """Check who can reach the dashboard, its access token, and whether its port is free."""
+    """Check who can reach the dashboard, how strong its access token is, and whether it can listen at its address."""
     address = f"{settings.host}:{settings.port}"
     token = settings.access_token
     if token is not None and len(set(token.get_secret_value())) < MIN_DISTINCT_CHARACTERS:

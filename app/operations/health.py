@@ -23,13 +23,13 @@ from app.training.queue_status import count_live_workers
 from isoscope.core.errors import UnavailableError
 
 ANSWER_SECONDS = 1.5
-# How long the last answer of the database counts while the next is late, which can happen under load.
+# How long the last answer of the database counts while the next one is late, as it may be under load.
 RECENT_SECONDS = 10.0
 CONNECT_SECONDS = 0.2
 
 
-class Vitals:
-    """The health check: a query on its own connection and thread, at most one at a time."""
+class HealthCheck:
+    """Asks the database for live workers, on a connection and a thread of its own, with at most one query at a time."""
 
     def __init__(self, context: Context) -> None:
         self._sessions = create_sessions(context.settings.database, poolclass=NullPool)
@@ -38,7 +38,7 @@ class Vitals:
         self._n_workers, self._answered_at = 0, -math.inf
 
     async def count_alive_workers(self) -> int:
-        """Return the number of live workers. Raise UnavailableError if the database has not answered recently."""
+        """Return the number of live workers, or the last answer. Raise UnavailableError if that is too old."""
         if self._query_task is None or self._query_task.done():
             self._query_task = asyncio.create_task(self._query())
         finished, _ = await asyncio.wait({self._query_task}, timeout=ANSWER_SECONDS)

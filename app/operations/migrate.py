@@ -17,7 +17,7 @@ from app.db.session import driver_message, redacted, require_database, temporary
 from app.operations.backup import copy_sqlite
 from isoscope.core.errors import ConflictError
 
-COPIES_KEPT = 3
+MIGRATIONS_KEPT = 3
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def require_writing(url: str, setting: str) -> Iterator[None]:
 
 
 def _copy_databases(settings: Settings, name: str) -> None:
-    """Copy the SQLite files; keep the copies of the last few migrations."""
+    """Copy the SQLite files, with ``name`` in the names of the copies. Delete copies of all but the last migrations."""
     databases = [file for file in settings.sqlite_files if file.exists()]
     if not databases:
         return
@@ -75,6 +75,6 @@ def _copy_databases(settings: Settings, name: str) -> None:
     copies_by_time: dict[str, list[Path]] = {}
     for path in sorted(folder.iterdir()):
         copies_by_time.setdefault(path.name.split("Z-", 1)[0], []).append(path)
-    for timestamp in list(copies_by_time)[:-COPIES_KEPT]:
+    for timestamp in list(copies_by_time)[:-MIGRATIONS_KEPT]:
         for path in copies_by_time[timestamp]:
             path.unlink()

@@ -27,7 +27,7 @@ ENCODING = EncodingConfig(
 
 
 def launch_samples(context: Context) -> bool:
-    """Launch both samples if nothing is stored; return whether they were launched."""
+    """Launch both samples if the database is empty; return whether they were launched."""
     if any(context.scalar(select(exists(select(table.id)))) for table in (Embedding, Encoding, Dataset, Experiment)):
         return False
     # The embedding first: it takes seconds, and its report can be read while the sweep trains.
@@ -43,9 +43,8 @@ def launch_sample_sweep(context: Context) -> Experiment:
 def build_sample_sweep(dataset: Dataset) -> SweepRequest:
     """Return the sample sweep, tuned so that a run takes about twenty seconds on one core.
 
-    A model learns the column ``subject`` in these steps; with fewer, some seeds stay near chance. Other columns take
-    longer: the construction of the sentence more than eighty steps, agreement (``label``) about a hundred. CosReg at
-    λ = -1 makes all vectors of the last layer equal, so that every row gets the same class on any machine.
+    A model learns the column ``subject`` in these steps. With fewer, some seeds stay near chance; other columns take
+    over eighty. CosReg at λ = -1 makes all vectors of the last layer equal, so every row gets one class on any machine.
     """
     return SweepRequest(
         name=SWEEP_NAME,

@@ -27,7 +27,7 @@ STEADY_SECONDS = 60.0
 
 @dataclass
 class Child:
-    """A process that is restarted whenever it ends, with exponential back-off if it ends soon."""
+    """A process that is started again whenever it ends, after a back-off that doubles while it keeps ending soon."""
 
     name: str
     command: list[str]
@@ -48,8 +48,8 @@ class Child:
             self.restart_at = now + self.back_off
             self.back_off = min(2 * self.back_off, MAX_BACK_OFF_SECONDS)
         if now >= self.restart_at:
-            # The child has its own process group, so that Ctrl-C reaches only the supervisor, which stops its children
-            # in order. If the supervisor is killed, standard input closes, which ends the child.
+            # The child has a session of its own, so that Ctrl-C reaches only this process, which stops its children in
+            # order. If this process is killed, the child's standard input closes, which ends the child.
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
             self.started_at = now
 
@@ -78,7 +78,7 @@ def keep_alive(settings: Settings, stop: StopSignals) -> None:
     """Supervise a web process and a worker for each device until a stop signal."""
     python = [sys.executable, "-P"]  # without -P, a folder named app in the working directory would be imported
     web = Child("web", [*python, "-m", "app", LIFELINE_FLAG])
-    web.ensure_running(time.monotonic())  # while torch looks for devices
+    web.ensure_running(time.monotonic())  # before torch looks for devices, which takes seconds
     worker = [*python, "-m", "workers", LIFELINE_FLAG, "--device"]
     children = [web, *(Child(f"worker on {device}", [*worker, device]) for device in choose_devices(settings))]
     announced = False
@@ -116,7 +116,7 @@ def choose_devices(settings: Settings) -> list[str]:
 
 def prepare_databases(settings: Settings) -> None:
     """Create or upgrade both databases, and queue the samples if they are empty."""
-    # Opening a database takes room too. Without it nothing could be deleted from a full disk.
+    # Startup needs disk space too. If it failed on a full disk, users could not delete anything.
     with SpareFile.from_settings(settings).make_room():
         migrate(settings)
     if settings.sample:

@@ -1,4 +1,4 @@
-"""Stored files and the rows that refer to them."""
+"""The ledger of stored files: which rows refer to them."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from isoscope.core.errors import ConflictError, UnavailableError
 
 logger = logging.getLogger(__name__)
 
-# Stores the bytes of a stream, up to a maximum.
+# Stores a stream of at most so many bytes.
 Store = Callable[[BinaryIO, int], Stored]
 
 # Columns that refer to stored files, each with the column of its row's embedding, if any.
@@ -43,7 +43,7 @@ REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] |
 
 @dataclass(frozen=True)
 class Ledger:
-    """Keeps the storage and the table of files consistent."""
+    """Keeps the files in the storage and the rows of the table of files consistent."""
 
     sessions: Sessions
     storage: Storage
@@ -54,7 +54,7 @@ class Ledger:
 
     @contextmanager
     def storing(self) -> Iterator[Store]:
-        """Store files that must be recorded before the context ends. On failure, delete files that no row needs."""
+        """Yield a function that stores files, to be recorded before the context ends. On failure, delete them."""
         stored: list[Stored] = []
 
         def store(stream: BinaryIO, max_bytes: int) -> Stored:
@@ -67,13 +67,13 @@ class Ledger:
             try:
                 self.release(*(file.sha256 for file in stored))
             except SQLAlchemyError:
-                # The database itself failed. A worker's janitor removes the files a day later.
+                # The database itself failed. The janitor of a worker removes the files a day later.
                 logger.warning("%s stored files stay without a row", len(stored), exc_info=True)
             raise
 
     @contextmanager
     def recording(self, *stored: Stored) -> Iterator[Session]:
-        """Open a transaction that adds the rows of stored files; the caller adds rows that refer to them."""
+        """Open a transaction that adds rows for stored files. The caller adds rows that refer to them."""
         with self.sessions.begin() as session:
             # Another process may be deleting the same file, between its row and its bytes.
             acquire_locks(session.connection(), *{f"file:{file.sha256}" for file in stored})
@@ -85,7 +85,7 @@ class Ledger:
             yield session
 
     def release(self, *hashes: str | None) -> int:
-        """Delete files that no row refers to any longer; return the freed bytes. Skip files if the storage fails."""
+        """Delete those files to which no row refers any longer; return the freed bytes. Skip files if storage fails."""
         freed_bytes = 0
         for sha256 in set(filter(None, hashes)):
             try:

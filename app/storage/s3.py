@@ -21,7 +21,7 @@ from s3fs import S3FileSystem
 from app.storage.storage import BLOCK_BYTES, SHA256, Storage, Stored, file_gone_error, require_hash, write_temporary
 from isoscope.core.errors import InvalidError, UnavailableError
 
-# After this time callers have opened the paths that they got, and an open file can be unlinked safely.
+# Callers open a path that they got within this time. An open file can be unlinked safely.
 IN_USE_SECONDS = 60 * 60
 
 
@@ -77,13 +77,12 @@ class Cache:
 
 logger = logging.getLogger(__name__)
 
-CONNECTION = {"connect_timeout": 5, "read_timeout": 30, "retries": {"mode": "standard", "total_max_attempts": 3}}
-# Attempts at an interrupted transfer.
+S3_CONFIG = {"connect_timeout": 5, "read_timeout": 30, "retries": {"mode": "standard", "total_max_attempts": 3}}
 TRANSFER_ATTEMPTS = 2
-# Parts are held in memory during a transfer. S3 allows 10,000 per object.
+# Parts are held in memory during a transfer.
 PART_BYTES = 8 * 2**20
 PARALLEL_PARTS = 4
-MAX_PARTS = 10_000
+MAX_PARTS = 10_000  # per object, by S3
 
 
 class S3Storage(Storage):
@@ -94,7 +93,7 @@ class S3Storage(Storage):
         self._bucket = bucket
         self._cache = Cache(cache, cache_bytes)
         # No cache of listings, which would go stale when another machine writes.
-        self._remote: Any = S3FileSystem(config_kwargs=CONNECTION, use_listings_cache=False, skip_instance_cache=True)
+        self._remote: Any = S3FileSystem(config_kwargs=S3_CONFIG, use_listings_cache=False, skip_instance_cache=True)
         self._remote.retries = TRANSFER_ATTEMPTS
 
     def exists(self, sha256: str) -> bool:

@@ -20,7 +20,7 @@ from isoscope.core.errors import InvalidError, NotFoundError, TooLargeError
 BLOCK_BYTES = 2**20
 TEMPORARY_PREFIX = "arriving-"
 TEMPORARY_SECONDS = 24 * 60 * 60
-# Prefixes of folders in which the rows of an upload are processed.
+# Prefixes of temporary folders in which the rows of an upload are processed.
 DIVIDING_PREFIX, CHECKING_PREFIX = "divide-", "check-truth-"
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -34,7 +34,7 @@ class Incoming(NamedTuple):
 
 @dataclass(frozen=True)
 class Stored:
-    """A file that is safely stored."""
+    """The name of a stored file, which is its hash, and its size."""
 
     sha256: str
     size_bytes: int
@@ -50,8 +50,8 @@ class Storage(ABC):
     def write(self, stream: BinaryIO, max_bytes: int) -> Stored:
         """Store the bytes of a stream under their hash; leave nothing behind if that fails.
 
-        Reads at most one block beyond ``max_bytes``. Raises TooLargeError, InvalidError (empty), FullDiskError, or
-        UnavailableError for an unreachable storage.
+        Reads at most one block beyond ``max_bytes``. Raises TooLargeError, InvalidError for an empty stream,
+        FullDiskError, or UnavailableError if the storage cannot be reached.
         """
         with write_temporary(_read_capped(stream, max_bytes), self.folder) as (temporary, stored):
             self._store_temporary(temporary, stored)
@@ -63,7 +63,7 @@ class Storage(ABC):
 
     @abstractmethod
     def local_path(self, sha256: str) -> Path:
-        """Return the path on this machine, valid for an hour.
+        """Return the path of the file on this machine. It is valid for an hour.
 
         Raises NotFoundError if the file is missing, InvalidError if it is damaged.
         """
@@ -78,7 +78,7 @@ class Storage(ABC):
 
     @abstractmethod
     def _store_temporary(self, temporary: Path, stored: Stored) -> None:
-        """Store a temporary file, which may be moved."""
+        """Store a temporary file under its hash, by moving or copying it."""
 
     def sweep_temporary(self) -> None:
         """Remove leftovers of uploads interrupted more than a day ago."""
@@ -90,6 +90,7 @@ class Storage(ABC):
 
 
 def sweep_folders(root: Path) -> None:
+    """Remove temporary folders of uploads interrupted more than a day ago."""
     cutoff = time.time() - TEMPORARY_SECONDS
     for prefix in (DIVIDING_PREFIX, CHECKING_PREFIX):
         for leftover in root.glob(f"{prefix}????????"):  # as tempfile names them
@@ -113,7 +114,7 @@ def file_gone_error(sha256: str) -> NotFoundError:
 
 @contextmanager
 def write_temporary(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Path, Stored]]:
-    """Write bytes to a temporary file and hash them. The file is removed afterward unless it was moved."""
+    """Write bytes to a temporary file and yield its path, hash and size. It is removed afterward unless moved away."""
     digest = hashlib.sha256()
     size_bytes = 0
     # Write in the final folder, because a rename is atomic only within one file system.
@@ -132,6 +133,7 @@ def write_temporary(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Pat
 
 
 def _read_capped(stream: BinaryIO, max_bytes: int) -> Iterator[bytes]:
+    """Yield the blocks of a stream. Raise TooLargeError above ``max_bytes``, InvalidError if it is empty."""
     size_bytes = 0
     while block := stream.read(BLOCK_BYTES):
         size_bytes += len(block)
@@ -167,7 +169,7 @@ class FolderStorage(Storage):
 
     def _store_temporary(self, temporary: Path, stored: Stored) -> None:
         temporary.replace(self._path(stored.sha256))
-        # Makes the rename itself survive a power cut.
+        # Flush the folder too, so that the rename survives a power cut.
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

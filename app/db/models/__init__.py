@@ -18,7 +18,7 @@ from app.db.models.embeddings import (
     ZetaCurve,
 )
 from app.db.models.encodings import Encoding, Qrels
-from app.db.models.experiments import Dataset, Experiment, ExperimentTag, Import, Opening, SealedScore, combined_status
+from app.db.models.experiments import Dataset, Experiment, ExperimentTag, Import, Opening, SealedScore, status_of_runs
 from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, RunTag, Step, Worker
 from app.db.models.tasks import TaskRun
 from app.db.states import (

@@ -14,7 +14,7 @@ from app.db.types import Typed, UtcDateTime, new_id, utcnow
 
 
 class Base(DeclarativeBase):
-    """The base of all tables, with the same constraint names on both databases for migrations."""
+    """The base class of all tables. Constraints have the same names on both databases, as migrations need."""
 
     metadata = MetaData(
         naming_convention={
@@ -48,12 +48,12 @@ class Base(DeclarativeBase):
 @event.listens_for(Base, "attribute_instrument")
 def _validate_typed_columns(_: type[Base], name: str, attribute: QueryableAttribute[Any]) -> None:
     columns = getattr(attribute.property, "columns", ())
-    if columns and isinstance(kind := columns[0].type, Typed):
-        event.listen(attribute, "set", lambda row, value, *_: None if value is None else kind.check(value), retval=True)
+    if columns and isinstance(typed := columns[0].type, Typed):
+        event.listen(attribute, "set", lambda _, value, *__: None if value is None else typed.check(value), retval=True)
 
 
 class RequestedResult:
-    """Columns of a result that a job computes on request."""
+    """The columns that all results share which a job computes on request."""
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)

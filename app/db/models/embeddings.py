@@ -85,7 +85,7 @@ class Embedding(Described, Base):
     )
 
     def hash_request(self, *request: Any) -> str:
-        """Return the SHA-256 of the selection and the values of a request, which JSON can hold."""
+        """Return a key for the result of a request: the SHA-256 of the selection and of values that JSON can hold."""
         return hashlib.sha256(json.dumps([self.selection, *request], sort_keys=True).encode()).hexdigest()
 
     @property
@@ -93,7 +93,7 @@ class Embedding(Described, Base):
         return [file for file in self.files if file.role is FileRole.VECTORS]
 
     def upload(self, path_of: Callable[["EmbeddingFile"], Path]) -> Upload:
-        """Return the files for readers; ``path_of`` returns the local path of each."""
+        """Return the files as readers take them. ``path_of`` returns the local path of a file."""
         named_files = {file: NamedFile(path_of(file), file.filename) for file in self.files}
         annotation_files = (named_files[file] for file in self.files if file.role is FileRole.ANNOTATIONS)
         return Upload(tuple(named_files[shard] for shard in self.shards), next(annotation_files, None))
@@ -105,7 +105,7 @@ class Embedding(Described, Base):
 
     @property
     def series(self) -> str | None:
-        """Return a key shared by the layers of its encoding or file; None if it is not a layer."""
+        """Return a key that all layers of one encoding and pooling, or of one upload, share; None if it is no layer."""
         if self.layer is None:
             return None
         if self.encoding_id is not None:
@@ -169,13 +169,13 @@ class Measurement(Base):
 
     @property
     def parts(self) -> list[float]:
-        """Return the contribution of each block of rows to the error."""
+        """Return the contribution of each block of rows to the standard error; empty if it is unknown."""
         parts: list[float] = (self.resampled or {}).get("parts", [])
         return parts
 
     @property
     def low(self) -> float | None:
-        """Return the lower end of the population value's 95% interval; None for measures that do not estimate it."""
+        """Return the lower end of the population value's 95% interval; None for a measure without such an interval."""
         return None if (half := self._half_width) is None or self.value is None else self.value - half
 
     @property
@@ -195,11 +195,11 @@ class Measurement(Base):
     detail: Mapped[dict[str, Any] | None]
 
 
-FULL_FINDINGS = "blamed"
+FULL_FINDINGS = "blamed"  # a slug in FigureData
 
 
 class FigureData(Base):
-    """Data of a report's figure other than measures. It is large, so only that figure reads it.
+    """Data of one figure of a report, other than measures. It is large, so only that figure reads it.
 
     ``sample_size``: ``{"n", "draws", "rows": [m], "drawn": [draws by m], "full": {"isoscore", "isoscore_unbiased"},
     "zetas", "isoscore": {"mean": [], "sd": []}, "isoscore_unbiased": {...}, "isoscore_star": [{...} by zeta],
@@ -217,7 +217,7 @@ class FigureData(Base):
     ``map``: ``app.db.point_map.MapHeader``, whose points are in a ``FigureFile``; or ``{"reason"}`` if there are none.
     ``neighbors``: ``{"k", "rows", "method", "parameters", "of": [{"name", "before": [{"name", "cosine"}],
     "after": [...]}]}``.
-    In the first two, "reason" is null, or says why there are no rows and points.
+    In the first two, "reason" is null, or says why the data are empty.
     """
 
     __tablename__ = "figure_data"
@@ -294,9 +294,8 @@ class Alignment(RequestedResult, Base):
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     other_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
     rows_by: Mapped[RowsBy]
-    # {"shared": number of shared rows, "rows": compared rows, "scores": {slug of isotropy.catalog.ALIGNMENTS:
-    # {"value", "parts", "reason"}}, as in Measurement, "upgrades": [from this embedding's model to the other's, the
-    # reverse] or [], see isotropy.tasks.upgrade}.
+    # {"shared": number of shared rows, "rows": compared rows, "scores": {slug of isotropy.catalog.ALIGNMENTS: {"value",
+    # "parts", "reason"}}, as in Measurement, "upgrades": [this model's to the other's, the reverse] or []}.
     results: Mapped[dict[str, Any] | None]
     # {"references": rows searched for neighbors, "names": null or [at most 60 characters], "rows": [positions in
     # the file of the lower id], "other_rows": [in the other file], "kept": null or [share of neighbors], "residual":
@@ -329,9 +328,9 @@ class PostProcessing(RequestedResult, Base):
         return self.key == embedding.hash_request(self.method, self.parameters)
 
 
-# Seed for sampling rows of an embedding, and the half on which methods are fitted.
+# Seed that draws the sampled rows of an embedding, and the half of them on which methods are fitted.
 SAMPLE_SEED = 0
-# Ids of trials and tasks whose maps are being applied to make embeddings.
+# Ids of post-processings and tasks whose maps are being applied to make embeddings.
 MAP_IDS_IN_USE = select(Embedding.made_by_id).where(
     Embedding.status == EmbeddingStatus.MAKING, Embedding.made_by_id.is_not(None)
 )

@@ -16,7 +16,7 @@ from isoscope.files.text import Quoting
 
 
 class Encoding(Base):
-    """A file of texts, a model, progress, and the resulting embeddings."""
+    """A job to encode a file of texts: its model, its progress, and the resulting embeddings."""
 
     __tablename__ = "encodings"
 

@@ -51,7 +51,7 @@ class Dataset(Base):
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
 
     def quoting_of(self, split: str) -> Quoting:
-        """Return the quoting of a split; text if it was not detected."""
+        """Return the quoting of a split; ``Quoting.TEXT`` if it was not detected."""
         return (self.quoting or {}).get(split, Quoting.TEXT)
 
 
@@ -62,9 +62,9 @@ class Experiment(Described, Base):
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), index=True)
-    # For a grid field, the first value.
+    # The first value of each field in ``grid``.
     config: Mapped[AnyConfig] = mapped_column(CONFIG)
-    # Values by field, for further fields in which the runs differ.
+    # The values of each further field in which the runs differ.
     grid: Mapped[dict[str, list[Any]]] = mapped_column(default=dict)
     origin: Mapped[ExperimentOrigin] = mapped_column(default=ExperimentOrigin.LAUNCHED)
     # Where and when the imported archive was made; null unless imported.
@@ -114,10 +114,11 @@ class Experiment(Described, Base):
         return self.combine_status(run.status for run in self.runs)
 
     def combine_status(self, statuses: Iterable[RunStatus]) -> RunStatus:
+        """Return the status of this experiment given those of its runs. It goes on until its search is over."""
         states = set(statuses)
         if self.searching and all(state.final for state in states):
             return RunStatus.PAUSED if self.search_paused else RunStatus.RUNNING
-        return combined_status(states)
+        return status_of_runs(states)
 
 
 class ExperimentTag(Base):
@@ -129,8 +130,8 @@ class ExperimentTag(Base):
     tag: Mapped[str] = mapped_column(String(MAX_TAG_CHARACTERS), primary_key=True, index=True)
 
 
-def combined_status(statuses: Iterable[RunStatus]) -> RunStatus:
-    """Return the combined status of several runs: running until all are final, then the worst."""
+def status_of_runs(statuses: Iterable[RunStatus]) -> RunStatus:
+    """Return one status for several runs: running if one runs or only some are queued, else by precedence."""
     states = set(statuses)
     if RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):
         return RunStatus.RUNNING
@@ -154,7 +155,7 @@ class SealedScore(Base):
 
 
 class Opening(Base):
-    """A choice for which an experiment's test scores were opened. Append only.
+    """A choice of a setting or a run for which an experiment's test scores were opened. Rows are only ever added.
 
     The first opening of an experiment counts; later ones changed the choice after seeing test scores. Openings outlive
     their experiment, because openings of the same test rows are counted.
@@ -195,9 +196,9 @@ class Import(Base):
     status: Mapped[ImportStatus] = mapped_column(default=ImportStatus.QUEUED, index=True)
     # A hash of the checked rows, so that two imports of the same rows never run together.
     content: Mapped[str | None] = mapped_column(String(64))
-    # Rows written so far by member, so that an import continues where it was killed.
+    # Rows written so far by file of the archive, so that an import continues where it was killed.
     written: Mapped[dict[str, int]] = mapped_column(default=dict)
-    # Rows of all members; null until the archive has been checked.
+    # Rows of all files of the archive; null until it has been checked.
     total: Mapped[int | None]
     attempts: Mapped[int] = mapped_column(default=0)
     error: Mapped[str | None] = mapped_column(Text)

@@ -49,7 +49,7 @@ CONFIG = ConfigColumn(RunConfig, ReportedRunConfig)
 
 
 class Timed:
-    """Start, end and working time of a run."""
+    """A run with start, end and working time."""
 
     __slots__ = ()
     started_at: Any
@@ -75,7 +75,7 @@ class Timed:
 
 
 class Run(Timed, Tagged, Base):
-    """One fine-tune: coordinates in the sweep, progress, results, environment."""
+    """One fine-tune: its configuration, progress, results and environment."""
 
     __tablename__ = "runs"
     __table_args__ = (
@@ -96,7 +96,7 @@ class Run(Timed, Tagged, Base):
     lam: Mapped[float]
     zeta: Mapped[float]
     seed: Mapped[int]
-    # 1, and one more for each round of added seeds. Results are looked at after each round.
+    # 1, or more if the seed was added in a later round. Results are looked at after each round.
     seed_round: Mapped[int] = mapped_column(default=1)
 
     status: Mapped[RunStatus] = mapped_column(default=RunStatus.QUEUED, index=True)
@@ -104,9 +104,9 @@ class Run(Timed, Tagged, Base):
     phase_done: Mapped[int] = mapped_column(default=0)
     # Unit by phase: points of the shrinkage pass, optimizer steps, validation rows.
     phase_total: Mapped[int | None]
-    # Starts since the last checkpoint, so that only a run without progress fails for too many.
+    # Starts since the last checkpoint. A run fails if there are too many, because it makes no progress.
     attempts: Mapped[int] = mapped_column(default=0)
-    # Whether it shares its device with no other job, because memory ran out when it did.
+    # Whether it needs its device for itself, because memory ran out when it shared one.
     whole_device: Mapped[bool] = mapped_column(default=False)
     # Lower numbers go first.
     priority: Mapped[int] = mapped_column(default=DEFAULT_PRIORITY)
@@ -227,7 +227,7 @@ class RunFigure(Base):
 
 
 class RunPredictions(Base):
-    """Predictions of a run for each row of a split; ``app.db.predictions`` packs and reads it."""
+    """Predictions of a run for each row of a split, packed as by ``app.db.predictions``."""
 
     __tablename__ = "run_predictions"
 
@@ -238,7 +238,7 @@ class RunPredictions(Base):
 
 
 class RunningJob(BaseModel):
-    """A job of a worker, with the memory of all its processes; null if unknown."""
+    """A job that a worker runs, with the memory of all its processes, null if unknown."""
 
     # The engine's name of the job.
     id: str

@@ -17,11 +17,11 @@ MEASUREMENTS_PER_RUN = 12
 PROBE_TOKENS_PER_DIMENSION = 4
 """Tokens that a measurement reads, per dimension; with fewer the plain IsoScore is far too low."""
 MEASURING_TOKENS_PER_DIMENSION = 2
-"""Cost of the measures beyond the forward pass, in tokens of it; timed on a CPU at BERT-base's shape."""
+"""Time of the measures in tokens of a forward pass, per dimension; timed on a CPU with BERT-base's shape."""
 
 
 def default_probe_every(max_steps: int, probe_tokens: float, tokens_per_step: float) -> float:
-    """Return the steps between measurements of layers: twelve a run, but at most a ninth of the time of training.
+    """Return the steps between measurements of layers: twelve per run, or fewer, to take at most a ninth of its time.
 
     ``probe_tokens`` is the cost of a measurement in tokens of a forward pass. A step costs three forward passes.
     """
@@ -38,8 +38,7 @@ class Checkpoint(StrEnum):
 class SelectionRows(StrEnum):
     """Rows that choose the best checkpoint and stop a run early.
 
-    Choosing by the validation rows makes the reported performance optimistic. Otherwise a tenth of the training rows is
-    held out of training.
+    Validation rows make the reported performance optimistic. Otherwise a tenth of the training rows is held out.
     """
 
     VALIDATION = "validation"
@@ -112,7 +111,6 @@ class MeasuringOptions(LearningOptions):
             source=PRECHELT,
         ),
     ] = None
-
     probe_every: Annotated[
         int | None,
         Field(ge=1, le=10_000_000),

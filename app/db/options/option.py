@@ -77,9 +77,9 @@ class Option(HelpFold):
     group: Group = TRAINING
     # Noun of its values in the run count of a sweep: 2 batch sizes.
     plural: str = field(default="", kw_only=True)
-    # Unit of its number: row; irregular plurals as process|processes.
+    # Unit of its number, such as row. An irregular plural follows a bar: process|processes.
     unit: str = field(default="", kw_only=True)
-    # Names of its values, in the order of choices. Empty: the value is typed.
+    # Names of its values, in the order of choices. Empty: the user types the value.
     words: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     # Meaning of null. Empty: null means that the option is not used.
     none_means: str = field(default="", kw_only=True)
@@ -122,13 +122,14 @@ def find_option(info: FieldInfo) -> Option | None:
 
 @cache
 def collect_options(model: type[BaseModel]) -> Mapping[str, Option]:
+    """Return the options of a model by field name, in the order of their groups."""
     options = {name: option for name, info in model.model_fields.items() if (option := find_option(info)) is not None}
     positions = {group: position for position, group in enumerate(GROUPS)}
     return dict(sorted(options.items(), key=lambda item: positions.get(item[1].group, len(positions))))
 
 
 def non_null_types(annotation: Any) -> list[Any]:
-    """Return the types of an annotation without null and without metadata."""
+    """Return the types that an annotation allows, without null and without metadata."""
     if get_origin(annotation) is Annotated:
         return non_null_types(get_args(annotation)[0])
     if get_origin(annotation) in (UnionType, Union):
@@ -137,7 +138,7 @@ def non_null_types(annotation: Any) -> list[Any]:
 
 
 def single_type(annotation: Any) -> type | None:
-    """Return the only type of a value that is not null; None for a list or several types."""
+    """Return the type of a field that holds one kind of value, or null; None for a list or several types."""
     types = non_null_types(annotation)
     return types[0] if len(types) == 1 and isinstance(types[0], type) else None
 

@@ -41,8 +41,7 @@ ABOUT_ZETA = HelpFold(
 class Refresh(StrEnum):
     """When I-STAR's shrinkage covariance is re-estimated.
 
-    At the start of every epoch; every ``shrinkage_every`` steps; or only at the start, and from then on a moving
-    average of the batches.
+    At the start of every epoch; every ``shrinkage_every`` steps; or at the start only, then averaged with batches.
     """
 
     EPOCH = "epoch"
@@ -62,7 +61,7 @@ def regularizers_with(option: str) -> frozenset[Regularizer]:
 
 
 def loss_weights(regularizer: Regularizer, lam: float, fixed: Mapping[Regularizer, float]) -> dict[Regularizer, float]:
-    """Return λ by regularizer in a run's loss; empty for plain training."""
+    """Return the λ of each regularizer in a run's loss, with those of ``fixed``; empty for plain training."""
     weights = dict(fixed)
     if regularizer is not Regularizer.NONE and lam != 0:
         weights[regularizer] = lam

@@ -33,7 +33,7 @@ class Optimizer(StrEnum):
 
 
 class Precision(StrEnum):
-    """Number format of the forward and backward pass; weights and penalties stay in float32."""
+    """Number format of the forward and backward pass. Weights and penalties are float32 in any case."""
 
     FP32 = "fp32"
     FP16 = "fp16"
