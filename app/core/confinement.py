@@ -101,6 +101,7 @@ def _call(function: Callable[..., int], *arguments: int | bytes | ctypes.Array[c
 
 
 def _restrict_files(readable: Iterable[Path], writable: Path | None) -> None:
+    """Deny access to all files except Python's, ``readable`` paths, the folder ``writable`` and /dev/null."""
     known_rights = (1 << N_RIGHTS.get(_landlock_version(), 16)) - 1
     ruleset = _call(libc.syscall, CREATE_RULESET, struct.pack("Q", known_rights), 8, 0)
     rights = {Path(entry): READ_DIR for entry in sys.path} | dict.fromkeys((*_python_paths(), *readable), READ)

@@ -4,8 +4,7 @@ from functools import lru_cache
 from math import exp, factorial, inf, lgamma, log, log1p, pi
 from statistics import NormalDist
 
-# Significance level of every test.
-SIGNIFICANCE_LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05  # of every test
 # Significance levels of the first two looks at results. Each later one is half the one before: all sum to under 0.05.
 FIRST_LOOK_LEVEL, SECOND_LOOK_LEVEL = 0.04, 0.005
 MAX_LOOKS = 6

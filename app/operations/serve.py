@@ -55,6 +55,7 @@ class Child:
 
 
 def serve(settings: Settings) -> int:
+    """Run the dashboard until a stop signal. Return the exit code: 1 if its address is in use, else 0."""
     stop = StopSignals()
     raise_file_limit()
     try:

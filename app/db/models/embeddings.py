@@ -311,7 +311,7 @@ class PostProcessing(RequestedResult, Base):
     __table_args__ = (UniqueConstraint("embedding_id", "key"),)
 
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
-    # SHA-256 of method and parameters.
+    # SHA-256 of the selection, method and parameters: see Embedding.hash_request.
     key: Mapped[str] = mapped_column(String(64))
     # Slug of isotropy.catalog.METHODS.
     method: Mapped[str] = mapped_column(String(40))
