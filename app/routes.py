@@ -82,7 +82,7 @@ def list_decisions(context: Context) -> list[LatestDecision]:
     for experiment in list_newest_ended(context, MAX_HOME_ROWS):
         sweep = RunTable.from_experiment(experiment)
         cards = Summary(read_conclusion(context, sweep), METRIC_RANGES[experiment.config.metric].title).cards
-        if len(cards) > 1:
+        if len(cards) > 1:  # otherwise runs are unfinished, or none has a result
             best, effect = cards[:2]
             sentence = f"{effect.question} {effect.answer}. {best.answer}: {best.evidence}"
             path = f"/experiments/{experiment.id}"

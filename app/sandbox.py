@@ -33,7 +33,7 @@ Ts = TypeVarTuple("Ts")
 GIB = 2**30
 MIB = 2**20
 SMALL_BYTES, SMALL_SECONDS = 10 * MIB, 30
-"""CPU seconds that a call may take whose files have fewer bytes. A call that takes longer would hardly ever end."""
+"""CPU seconds for a call on files of fewer bytes in total. A call that takes longer would hardly ever end."""
 GRACE_SECONDS = 5
 """Seconds to end before a kill: CPU seconds after SIGXCPU, which tells the parent the reason, or after an answer."""
 
@@ -137,7 +137,7 @@ def run_in_sandbox(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
-        # Detach it from the terminal, into which it could type commands. Not elsewhere: it would outlive its parent.
+        # On Linux, detach it from the terminal, into which it could type commands. Elsewhere it would outlive us.
         start_new_session=sys.platform == "linux",
     ) as child:
         try:

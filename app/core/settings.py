@@ -25,7 +25,7 @@ BUSY_SECONDS = 30
 MAX_RUNS_PER_DEVICE = 64
 POSTGRESQL = "postgresql"
 POSTGRESQL_SCHEMES = (POSTGRESQL, "postgres", "postgresql+psycopg")
-# The files of a SQLite database.
+# Suffixes of the files of a SQLite database.
 SQLITE_SUFFIXES = ("", "-wal", "-shm")
 BARE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
 

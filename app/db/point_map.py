@@ -134,6 +134,6 @@ class MapHeader(Frozen):
     layout: LayoutHeader | None = None
 
 
-def vector_points(points: int, vectors: int) -> NDArray[np.int64]:
-    """Return the points of a map whose vectors are stored, ascending: all, or an even sample."""
-    return np.arange(vectors, dtype=np.int64) * points // max(vectors, 1)
+def vector_points(n_points: int, n_vectors: int) -> NDArray[np.int64]:
+    """Return the numbers of the points of a map whose vectors are stored, ascending: all, or an even sample."""
+    return np.arange(n_vectors, dtype=np.int64) * n_points // max(n_vectors, 1)

@@ -59,7 +59,7 @@ def remove_imported(sessions: Sessions, row: Import) -> None:
 
 
 def resume_removals(sessions: Sessions) -> int:
-    """Remove hidden experiments and what unsuccessful imports left behind; return the number of both."""
+    """Remove deleted experiments that still exist, and what unsuccessful imports left behind; return their number."""
     with sessions() as session:
         experiment_ids = session.scalars(
             select(Experiment.id).where(Experiment.removed_at.is_not(None)), execution_options=HIDDEN_ROWS_TOO

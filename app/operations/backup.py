@@ -172,13 +172,13 @@ def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> No
     """Raise ConflictError if data exist already, or if a dashboard or a worker runs with these settings."""
     folders = [settings.runs] + ([settings.files] if settings.bucket is None else [])
     existing_data = [str(folder) for folder in folders if any(folder.iterdir())]
-    running = [f" at {settings.host}:{settings.port}"] if is_listening(settings) else []
+    running_processes = [f" at {settings.host}:{settings.port}"] if is_listening(settings) else []
     for lock in (settings.root / "locks").glob("*.lock"):
         try:
             with FileLocks(lock.parent).held(lock.stem):
                 pass
         except ConflictError:
-            running.append(f": a worker holds {lock}")
+            running_processes.append(f": a worker holds {lock}")
     count_sessions = text(
         "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() "
         "and backend_type = 'client backend'"
@@ -195,9 +195,9 @@ def _require_empty_and_idle(settings: Settings, databases: dict[str, str]) -> No
             while (n_sessions := connection.scalar(count_sessions)) and monotonic() < deadline:
                 connection.rollback()  # a transaction would see the same list of sessions again
                 sleep(0.1)
-        running += [": others are connected to the database"] if n_sessions else []
-    if running:
-        sentence = f"Isoscope, or something else, runs with these settings{running[0]}."
+        running_processes += [": others are connected to the database"] if n_sessions else []
+    if running_processes:
+        sentence = f"Isoscope, or something else, runs with these settings{running_processes[0]}."
         raise ConflictError(f"{sentence} Stop it, then restore again.")
     if existing_data:
         raise ConflictError(

@@ -135,12 +135,12 @@ def check_queue_database(settings: Settings) -> Results:
     url = redacted(make_url(settings.queue))
     with closing(JobQueue(settings.queue)) as queue:
         try:
-            jobs = len(queue.list_active())
+            n_jobs = len(queue.list_active())
         except SQLAlchemyError as error:
             raise ConflictError(f"{url} answers but lacks tables of the job engine. {MIGRATE_ADVICE}") from error
         with require_writing(settings.queue, "ISOSCOPE_QUEUE_URL"):
             queue.try_insert()
-    yield OK, f"{url} answers; it knows {jobs} waiting or running jobs."
+    yield OK, f"{url} answers; it knows {n_jobs} waiting or running jobs."
 
 
 def check_storage(settings: Settings) -> Results:
@@ -163,27 +163,27 @@ def check_storage(settings: Settings) -> Results:
 
 
 def check_heartbeats(settings: Settings, *, this_machine_only: bool = True) -> Results:
-    """Check that this machine's worker is alive, or check all workers and that they can do the waiting jobs."""
+    """Check that this machine's worker is alive, or check all workers, and that jobs do not wait without any."""
     _require_answer(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
     with temporary_engine(settings.database) as engine:
         with Sessions(engine)() as session:
             workers = session.scalars(select(Worker).order_by(Worker.slot)).all()
-        jobs = len(list_waiting_jobs(Sessions(engine)))
+        n_jobs = len(list_waiting_jobs(Sessions(engine)))
     if this_machine_only:
         workers = [worker for worker in workers if worker.slot == slot_name(settings, worker.device)]
-    alive = [worker for worker in workers if utcnow() - worker.heartbeat_at < LOST_AFTER]
+    live_workers = [worker for worker in workers if utcnow() - worker.heartbeat_at < LOST_AFTER]
     for worker in workers:
         sentence = f"{worker.slot} gave its last sign of life {ago(worker.heartbeat_at, utcnow())}"
         # One live worker is enough, because a lost one may have used another device of this machine.
-        level = WARNING if alive or not this_machine_only else PROBLEM
-        yield (OK, f"{sentence}.") if worker in alive else (level, f"{sentence}: lost.", RESTART_ADVICE)
+        level = WARNING if live_workers or not this_machine_only else PROBLEM
+        yield (OK, f"{sentence}.") if worker in live_workers else (level, f"{sentence}: lost.", RESTART_ADVICE)
     if this_machine_only and not workers:
         yield PROBLEM, f"No worker on {socket.gethostname()} has registered.", START_ADVICE
     elif not this_machine_only:
-        job_count = f"Waiting or running: {plural(jobs, 'job')}"
-        no_worker = (PROBLEM if jobs else WARNING, f"{job_count}, and no worker is alive.", START_ADVICE)
-        yield (OK, f"{job_count}.") if alive else no_worker
+        job_count = f"Waiting or running: {plural(n_jobs, 'job')}"
+        no_worker = (PROBLEM if n_jobs else WARNING, f"{job_count}, and no worker is alive.", START_ADVICE)
+        yield (OK, f"{job_count}.") if live_workers else no_worker
 
 
 def check_workers(settings: Settings) -> Results:

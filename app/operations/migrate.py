@@ -61,7 +61,7 @@ def require_writing(url: str, setting: str) -> Iterator[None]:
 
 
 def _copy_databases(settings: Settings, name: str) -> None:
-    """Copy the SQLite files, with ``name`` in the names of the copies. Delete copies of all but the last migrations."""
+    """Copy the SQLite files, with ``name`` in the names of the copies. Keep those of the last migrations only."""
     databases = [file for file in settings.sqlite_files if file.exists()]
     if not databases:
         return

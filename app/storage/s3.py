@@ -78,11 +78,11 @@ class Cache:
 logger = logging.getLogger(__name__)
 
 S3_CONFIG = {"connect_timeout": 5, "read_timeout": 30, "retries": {"mode": "standard", "total_max_attempts": 3}}
-TRANSFER_ATTEMPTS = 2
+TRANSFER_ATTEMPTS = 2  # if a transfer is interrupted
 # Parts are held in memory during a transfer.
 PART_BYTES = 8 * 2**20
 PARALLEL_PARTS = 4
-MAX_PARTS = 10_000  # per object, by S3
+MAX_PARTS = 10_000  # of one object, which S3 allows
 
 
 class S3Storage(Storage):

@@ -16,7 +16,7 @@ from isoscope.files.text import Quoting
 
 
 class Encoding(Base):
-    """A job to encode a file of texts: its model, its progress, and the resulting embeddings."""
+    """A file of texts, the model that encodes them, progress, and the resulting embeddings."""
 
     __tablename__ = "encodings"
 

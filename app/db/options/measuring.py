@@ -21,7 +21,7 @@ MEASURING_TOKENS_PER_DIMENSION = 2
 
 
 def default_probe_every(max_steps: int, probe_tokens: float, tokens_per_step: float) -> float:
-    """Return the steps between measurements of layers: twelve per run, or fewer, to take at most a ninth of its time.
+    """Return the steps between measurements: for twelve per run, or fewer if those took over a ninth of its time.
 
     ``probe_tokens`` is the cost of a measurement in tokens of a forward pass. A step costs three forward passes.
     """
