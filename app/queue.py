@@ -132,7 +132,7 @@ class JobQueue:
         return {workflow.executor_id for workflow in workflows if workflow.executor_id is not None}
 
     def list_unfinished(self, slot: str) -> set[str]:
-        """Return the workflow ids of jobs that a worker has started and not ended, according to the engine."""
+        """Return the workflow ids of jobs that the worker in a slot has started and not ended, as the engine knows."""
         workflows = self._client.list_workflows(status="PENDING", executor_id=slot, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in workflows}
 

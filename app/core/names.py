@@ -56,7 +56,7 @@ def file_stem(name: str) -> str:
 
 
 def describe_method(method: str, parameters: Mapping[str, Any]) -> str:
-    """Return a method and its non-default parameters: Soft ZCA whitening, eps 0.1."""
+    """Return a method, its first parameter and others that differ from the default: Soft ZCA whitening, eps 0.1."""
     entry = METHODS.get(method)
     defaults = {parameter.name: parameter.default for parameter in entry.parameters[1:]} if entry else {}
     settings = [

@@ -75,17 +75,17 @@ def require_room(settings: Settings, *, upload_bytes: int = 0, stored_bytes: int
 
     ``upload_bytes`` need room twice, as a temporary file and in the storage; ``stored_bytes`` only in the storage.
     """
-    needed_bytes: dict[int, int] = {}
+    new_bytes_by_device: dict[int, int] = {}
     for folder, size_bytes in (
         (settings.files if settings.bucket is None else settings.cache, upload_bytes + stored_bytes),
         (Path(tempfile.gettempdir()), upload_bytes),
     ):
         with suppress(OSError):
             device = folder.stat().st_dev
-            needed_bytes[device] = needed_bytes.get(device, 0) + size_bytes
+            new_bytes_by_device[device] = new_bytes_by_device.get(device, 0) + size_bytes
     for disk in list_disks(settings):
         reserve = settings.reserve_bytes if disk.holds_data else 0
-        needed = needed_bytes.get(disk.folder.stat().st_dev, 0) + reserve
+        needed = new_bytes_by_device.get(disk.folder.stat().st_dev, 0) + reserve
         if disk.free_bytes < needed:
             note = f", {size(reserve)} of them as a reserve (ISOSCOPE_RESERVE_BYTES)" if reserve else ""
             raise FullDiskError(

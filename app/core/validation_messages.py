@@ -126,16 +126,17 @@ def _to_message(errors: Sequence[Error], known_names: Collection[str], describe:
         advice = f"did you mean {similar_names[0]}?" if similar_names else "leave it out."
         return FieldMessage(f"There is no field {name:.{MAX_VALUE_CHARACTERS}}; {advice}", path)
     depth = next((index for index, part in enumerate(first["loc"]) if index and _is_alternative(part)), None)
-    if depth is None:
+    if depth is None:  # no union
         return FieldMessage(describe(first, path), path)
     union_errors = [error for error in errors if error["loc"][:depth] == first["loc"][:depth]]
-    close_errors = [
+    # An alternative was meant if the value has its type, so that the error is about an item or a limit.
+    meant_errors = [
         error for error in union_errors if len(_field_path(error)) > depth or error["type"] not in TYPE_ERRORS
     ]
-    if close_errors or len(union_errors) == 1:
-        closest = (close_errors or union_errors)[0]
-        path = _field_path(closest)
-        return FieldMessage(describe(closest, path), path)
+    if meant_errors or len(union_errors) == 1:
+        error = (meant_errors or union_errors)[0]
+        path = _field_path(error)
+        return FieldMessage(describe(error, path), path)
     expected_kinds = ", ".join(filter(None, map(_expected_kind, union_errors)))
     if describe is describe_form_error:
         return FieldMessage(f"Enter {expected_kinds}{_received(first, *FORM_WORDS)}.", path)

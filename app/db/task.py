@@ -53,7 +53,7 @@ class TaskConfig(Frozen):
         return own_config == second_config
 
     def check(self) -> None:
-        """Raise InvalidError if the fields contradict each other."""
+        """Raise InvalidError if a field does not suit the kind of ground truth."""
         if self.metric is not None and self.metric not in TASKS[self.kind].metrics:
             offered = ", ".join(TASKS[self.kind].metrics)
             raise InvalidError(f"Expected a metric among {offered} for {self.kind}, got {self.metric}.", "metric")

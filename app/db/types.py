@@ -74,10 +74,10 @@ class Typed(TypeDecorator[T], Generic[T]):
 
     comparator_factory = Comparator
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, value_type: Any) -> None:
         super().__init__(none_as_null=True)
-        self.kind = kind
-        self._adapter: TypeAdapter[T] = TypeAdapter(kind)
+        self.value_type = value_type
+        self._adapter: TypeAdapter[T] = TypeAdapter(value_type)
 
     def coerce_compared_value(self, op: Any, value: Any) -> TypeEngine[Any]:
         return self.impl_instance.coerce_compared_value(op, value)
@@ -89,7 +89,7 @@ class Typed(TypeDecorator[T], Generic[T]):
         return self._adapter.validate_python(value)
 
     def read_text(self, text: str) -> T:
-        """Read a model from JSON text, which is faster than parsing it first."""
+        """Read a value from JSON text. This is faster than ``read`` on the parsed text."""
         return self._adapter.validate_json(text)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:

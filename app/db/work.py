@@ -85,8 +85,8 @@ def end_attempts(
     changes: dict[str, Any] = {"outcome": outcome, "detail": detail, "ended_at": ended_at or utcnow()}
     # If an attempt never trained, the logged steps of its run are those of earlier attempts.
     changes["last_step"] = case((Attempt.first_step.is_not(None), last_logged_step))
-    still_open = update(Attempt).where(Attempt.ended_at.is_(None), condition)
-    session.execute(still_open.values(changes).execution_options(synchronize_session=False))
+    end_open_attempts = update(Attempt).where(Attempt.ended_at.is_(None), condition).values(changes)
+    session.execute(end_open_attempts.execution_options(synchronize_session=False))
 
 
 def ran_beside_others(session: Session, run: Run) -> bool:
@@ -108,8 +108,8 @@ def queue_for_whole_device(run: Run) -> None:
 
 def end_lost_attempts(session: Session, condition: ColumnElement[bool]) -> None:
     """End open attempts whose worker was lost, each at the worker's last heartbeat if known."""
-    still_open = select(Attempt, Worker.heartbeat_at).outerjoin(Worker, Worker.slot == Attempt.worker)
-    for attempt, heartbeat_at in session.execute(still_open.where(Attempt.ended_at.is_(None), condition)).all():
+    attempts = select(Attempt, Worker.heartbeat_at).outerjoin(Worker, Worker.slot == Attempt.worker)
+    for attempt, heartbeat_at in session.execute(attempts.where(Attempt.ended_at.is_(None), condition)).all():
         ended_at = max(attempt.started_at, heartbeat_at) if heartbeat_at is not None else None
         same_attempt = (Attempt.run_id == attempt.run_id) & (Attempt.number == attempt.number)
         end_attempts(session, same_attempt, AttemptOutcome.WORKER_LOST, ended_at=ended_at)
@@ -137,8 +137,8 @@ def next_waiting_job(sessions: Sessions, queue: Queue, skipped_ids: Collection[s
     """Return the next job of a queue by priority and age, skipping the workflow ids in ``skipped_ids``."""
     kinds = [kind for kind in KINDS.values() if kind.queue is queue]
     with sessions() as session:
-        jobs = [job for kind in kinds for job in _waiting_jobs_of_kind(session, kind, len(skipped_ids) + 1)]
-    candidates = [(job.priority, queued_at, job) for job, queued_at in jobs if job.workflow_id not in skipped_ids]
+        pairs = [pair for kind in kinds for pair in _waiting_jobs_of_kind(session, kind, len(skipped_ids) + 1)]
+    candidates = [(job.priority, queued_at, job) for job, queued_at in pairs if job.workflow_id not in skipped_ids]
     return min(candidates, key=lambda candidate: candidate[:2])[2] if candidates else None
 
 

@@ -227,7 +227,7 @@ def clipped_axis(title: str, bounds: tuple[float, float]) -> dict[str, Any]:
 
 
 def log_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:
-    """Return a logarithmic axis around the positive values. Plotly's ticks would overlap below two decades."""
+    """Return a logarithmic axis around the positive values, with our ticks: plotly's overlap below two decades."""
     positive = [value for value in values if value is not None and value > 0] or [1.0]
     low, high = log10(min(positive)), log10(max(positive))
     room = AXIS_MARGIN * (high - low) or 0.1

@@ -54,7 +54,7 @@ def add_tokens(command: ArgumentParser) -> None:
 
 
 def _run(command: Callable[[Namespace], int], arguments: Namespace) -> int:
-    """Run a command and return its exit code. Only this user can read its files; errors of settings are sentences."""
+    """Run a command, whose files stay private, and return its exit code. Explain errors of settings and databases."""
     os.umask(PRIVATE_UMASK)
     try:
         return command(arguments)

@@ -38,7 +38,7 @@ class HealthCheck:
         self._n_workers, self._answered_at = 0, -math.inf
 
     async def count_alive_workers(self) -> int:
-        """Return the number of live workers, or the last answer. Raise UnavailableError if that is too old."""
+        """Return the number of live workers, or the last known. Raise UnavailableError if that is too long ago."""
         if self._query_task is None or self._query_task.done():
             self._query_task = asyncio.create_task(self._query())
         finished, _ = await asyncio.wait({self._query_task}, timeout=ANSWER_SECONDS)

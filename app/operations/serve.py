@@ -80,8 +80,8 @@ def keep_alive(settings: Settings, stop: StopSignals) -> None:
     python = [sys.executable, "-P"]  # without -P, a folder named app in the working directory would be imported
     web = Child("web", [*python, "-m", "app", LIFELINE_FLAG])
     web.ensure_running(time.monotonic())  # before torch looks for devices, which takes seconds
-    worker = [*python, "-m", "workers", LIFELINE_FLAG, "--device"]
-    children = [web, *(Child(f"worker on {device}", [*worker, device]) for device in choose_devices(settings))]
+    worker_command = [*python, "-m", "workers", LIFELINE_FLAG, "--device"]
+    children = [web, *(Child(f"worker on {device}", [*worker_command, device]) for device in choose_devices(settings))]
     announced = False
     while not stop.wait(POLL_SECONDS):
         for child in children:
