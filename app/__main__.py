@@ -21,7 +21,7 @@ def main() -> int:
     """Serve until SIGTERM or SIGINT. Return the exit code; it is not 0 if the server cannot start."""
     # Imports leave little garbage, and collecting it takes a quarter of the startup time.
     gc.disable()
-    # Imported here because sandbox processes import this module too and need none of these.
+    # Imported here, after garbage collection is off.
     import uvicorn  # noqa: PLC0415
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 

@@ -82,7 +82,7 @@ def limit_resources(memory_bytes: int, cpu_seconds: float) -> None:
 
 
 def _lower_limit(limit: int, value: int, grace: int = 0) -> None:
-    """Lower a soft limit to ``value`` and its hard limit to ``value + grace``, but raise neither."""
+    """Set a soft limit to ``value`` and its hard limit to ``value + grace``, but neither above the inherited one."""
     _, hard = resource.getrlimit(limit)
     caps = (value, value + grace)
     soft, hard = (cap if hard == resource.RLIM_INFINITY else min(cap, hard) for cap in caps)

@@ -62,8 +62,8 @@ def t_quantile(p: float, degrees: float) -> float:
         else:
             scale = lgamma((degrees + 1) / 2) - lgamma(degrees / 2) - log(degrees * pi) / 2
             density = exp(scale - (degrees + 1) / 2 * log1p(t * t / degrees))
-        step = t + excess / (2 * density)
-        next_t = step if low < step < high else (low + high) / 2
+        newton_t = t + excess / (2 * density)
+        next_t = newton_t if low < newton_t < high else (low + high) / 2
         if abs(next_t - t) <= 1e-13 * t:
             return next_t
         t = next_t

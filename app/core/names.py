@@ -49,7 +49,7 @@ def require_name(name: str, filename: str) -> str | None:
 
 
 def file_stem(name: str) -> str:
-    """Return an ASCII file name without suffixes of upload formats: word2vec-zca-whitening, soft-zca-eps-0.5."""
+    """Return a lowercase file name without suffixes of upload formats: word2vec-zca-whitening, soft-zca-eps-0.5."""
     suffix_pattern = rf"(?:{'|'.join(map(re.escape, suffixes(Role.VECTORS)))})\b"
     without_suffix = re.sub(suffix_pattern, "", name, flags=re.IGNORECASE)
     return re.sub(r"[^\w.]+", "-", without_suffix).strip("-.").lower() or "embedding"
