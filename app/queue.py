@@ -193,7 +193,7 @@ def _enqueue_options(job: Job) -> EnqueueOptions:
 
 @contextmanager
 def _log_if_unreachable(jobs: str) -> Iterator[None]:
-    """Log that ``jobs``, in words, have to wait, instead of raising, if the engine's database does not answer."""
+    """If the engine's database does not answer, log that the jobs named in words have to wait, instead of raising."""
     try:
         yield
     except (OperationalError, PoolTimeoutError) as disconnection:

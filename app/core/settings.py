@@ -312,7 +312,7 @@ def setting_errors(error: ValidationError | SettingsError) -> list[str]:
     if isinstance(error, SettingsError):
         return [f"Expected JSON where a setting is a list: {error}."]
     return [
-        "".join(f"{SETTINGS_PREFIX}{str(part).upper()}: " for part in details["loc"][:1])
+        "".join(f"{SETTINGS_PREFIX}{str(part).upper()}: " for part in details["loc"][:1])  # "" if about several
         + str(details["msg"]).removeprefix("Value error, ")
         for details in error.errors()
     ]

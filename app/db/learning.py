@@ -30,17 +30,17 @@ MAX_QUOTED_CHARACTERS = 60
 NO_CORRELATION = "A constant correlates with nothing. A model that learned nothing scores about 0."
 
 
-def find_divergence(losses: Sequence[float | None], untrained: float | None) -> Divergence | None:
+def find_divergence(losses: Sequence[float | None], untrained_loss: float | None) -> Divergence | None:
     """Return how a training diverged; None if it did not, or if too few losses are known.
 
-    ``losses`` are the logged task losses, None if not a number. ``untrained`` is an untrained model's, None if unknown.
+    ``losses`` are the logged task losses, None if not a number. ``untrained_loss`` is None if unknown.
     """
     tenth = max(1, len(losses) // LOSS_PARTS)
     first_losses = [loss for loss in losses[:tenth] if loss is not None]
     first_mean = sum(first_losses) / len(first_losses) if first_losses else None
-    start = first_mean if untrained is None else untrained
-    if untrained is not None and first_mean is not None and first_mean < MAX_START_FACTOR * untrained:
-        start = max(untrained, first_mean)
+    start = first_mean if untrained_loss is None else untrained_loss
+    if untrained_loss is not None and first_mean is not None and first_mean < MAX_START_FACTOR * untrained_loss:
+        start = max(untrained_loss, first_mean)
     if len(losses) < 2 or start is None or start <= 0:
         return None
     last_losses = [loss for loss in losses[-tenth:] if loss is not None and isfinite(loss)]

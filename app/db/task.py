@@ -44,9 +44,8 @@ class TaskConfig(Frozen):
         return METRICS[self.judged_by]
 
     def is_comparable_to(self, second: "TaskConfig") -> bool:
-        """Return whether scores can be compared with another task's: all but columns of ids and ``match`` agree."""
+        """Return whether scores can be compared with another task's: all but id columns and ``match`` agree."""
         ignored_fields = {"ids": None, "query_ids": None, "match": None}
-        # An omitted metric equals the default.
         own_config, second_config = (
             config.model_copy(update=ignored_fields | {"metric": config.judged_by}) for config in (self, second)
         )

@@ -50,7 +50,7 @@ class FileLocks:
 
     @contextmanager
     def held(self, name: str, refusal: str | None = None) -> Iterator[None]:
-        """Hold a lock. If another process holds it, raise ConflictError with ``refusal``, by default about a slot."""
+        """Hold a lock. If another process does, raise ConflictError with ``refusal``, by default about a taken slot."""
         with (self._folder / f"{name.replace('/', '_')}.lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -145,7 +145,8 @@ def next_waiting_job(sessions: Sessions, queue: Queue, skipped_ids: Collection[s
 def _waiting_jobs_of_kind(session: Session, kind: JobKind, limit: int | None = None) -> list[tuple[Job, datetime]]:
     """Return the waiting jobs of a kind, each with the time at which it was queued."""
     table = kind.table
-    order = kind.order or (literal(None), table.created_at if kind.queued_at is None else kind.queued_at, table.id)
+    queued_at_column = table.created_at if kind.queued_at is None else kind.queued_at
+    order = kind.order or (literal(None), queued_at_column, table.id)  # None: rows have no priority of their own
     query = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
     rows = session.execute(query.order_by(*(kind.order or order[1:])).limit(limit))
     return [(Job(kind, row_id, priority), queued_at) for row_id, priority, queued_at in rows]

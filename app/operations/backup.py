@@ -222,7 +222,7 @@ def _verify_checksums(backup: Path) -> list[str]:
 def _list_databases(settings: Settings) -> dict[str, str]:
     """Return the URL of each database by the file name of its copy, the metrics database last.
 
-    There is one if the job engine shares it. Raises ConflictError if a program that copies PostgreSQL is missing.
+    There is only one if the job engine shares it. Raises ConflictError if a program that copies PostgreSQL is missing.
     """
     urls = {"queue": add_driver(settings.queue), "metrics": settings.database}
     if urls["queue"] == urls["metrics"]:

@@ -67,12 +67,12 @@ class Cache:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep other processes from evicting a file between finding it and marking its use."""
-        handle = os.open(self.folder, os.O_RDONLY)
+        descriptor = os.open(self.folder, os.O_RDONLY)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(handle)
+            os.close(descriptor)
 
 
 logger = logging.getLogger(__name__)
