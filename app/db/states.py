@@ -8,8 +8,7 @@ class EmbeddingStatus(StrEnum):
 
     MAKING = "making"
     INSPECTING = "inspecting"
-    # Inspected, and waiting for the user to commit it.
-    DRAFT = "draft"
+    DRAFT = "draft"  # inspected, and waiting for the user to commit it
     MEASURING = "measuring"
     READY = "ready"
     FAILED = "failed"

@@ -56,15 +56,15 @@ CORNERS = tuple(product(("top", "bottom"), ("right", "left")))
 class LabelBox(NamedTuple):
     """A rectangle in pixels."""
 
-    left: float
-    bottom: float
-    right: float
-    top: float
+    x_min: float
+    y_min: float
+    x_max: float
+    y_max: float
 
     def overlaps(self, box: "LabelBox") -> bool:
         """Return whether two boxes overlap. Boxes that only touch do not."""
-        overlaps_x = self.left < box.right and box.left < self.right
-        return overlaps_x and self.bottom < box.top and box.bottom < self.top
+        overlaps_x = self.x_min < box.x_max and box.x_min < self.x_max
+        return overlaps_x and self.y_min < box.y_max and box.y_min < self.y_max
 
 
 class LabeledPoint(NamedTuple):
@@ -100,7 +100,8 @@ def place_labels(
         inside = {
             position: box
             for position, box in corners.items()
-            if area.left <= box.left and box.right <= area.right and area.bottom <= box.bottom and box.top <= area.top
+            if area.x_min <= box.x_min and box.x_max <= area.x_max
+            if area.y_min <= box.y_min and box.y_max <= area.y_max
         }
         free = {position: box for position, box in inside.items() if not any(map(box.overlaps, [*marks, *names]))}
         crossed = {position: sum(map(box.overlaps, [*x_bars, *y_bars])) for position, box in free.items()}
@@ -114,9 +115,9 @@ def place_labels(
 def _place_box(point: LabeledPoint, edge: str, side: str) -> LabelBox:
     """Return the box of a point's name above or below it (``edge`` is top or bottom), to the right or left of it."""
     length = LETTER_WIDTH * len(point.name)
-    left = point.x + GAP if side == "right" else point.x - GAP - length
-    bottom = point.y + GAP if edge == "top" else point.y - GAP - LINE_HEIGHT
-    return LabelBox(left, bottom, left + length, bottom + LINE_HEIGHT)
+    x_min = point.x + GAP if side == "right" else point.x - GAP - length
+    y_min = point.y + GAP if edge == "top" else point.y - GAP - LINE_HEIGHT
+    return LabelBox(x_min, y_min, x_min + length, y_min + LINE_HEIGHT)
 
 
 PART_SEPARATOR = re.compile(r"( · |, )")
