@@ -29,7 +29,7 @@ class Disk(NamedTuple):
     holds_data: bool
 
 
-def is_full_disk_error(error: BaseException | None) -> bool:
+def is_full(error: BaseException | None) -> bool:
     """Return whether an error of the operating system says that a disk or a quota is full."""
     return isinstance(error, OSError) and error.errno in FULL_DISK_CODES
 
@@ -49,7 +49,7 @@ def explain_full_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if is_full_disk_error(error):
+        if is_full(error):
             raise full_disk_error(folder) from error
         raise
 

@@ -145,8 +145,8 @@ def next_waiting_job(sessions: Sessions, queue: Queue, skipped_ids: Collection[s
 def _waiting_jobs_of_kind(session: Session, kind: JobKind, limit: int | None = None) -> list[tuple[Job, datetime]]:
     """Return the waiting jobs of a kind, each with the time at which it was queued."""
     table = kind.table
-    queued_at_column = table.created_at if kind.queued_at is None else kind.queued_at
-    order = kind.order or (literal(None), queued_at_column, table.id)  # None: rows have no priority of their own
+    # None in place of a priority, which these rows do not have.
+    order = kind.order or (literal(None), table.created_at if kind.queued_at is None else kind.queued_at, table.id)
     query = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
     rows = session.execute(query.order_by(*(kind.order or order[1:])).limit(limit))
     return [(Job(kind, row_id, priority), queued_at) for row_id, priority, queued_at in rows]

@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from app.core.settings import Settings
-from app.core.space import full_disk_error, is_full_disk_error, list_disks
+from app.core.space import full_disk_error, is_full, list_disks
 from app.core.validation_messages import list_messages
 from app.db.failures import explain_error
 from app.web.templating import templates
@@ -135,7 +135,7 @@ def install_error_handlers(app: FastAPI, settings: Settings) -> None:
     @app.exception_handler(HTTPException)
     async def handle_http_error(request: Request, error: HTTPException) -> Response:
         # FastAPI's error if the temporary file of an upload cannot be written.
-        if is_full_disk_error(error.__cause__):
+        if is_full(error.__cause__):
             return _error_response(request, full_disk_error(Path(tempfile.gettempdir())))
         detail, path = error.detail, request.scope["path"]
         replaced, message = REPLACED_MESSAGES.get(HTTPStatus(error.status_code), (None, ""))
@@ -164,7 +164,7 @@ def _install_database_and_disk_handlers(app: FastAPI, settings: Settings) -> Non
 
     @app.exception_handler(OSError)
     async def handle_os_error(request: Request, error: OSError) -> Response:
-        if not is_full_disk_error(error):
+        if not is_full(error):
             raise error
         logger.error("a disk is full", exc_info=error)
         # The error names no disk; the fullest one is the likeliest.

@@ -41,7 +41,7 @@ ABOUT_ZETA = HelpFold(
 class Refresh(StrEnum):
     """When I-STAR's shrinkage covariance is re-estimated.
 
-    At the start of every epoch; every ``shrinkage_every`` steps; or at the start only, then averaged with batches.
+    At every epoch's start; every ``shrinkage_every`` steps; or at the start only, then a moving average of batches.
     """
 
     EPOCH = "epoch"
