@@ -15,7 +15,7 @@ from isoscope.core.formatting import short
 from isotropy.catalog import Regularizer
 
 MAX_EARLIER_RUNS = 200
-KNOWN_LAMBDA = -1.0
+KNOWN_COLLAPSE_LAMBDA = -1.0
 KNOWN_COLLAPSE = (
     "Caution: I-STAR at λ = −1 and below collapsed on RTE: MPNet gave every row one prediction, with each of three "
     "seeds. Add values nearer to 0, such as −0.01."
@@ -23,22 +23,23 @@ KNOWN_COLLAPSE = (
 
 
 def warn_of_collapse(context: Context, runs: Sequence[RunConfig]) -> list[str]:
-    """Return a warning for each planned λ at which most earlier runs of the same models learned nothing."""
+    """Warn of each planned λ at which most earlier runs of the same models failed, else of the known collapse."""
     planned = sorted({(run.regularizer, run.lam) for run in runs if run.lam})
     models, lambdas = {run.model for run in runs}, {lam for _, lam in planned}
     query = select(Run).where(Run.status == RunStatus.FINISHED, Run.model.in_(models), Run.lam.in_(lambdas))
     columns = load_only(Run.config, Run.regularizer, Run.lam, Run.status, Run.performance, Run.learning)
-    failures: dict[tuple[Regularizer, float], list[bool]] = {}
+    failed_by_setting: dict[tuple[Regularizer, float], list[bool]] = {}
     for run in context.scalars(query.options(columns).order_by(Run.finished_at.desc()).limit(MAX_EARLIER_RUNS)):
         failed = no_learning_note(run) is not None or divergence_note(run) is not None
-        failures.setdefault((run.regularizer, run.lam), []).append(failed)
+        failed_by_setting.setdefault((run.regularizer, run.lam), []).append(failed)
     warnings, is_known_collapse = [], False
     for regularizer, lam in planned:
-        failed_runs = failures.get((regularizer, lam), [])
-        if sum(failed_runs) >= max(MIN_COLLAPSED_RUNS, COLLAPSED_SHARE * len(failed_runs)):
+        failed_flags = failed_by_setting.get((regularizer, lam), [])
+        n_failed, n_runs = sum(failed_flags), len(failed_flags)
+        if n_failed >= max(MIN_COLLAPSED_RUNS, COLLAPSED_SHARE * n_runs):
             warnings.append(
-                f"Caution: {REGULARIZER_NAMES[regularizer]} at λ = {short(lam)} learned nothing in {sum(failed_runs)} "
-                f"of {len(failed_runs)} earlier runs. Choose a value nearer to 0."
+                f"Caution: {REGULARIZER_NAMES[regularizer]} at λ = {short(lam)} learned nothing in {n_failed} of "
+                f"{n_runs} earlier runs. Choose a value nearer to 0."
             )
-        is_known_collapse |= regularizer is Regularizer.ISTAR and lam <= KNOWN_LAMBDA and not failed_runs
+        is_known_collapse |= regularizer is Regularizer.ISTAR and lam <= KNOWN_COLLAPSE_LAMBDA and not n_runs
     return warnings or ([KNOWN_COLLAPSE] if is_known_collapse else [])

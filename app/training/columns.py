@@ -1,6 +1,6 @@
 """Check the columns of a sweep, and find the likeliest task of a data set."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pydantic import Field
 
@@ -62,6 +62,7 @@ def check_columns(
 
 
 def _require_classes(column: Column) -> list[str]:
+    """Return the class names of a label column. Raise InvalidError if it cannot hold the classes of all files."""
     if column.kind is ColumnKind.SPAN:
         raise InvalidError(
             f"The column {quote(column.name)} holds answers and where they begin, not classes: choose the span task, "
@@ -181,36 +182,36 @@ def propose_task(hub_name: str | None, columns: Sequence[Column]) -> TaskProposa
 
 
 def guess_task(columns: Sequence[Column]) -> TaskProposal | None:
-    """Return the likeliest task, None if there is no text or nothing to predict."""
+    """Return the likeliest task; None if there is no text or nothing to predict."""
     label = next((column for column in columns if column.kind is ColumnKind.SPAN), None)
     without_spans = [column for column in columns if column.kind is not ColumnKind.SPAN]
-    texts, task = _find_text_columns(without_spans, (SPAN_TEXT_NAMES,)), TaskKind.SPAN
-    n_classes: int | None = None
+    task, texts = TaskKind.SPAN, _find_text_columns(without_spans, (SPAN_TEXT_NAMES,))
     if label is None or len(texts) != 2:
         if (label := _find_label_column(columns)) is None:
             return None
+        task = TaskKind.REGRESSION if _is_score(label) else TaskKind.CLASSIFICATION
         texts = _find_text_columns([column for column in without_spans if column is not label], TEXT_NAMES)
         if not texts:
             return None
-        task = TaskKind.REGRESSION if _is_score(label) else TaskKind.CLASSIFICATION
-        n_classes = label.n_distinct if task is TaskKind.CLASSIFICATION else None
+    n_classes = label.n_distinct if task is TaskKind.CLASSIFICATION else None
     return TaskProposal(
         task=task, text_columns=texts, label_column=label.name, metric=METRICS[task][0], n_classes=n_classes
     )
 
 
 def _find_text_columns(columns: Sequence[Column], known_names: Sequence[tuple[str, ...]]) -> list[str]:
-    column_names = {column.name.lower(): column.name for column in columns if column.kind is not ColumnKind.NUMBER}
-    for names in known_names:
-        if all(name in column_names for name in names):
-            return [column_names[name] for name in names]
+    """Return the first known names that all occur, else the names of the first one or two text columns, if any."""
+    original_names = {column.name.lower(): column.name for column in columns if column.kind is not ColumnKind.NUMBER}
+    for lowercase_names in known_names:
+        if all(name in original_names for name in lowercase_names):
+            return [original_names[name] for name in lowercase_names]
     return [
         column.name for column in columns if column.kind is ColumnKind.TEXT and column.name.lower() not in ID_NAMES
     ][:2]
 
 
 def _find_label_column(columns: Sequence[Column]) -> Column | None:
-    """Return a column named like a label, or the first that could be one."""
+    """Return a column named like a label, else the first of kind label, else the first of numbers; None without any."""
     candidates = [
         column
         for column in columns
@@ -218,15 +219,14 @@ def _find_label_column(columns: Sequence[Column]) -> Column | None:
         and column.name.lower() not in ID_NAMES
     ]
     columns_named_like_labels = (column for name in LABEL_NAMES for column in candidates if column.name.lower() == name)
-    kind_tests: tuple[Callable[[Column], bool], ...] = (
-        lambda column: column.kind is ColumnKind.LABEL,
-        lambda column: column.kind is ColumnKind.NUMBER,
-    )
     text_names = {name for names in (*TEXT_NAMES, SPAN_TEXT_NAMES) for name in names}
-    first_by_kind = (
-        column for test in kind_tests for column in candidates if test(column) and column.name.lower() not in text_names
+    columns_by_kind = (
+        column
+        for kind in (ColumnKind.LABEL, ColumnKind.NUMBER)
+        for column in candidates
+        if column.kind is kind and column.name.lower() not in text_names
     )
-    return next(columns_named_like_labels, None) or next(first_by_kind, None)
+    return next(columns_named_like_labels, None) or next(columns_by_kind, None)
 
 
 def _is_score(column: Column) -> bool:

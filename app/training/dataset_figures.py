@@ -15,7 +15,7 @@ from isoscope.core.formatting import count, number, plural
 from isoscope.core.task import TaskKind
 from isoscope.files.columns import LENGTH_EDGES, Column, TextLengths
 
-MAX_CLASS_CHARACTERS = 24
+MAX_CLASS_CHARACTERS, MAX_NARROW_CLASSES = 24, 40
 SPLIT_COLORS = {"train": palette.MAIN, "validation": palette.MARKED}
 
 
@@ -30,18 +30,19 @@ class TrivialScore(NamedTuple):
 
 
 def dataset_figures(dataset: Dataset) -> list[Figure]:
-    """Return the figure of class counts, if any, then one of text lengths per counted column."""
+    """Return the figure of class counts, if any, then one for each text column whose lengths were counted."""
     proposal = propose_task(dataset.hub_name, dataset.columns)
-    columns = {column.name: column for column in dataset.columns}
-    texts, figures = dataset.columns, []
+    columns_by_name = {column.name: column for column in dataset.columns}
+    text_columns, figures = dataset.columns, []
     if proposal is not None:
-        label = columns.get(proposal.label_column)
+        label = columns_by_name.get(proposal.label_column)
         if proposal.task is TaskKind.CLASSIFICATION and label is not None and label.train_counts is not None:
             figures = [_class_balance_figure(label)]
-        texts = [columns[name] for name in proposal.text_columns if name in columns]
-    counted_texts = [(column.name, column.lengths) for column in texts if column.lengths is not None]
+        text_columns = [columns_by_name[name] for name in proposal.text_columns if name in columns_by_name]
+    lengths_by_name = {column.name: column.lengths for column in text_columns if column.lengths is not None}
     return figures + [
-        _text_length_figure(f"lengths-{position}", *counted) for position, counted in enumerate(counted_texts, 1)
+        _text_length_figure(f"lengths-{position}", name, lengths)
+        for position, (name, lengths) in enumerate(lengths_by_name.items(), 1)
     ]
 
 
@@ -54,23 +55,22 @@ def find_trivial_score(dataset: Dataset, proposal: TaskProposal | None) -> Trivi
     label = next((column for column in dataset.columns if column.name == proposal.label_column), None)
     if label is None or not label.values or not label.train_counts or not label.validation_counts:
         return None
-    n = sum(label.validation_counts) + label.n_unseen
-    if not n:
+    n_rows = sum(label.validation_counts) + label.n_unseen
+    if not n_rows:
         return None
-    most_frequent = max(range(len(label.values)), key=label.train_counts.__getitem__)
-    class_name = escape_text(label.values[most_frequent], MAX_CLASS_CHARACTERS)
+    predicted_index = max(range(len(label.values)), key=label.train_counts.__getitem__)
+    class_name = escape_text(label.values[predicted_index], MAX_CLASS_CHARACTERS)
     predictor = f"predicts {class_name}, the most frequent class of the train rows"
-    n_correct = label.validation_counts[most_frequent]
-    return TrivialScore("accuracy", n_correct / n, predictor, is_single_class=n_correct == n)
+    n_correct = label.validation_counts[predicted_index]
+    return TrivialScore("accuracy", n_correct / n_rows, predictor, is_single_class=n_correct == n_rows)
 
 
 def _class_balance_figure(label: Column) -> Figure:
-    values, train = label.values or [], label.train_counts or []
-    validation = label.validation_counts or [0] * len(values)
-    shares = {"train": _shares(train), "validation": _shares(validation, label.n_unseen)}
-    rows: list[list[Cell]] = [
-        [value, train[i], shares["train"][i], validation[i], shares["validation"][i]] for i, value in enumerate(values)
-    ]
+    classes, train_counts = label.values or [], label.train_counts or []
+    validation_counts = label.validation_counts or [0] * len(classes)
+    shares = {"train": _shares(train_counts), "validation": _shares(validation_counts, label.n_unseen)}
+    columns = classes, train_counts, shares["train"], validation_counts, shares["validation"]
+    rows: list[list[Cell]] = [[*row] for row in zip(*columns, strict=True)]
     smallest, largest = min(shares["train"]), max(shares["train"])
     return Figure(
         slug="classes",
@@ -78,13 +78,13 @@ def _class_balance_figure(label: Column) -> Figure:
         caption=f"Share of rows in each class of {label.name}. Of the train rows, the rarest class has "
         f"{number(100 * smallest)}% and the most frequent {number(100 * largest)}%.",
         table=FigureTable(["class", "train rows", "train share", "validation rows", "validation share"], rows),
-        draw=partial(_draw_classes, values, shares),
-        wide=len(values) > 40,
+        draw=partial(_draw_classes, classes, shares),
+        wide=len(classes) > MAX_NARROW_CLASSES,
     )
 
 
-def _draw_classes(values: Sequence[str], shares: dict[str, list[float]]) -> go.Figure:
-    names = [escape_text(value, MAX_CLASS_CHARACTERS) for value in values]
+def _draw_classes(classes: Sequence[str], shares: dict[str, list[float]]) -> go.Figure:
+    names = [escape_text(class_name, MAX_CLASS_CHARACTERS) for class_name in classes]
     bars = [
         go.Bar(x=names, y=shares[split], name=split, marker={"color": SPLIT_COLORS[split]},
                hovertemplate="%{x}: %{y:.1%} of the " + split + " rows<extra></extra>")
@@ -100,10 +100,10 @@ def _draw_classes(values: Sequence[str], shares: dict[str, list[float]]) -> go.F
 
 
 def _text_length_figure(slug: str, name: str, lengths: TextLengths) -> Figure:
-    # Counts end at the last bin with a text, so there are fewer than edges.
+    # The counts end at the last bin with a text, so there may be fewer counts than bins.
     bins = zip(pairwise([*LENGTH_EDGES, lengths.longest + 1]), lengths.counts, strict=False)
-    all_rows: list[list[Cell]] = [[low, high - 1, n] for (low, high), n in bins]
-    rows = list(dropwhile(lambda row: not row[-1], all_rows))
+    all_rows: list[list[Cell]] = [[low, high - 1, n_rows] for (low, high), n_rows in bins]
+    rows = list(dropwhile(lambda row: not row[-1], all_rows))  # without empty bins at the start
     mean, longest = number(lengths.mean), count(lengths.longest)
     return Figure(
         slug=slug,
@@ -131,6 +131,6 @@ def _draw_lengths(rows: Sequence[Sequence[Cell]]) -> go.Figure:
     )
 
 
-def _shares(counts: Sequence[int], unseen_rows: int = 0) -> list[float]:
-    total = sum(counts) + unseen_rows
+def _shares(counts: Sequence[int], n_unseen: int = 0) -> list[float]:
+    total = sum(counts) + n_unseen
     return [n / total if total else 0.0 for n in counts]

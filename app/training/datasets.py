@@ -11,7 +11,7 @@ from sqlalchemy import exists, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context, makes_room, not_found
-from app.core.names import base_name, clean_name
+from app.core.names import MAX_NAME_CHARACTERS, base_name, clean_name
 from app.core.validation_messages import first_message
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, Experiment
@@ -62,7 +62,7 @@ def create_dataset(
                 name=clean_name(name, FILE_SUFFIX.sub("", base_name(train.filename))),
                 origin=origin,
                 division=division,
-                **dict(description),  # whose fields are columns of the row
+                **dict(description),  # its fields are columns of the table
             )
             for split, file in files.items():
                 setattr(dataset, f"{split}_sha256", file.stored.sha256)
@@ -110,16 +110,15 @@ def add_missing_counts(context: Context, dataset_id: str) -> Dataset:
     if not (locations := _locate_files(context, dataset)):
         raise ConflictError(f"The rows of {dataset.name} are not stored here, so they cannot be counted.")
     readings = {split: dataset.quoting_of(split) for split, (_, name) in locations.items() if ".tsv" in name.lower()}
-    columns_by_name = {column.name: column for column in _describe_files(context, locations, readings).columns}
+    counted_columns = {column.name: column for column in _describe_files(context, locations, readings).columns}
     with context.sessions.begin() as session:
         row = find_dataset(session, dataset_id)
         columns = []
         for column in row.columns:
-            counted = columns_by_name.get(column.name)
-            if counted is not None and counted.values == column.values:
-                columns.append(column.model_copy(update={name: getattr(counted, name) for name in COUNT_FIELDS}))
-            else:
-                columns.append(column)
+            counts, counted_column = {}, counted_columns.get(column.name)
+            if counted_column is not None and counted_column.values == column.values:
+                counts = {field: getattr(counted_column, field) for field in COUNT_FIELDS}
+            columns.append(column.model_copy(update=counts))
         row.columns = columns
     return get_dataset(context, dataset_id)
 
@@ -129,6 +128,7 @@ COUNT_FIELDS = ("train_counts", "validation_counts", "lengths")
 
 
 def _locate_files(context: Context, dataset: Dataset) -> dict[str, tuple[Path, str]]:
+    """Return the path and the original name of each stored file, by split."""
     return {
         split: (context.storage.local_path(str(sha256)), str(getattr(dataset, f"{split}_filename")))
         for split in SPLITS
@@ -284,11 +284,11 @@ def divide_upload(
     validation_file = None if validation is None else validation.location(context)
     with tempfile.TemporaryDirectory(dir=settings.root, prefix=DIVIDING_PREFIX) as folder_name:
         folder = Path(folder_name)
-        counts, readings = read_in_sandbox(
+        n_rows_by_split, readings = read_in_sandbox(
             settings, divide_file, division, *train.location(context), validation_file, folder, quoting, writable=folder
         )
-        stem, split_files = FILE_SUFFIX.sub("", train.filename)[:200], {}
-        for split in counts:
+        stem, split_files = FILE_SUFFIX.sub("", train.filename)[:MAX_NAME_CHARACTERS], {}
+        for split in n_rows_by_split:
             with (folder / f"{split}{SUFFIX}").open("rb") as file:
                 stored = store(file, settings.max_dataset_bytes)
             split_files[split] = SplitFile(stored, f"{stem}-{split}{SUFFIX}")

@@ -50,7 +50,7 @@ def get_run(context: Context, run_id: str) -> Run:
 
 
 def require_changed(context: Context, run_id: str, changed: object, rule: str) -> Run:
-    """Return a run if it was changed; otherwise raise ConflictError with the rule that forbids it."""
+    """Return a run; raise ConflictError unless ``changed``. ``rule`` says which runs can be changed, without "Only"."""
     run = get_run(context, run_id)
     if not changed:
         raise ConflictError(f"Only {rule}; this one is {run.status}.")
@@ -58,7 +58,7 @@ def require_changed(context: Context, run_id: str, changed: object, rule: str) -
 
 
 def find_baseline_config(context: Context, run: Run) -> AnyRunConfig | None:
-    """Return the configuration of the experiment's baseline, preferably with the run's seed."""
+    """Return the configuration of a baseline run, preferably of the same seed; None if the experiment has none."""
     query = select(Run.config).where(Run.experiment_id == run.experiment_id, Run.regularizer == Regularizer.NONE)
     return context.scalar(query.order_by(Run.seed != run.seed, Run.position).limit(1))
 
@@ -98,20 +98,20 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
 
 
 def _add_experiment(
-    context: Context, name: str, plan: SweepPlan, configs: Iterable[RunConfig], **values: Any
+    context: Context, name: str, plan: SweepPlan, configs: Iterable[RunConfig], **columns: Any
 ) -> Experiment:
     context.require_room()
     runs = [Run.from_config(position, config) for position, config in enumerate(configs)]
     with context.sessions.begin() as session:
-        experiment = Experiment(name=name, dataset_id=plan.dataset.id, config=plan.config, runs=runs, **values)
+        experiment = Experiment(name=name, dataset_id=plan.dataset.id, config=plan.config, runs=runs, **columns)
         session.add(experiment)
     return get_experiment(context, experiment.id)
 
 
 def add_runs(context: Context, experiment_id: str, configs: Sequence[RunConfig]) -> Experiment:
-    """Queue further runs of an experiment, as a round of added seeds.
+    """Queue further runs of an experiment, as a new round of seeds.
 
-    Raises ConflictError if runs have not ended or its test scores are open, InvalidError for too many runs.
+    Raises ConflictError unless all runs have ended and the test scores are sealed, InvalidError for too many runs.
     """
     context.require_room()
     with context.sessions.begin() as session:
@@ -137,6 +137,7 @@ def add_runs(context: Context, experiment_id: str, configs: Sequence[RunConfig])
 
 
 def list_experiment_names(context: Context, limit: int) -> dict[str, str]:
+    """Return names by experiment id, newest first."""
     newest = select(Experiment.id, Experiment.name).order_by(*NEWEST_FIRST).limit(limit)
     with context.sessions() as session:
         return dict(session.execute(newest).all())
@@ -242,7 +243,7 @@ class StudyRequest(TrainingOptions):
 
 
 def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True) -> SweepPlan:
-    """Check a search and plan it as a sweep over the bounds of λ; its baseline runs are those of the search."""
+    """Check a search and plan a sweep of the two ends of its λ range. Its baseline runs are those of the search."""
     search = request.search
     seeds = list(dict.fromkeys(request.seeds))
     if (total := (search.trials + 1) * len(seeds)) > MAX_RUNS:

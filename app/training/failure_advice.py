@@ -95,6 +95,7 @@ class PrefilledForm(NamedTuple):
 
 
 def prefill_form(context: Context, run_id: str | None, experiment_id: str | None) -> PrefilledForm:
+    """Return the form that launches a run again, else an experiment; empty without both ids."""
     if run_id:
         run = get_run(context, run_id)
         values = _form_values(request_of_run(run), run.experiment.dataset)
@@ -108,7 +109,6 @@ def prefill_form(context: Context, run_id: str | None, experiment_id: str | None
         if run.cause is FailureCause.MEMORY and batch_size >= 2 and batch_size % 2 == 0:
             values |= {"batch_size": str(batch_size // 2), "accumulation": str(2 * max(accumulation, 1))}
             sentence += f" The form starts with a batch of {batch_size // 2} instead of {batch_size}."
-        # Shown as an error at the field to change.
         return PrefilledForm(values, InvalidError(sentence, find_advice(run).field))
     if experiment_id:
         experiment = get_experiment(context, experiment_id)

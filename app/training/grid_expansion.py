@@ -37,38 +37,39 @@ Ranges = Mapping[str, Sequence[Any]]
 
 
 class Product(NamedTuple):
-    """Settings x (one baseline + each method x its own settings x lambdas) x seeds."""
+    """Shared settings x (one baseline + each regularizer x its own settings x lambdas) x seeds."""
 
-    settings: Ranges
+    shared_ranges: Ranges
     """Values by field, for fields that the baseline also reads."""
-    methods: dict[Regularizer, Ranges]
-    """By regularizer: values by field, for fields that only regularizers read, such as zeta."""
+    ranges_by_regularizer: dict[Regularizer, Ranges]
+    """Values by field, for fields that only the regularizer reads, such as zeta."""
     lambdas: list[float]
     """Ascending, without 0."""
     seeds: list[int]
 
     @property
     def total(self) -> int:
-        with_penalty = sum(prod(map(len, ranges.values())) * len(self.lambdas) for ranges in self.methods.values())
-        return prod(map(len, self.settings.values())) * (1 + with_penalty) * len(self.seeds)
+        n_combinations = sum(prod(map(len, ranges.values())) for ranges in self.ranges_by_regularizer.values())
+        runs_per_setting = 1 + n_combinations * len(self.lambdas)
+        return prod(map(len, self.shared_ranges.values())) * runs_per_setting * len(self.seeds)
 
     def run_settings(self) -> Iterator[dict[str, Any]]:
-        for setting, seed in product(_combinations(self.settings), self.seeds):
+        for setting, seed in product(_combinations(self.shared_ranges), self.seeds):
             yield setting | {"regularizer": Regularizer.NONE, "lam": 0.0, "seed": seed}
-            for regularizer, ranges in self.methods.items():
+            for regularizer, ranges in self.ranges_by_regularizer.items():
                 for own_values, lam in product(_combinations(ranges), self.lambdas):
                     yield setting | own_values | {"regularizer": regularizer, "lam": lam, "seed": seed}
 
     def describe(self, n_repeated: int = 0) -> str:
-        """Return the count with its factors: 2 rates × (1 baseline + I-STAR × 6 λ × 4 ζ) × 5 seeds = 250 runs."""
+        """Return, without ``n_repeated`` runs: 2 rates × (1 baseline + I-STAR × 6 λ × 4 ζ) × 5 seeds = 250 runs."""
         terms = ["1 baseline"]
-        methods_by_factors = groupby(self.methods.items(), key=lambda item: _factor_texts(item[1]))
-        for own_factors, group in methods_by_factors if self.lambdas else ():
+        groups = groupby(self.ranges_by_regularizer.items(), key=lambda item: _factor_texts(item[1]))
+        for own_factors, group in groups if self.lambdas else ():
             names = [REGULARIZERS[regularizer].name for regularizer, _ in group]
             label = names[0] if len(names) == 1 else f"{len(names)} methods"
             terms.append(" × ".join([label, f"{len(self.lambdas)} λ", *own_factors]))
         runs = terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
-        factors = [*_factor_texts(self.settings), runs, plural(len(self.seeds), "seed")]
+        factors = [*_factor_texts(self.shared_ranges), runs, plural(len(self.seeds), "seed")]
         repeated_term = f" − {count(n_repeated)} repeated" if n_repeated else ""
         return f"{' × '.join(factors)}{repeated_term} = {plural(self.total - n_repeated, 'run')}"
 
@@ -80,15 +81,16 @@ def build_product(
     lambdas: Sequence[float],
     seeds: Sequence[int],
 ) -> Product:
-    """Return the product of ranges. Options of a regularizer that every run has multiply the baseline, too."""
+    """Return the product of ranges. Every run has ``fixed_regularizers``, so the baseline reads their options, too."""
+    # Fields that the baseline does not read, with the regularizers that read them.
     readers_by_field = {
         name: readers
         for name in ranges
         if (readers := regularizers_reading(name)) and not fixed_regularizers.intersection(readers)
     }
     return Product(
-        settings={name: values for name, values in ranges.items() if name not in readers_by_field},
-        methods={
+        shared_ranges={name: values for name, values in ranges.items() if name not in readers_by_field},
+        ranges_by_regularizer={
             regularizer: {name: ranges[name] for name, readers in readers_by_field.items() if regularizer in readers}
             for regularizer in REGULARIZERS
             if regularizer in regularizers
@@ -103,6 +105,7 @@ def _combinations(ranges: Ranges) -> list[dict[str, Any]]:
 
 
 def _factor_texts(ranges: Ranges) -> tuple[str, ...]:
+    """Return the number and plural of each field with several values, such as "2 rates"."""
     return tuple(
         f"{len(values)} {OPTIONS[name].plural or f'{lowercase_label(OPTIONS[name].label)} values'}"
         for name, values in ranges.items()

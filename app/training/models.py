@@ -115,6 +115,7 @@ def find_model_folder(settings: Settings, name: str) -> Path | None:
 
 
 def read_model_size(folder: Path) -> ModelSize | None:
+    """Return the size of a model; None if its configuration or weights cannot be read."""
     config = _read_config(folder)
     layers, width = _first_number(config, DEPTH_KEYS), _first_number(config, WIDTH_KEYS)
     if layers is None or width is None:
@@ -124,12 +125,13 @@ def read_model_size(folder: Path) -> ModelSize | None:
     except (OSError, IsoscopeError):
         return None
     matrices = [array for array in arrays if len(array.shape) == 2 and not EMBEDDING.search(array.name)]
-    # ALBERT's layers share their weights in groups.
-    repeats = layers // config["num_hidden_groups"] if _first_number(config, ("num_hidden_groups",)) else 1
+    # ALBERT's layers share their weights in groups, so each stored matrix serves several layers.
+    n_groups = _first_number(config, ("num_hidden_groups",))
+    layers_per_matrix = layers // n_groups if n_groups else 1
     return ModelSize(
         layers=layers,
         width=width,
         parameters=sum(math.prod(array.shape) for array in arrays),
-        matrix_weights=repeats * sum(math.prod(array.shape) for array in matrices),
+        matrix_weights=layers_per_matrix * sum(math.prod(array.shape) for array in matrices),
         positions=_first_number(config, POSITION_KEYS),
     )

@@ -28,6 +28,7 @@ class Control:
     type: type | None
     text: str = ""
     offered_words: Mapping[str, str] | None = None
+    """Labels by value that replace the option's own, if not None."""
     note: str = ""
 
     @property
@@ -97,8 +98,9 @@ def to_json_value(field: FieldInfo, text: str) -> Any:
     """Return the JSON value of a form text, not yet validated."""
     if not text and type(None) in getattr(field.annotation, "__args__", ()):
         return None
-    if (list_and_words := list_type(field.annotation)) is not None:
-        return text if text in list_and_words[1] else split_values(text)
+    if (item_type_and_words := list_type(field.annotation)) is not None:
+        _, words = item_type_and_words
+        return text if text in words else split_values(text)
     return text if single_type(field.annotation) is str else with_ascii_minus(text)
 
 
@@ -124,6 +126,7 @@ def field_pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def label_fields(error: IsoscopeError, labels: Mapping[str, str]) -> IsoscopeError:
+    """Return an error whose messages call fields by their labels."""
     other_errors = tuple(FieldError(field, with_labels(detail, labels)) for field, detail in error.other_errors)
     return replace(error, message=with_labels(error.message, labels), other_errors=other_errors)
 

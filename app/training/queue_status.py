@@ -34,7 +34,7 @@ from isotropy.catalog import Regularizer
 
 LOST_AFTER = timedelta(seconds=60)
 TIMED_RUNS = 30
-"""The first runs of an experiment; the finished ones of them tell how long a run takes. Reading all is slow."""
+"""Positions of an experiment whose finished runs tell how long a run takes. Reading all runs is slow."""
 
 
 class WorkerJob(NamedTuple):
@@ -61,8 +61,8 @@ class WorkerState(NamedTuple):
     load: DeviceLoad | None = None
 
 
-class RunAtWork(NamedTuple):
-    """A run of an experiment in progress. Cheaper to load than an ORM object, because every page polls."""
+class RunProgress(NamedTuple):
+    """The columns of a run that estimate its remaining time. All pages poll them, and ORM objects load slowly."""
 
     id: str
     experiment_id: str
@@ -79,7 +79,7 @@ class RunAtWork(NamedTuple):
     rested_seconds: float
 
 
-TimedRun = TypeVar("TimedRun", Run, RunAtWork)
+TimedRun = TypeVar("TimedRun", Run, RunProgress)
 
 
 def count_live_workers(sessions: Sessions) -> int:
@@ -89,6 +89,7 @@ def count_live_workers(sessions: Sessions) -> int:
 
 
 def list_workers(context: Context) -> list[WorkerState]:
+    """Return all workers, live ones first."""
     rows = context.scalars(select(Worker).order_by(Worker.slot))
     now = utcnow()
     states = [
@@ -100,9 +101,9 @@ def list_workers(context: Context) -> list[WorkerState]:
             row.started_at,
             row.memory_bytes,
             [
-                WorkerJob(job.kind, job.row_id, running.since, running.memory_bytes, running.peak_bytes)
-                for running in row.jobs or ()
-                for job in [Job.parse(running.id)]
+                WorkerJob(job.kind, job.row_id, current.since, current.memory_bytes, current.peak_bytes)
+                for current in row.jobs or ()
+                for job in [Job.parse(current.id)]
             ],
             row.speed,
             row.load,
@@ -113,11 +114,11 @@ def list_workers(context: Context) -> list[WorkerState]:
 
 
 def has_gpu(workers: Iterable[WorkerState]) -> bool:
-    """Return whether a live worker has a GPU for half precision."""
+    """Return whether a live worker has a GPU, which half precision needs."""
     return any(worker.alive and worker.device.startswith("cuda") for worker in workers)
 
 
-def has_lost_worker(run: Run | RunAtWork, workers: list[WorkerState]) -> bool:
+def has_lost_worker(run: Run | RunProgress, workers: list[WorkerState]) -> bool:
     """Return whether a run counts as running although its worker is lost and cannot report its end."""
     alive = {worker.slot for worker in workers if worker.alive}
     return run.status is RunStatus.RUNNING and run.worker not in alive
@@ -171,7 +172,7 @@ def list_waiting_runs(context: Context, limit: int, offset: int = 0) -> WaitingR
 
 
 def list_unfinished_experiments(
-    context: Context, runs_by_experiment: Mapping[str, Sequence[RunAtWork]] | None = None
+    context: Context, runs_by_experiment: Mapping[str, Sequence[RunProgress]] | None = None
 ) -> list[ExperimentQueued]:
     """Return every experiment with unfinished runs, next first.
 
@@ -189,24 +190,24 @@ def list_unfinished_experiments(
     )
     if runs_by_experiment is None:
         runs_by_experiment = list_runs_in_progress(context)
-    workers = count_live_workers(context.sessions)
+    n_workers = count_live_workers(context.sessions)
     with context.sessions() as session:
         rows = session.execute(query).all()
-    seconds_left = {row_id: estimate_seconds_left(runs, workers) for row_id, runs in runs_by_experiment.items()}
+    seconds_left = {row_id: estimate_seconds_left(runs, n_workers) for row_id, runs in runs_by_experiment.items()}
     return [ExperimentQueued(**row._asdict(), seconds_left=seconds_left.get(row.id)) for row in rows]
 
 
-def list_runs_in_progress(context: Context) -> dict[str, list[RunAtWork]]:
-    """Return running and queued runs by experiment id, each experiment with some of its finished runs, if any."""
+def list_runs_in_progress(context: Context) -> dict[str, list[RunProgress]]:
+    """Return running and queued runs by experiment id, and finished runs of these experiments to estimate times."""
     unfinished = Run.status.in_((RunStatus.RUNNING, RunStatus.QUEUED))
-    runs = select(*(getattr(Run, name) for name in RunAtWork._fields)).order_by(Run.started_at, Run.id)
-    runs_by_experiment: dict[str, list[RunAtWork]] = defaultdict(list)
+    runs = select(*(getattr(Run, name) for name in RunProgress._fields)).order_by(Run.started_at, Run.id)
+    runs_by_experiment: dict[str, list[RunProgress]] = defaultdict(list)
     with context.sessions() as session:
         rows = session.execute(runs.where(unfinished)).all()
         ids = {row.experiment_id for row in rows}
         is_timed = Run.experiment_id.in_(ids), Run.position < TIMED_RUNS, Run.status == RunStatus.FINISHED
         for row in [*rows, *session.execute(runs.where(*is_timed))]:
-            runs_by_experiment[row.experiment_id].append(RunAtWork(*row))
+            runs_by_experiment[row.experiment_id].append(RunProgress(*row))
     return runs_by_experiment
 
 
@@ -214,13 +215,14 @@ def summarize_queue(context: Context) -> QueueSummary:
     experiments = list_unfinished_experiments(context)
     encodings, (imports, embeddings) = list_unfinished_encodings(context), list_unfinished_uploads(context)
     states = [job.status.value for jobs in (encodings, imports, embeddings) for job in jobs]
-    waiting = states.count(RunStatus.QUEUED.value)
+    n_waiting_jobs = states.count(RunStatus.QUEUED.value)
     times = [experiment.seconds_left for experiment in experiments if experiment.running or experiment.queued]
+    known_times = [seconds for seconds in times if seconds is not None]
     return QueueSummary(
-        sum(experiment.running for experiment in experiments) + len(states) - waiting,
-        sum(experiment.queued for experiment in experiments) + waiting,
+        sum(experiment.running for experiment in experiments) + len(states) - n_waiting_jobs,
+        sum(experiment.queued for experiment in experiments) + n_waiting_jobs,
         count_live_workers(context.sessions) > 0,
-        None if None in times else sum(filter(None, times)),
+        sum(known_times) if len(known_times) == len(times) else None,
     )
 
 
@@ -230,13 +232,12 @@ def list_unfinished_encodings(context: Context) -> Sequence[Encoding]:
 
 
 def list_unfinished_uploads(context: Context) -> tuple[Sequence[Import], Sequence[Embedding]]:
-    unfinished = select(Import).where(Import.status.in_((*UNFINISHED_IMPORT, ImportStatus.REMOVING)))
-    unfinished_embeddings = select(Embedding).where(
-        Embedding.status.in_(BUSY_EMBEDDING), Embedding.trashed_at.is_(None)
-    )
-    embeddings = unfinished_embeddings.options(lazyload(Embedding.files), defer(Embedding.inspection))
+    """Return unfinished imports, and embeddings that are being made, read or measured."""
+    imports = select(Import).where(Import.status.in_((*UNFINISHED_IMPORT, ImportStatus.REMOVING)))
+    embeddings = select(Embedding).where(Embedding.status.in_(BUSY_EMBEDDING), Embedding.trashed_at.is_(None))
+    embeddings = embeddings.options(lazyload(Embedding.files), defer(Embedding.inspection))
     return (
-        context.scalars(unfinished.order_by(Import.created_at, Import.id)),
+        context.scalars(imports.order_by(Import.created_at, Import.id)),
         context.scalars(embeddings.order_by(Embedding.created_at, Embedding.id)),
     )
 
@@ -251,7 +252,7 @@ def list_running_with_time_left(
 ) -> list[tuple[TimedRun, float | None]]:
     """Return the running runs, each with the estimated seconds until it ends; None if unknown.
 
-    Estimated from a run's steps once a tenth of them are done, before that from the mean duration of finished runs.
+    Once a tenth of a run's steps are done, they give the estimate; until then, finished runs give their mean duration.
     """
     now, usual_duration = now or utcnow(), _mean_duration(runs)
     timed: list[tuple[TimedRun, float | None]] = []
@@ -266,7 +267,7 @@ def list_running_with_time_left(
     return timed
 
 
-def estimate_seconds_left(runs: Sequence[TimedRun], workers: int, now: datetime | None = None) -> float | None:
+def estimate_seconds_left(runs: Sequence[TimedRun], n_workers: int, now: datetime | None = None) -> float | None:
     """Estimate the seconds until all runs end if they are next in the queue; None if unknown."""
     now = now or utcnow()
     timed = [(run, remaining) for run, remaining in list_running_with_time_left(runs, now) if remaining is not None]
@@ -274,11 +275,11 @@ def estimate_seconds_left(runs: Sequence[TimedRun], workers: int, now: datetime 
     usual_duration = _mean_duration(runs)
     if usual_duration is None and timed:
         usual_duration = max(remaining + _elapsed(run, run.started_at or now, now) for run, remaining in timed)
-    if usual_duration is None or not workers or not (timed or n_waiting):
+    if usual_duration is None or not n_workers or not (timed or n_waiting):
         return None
     remaining_seconds = [remaining for _, remaining in timed]
-    # A worker may run several at once.
-    n_parallel = min(max(workers, len(timed)), len(timed) + n_waiting)
+    # There may be more running runs than workers, because a worker may train several.
+    n_parallel = min(max(n_workers, len(timed)), len(timed) + n_waiting)
     seconds_of_work = n_waiting * usual_duration + sum(remaining_seconds)
     return max(seconds_of_work / n_parallel, max(remaining_seconds, default=0.0))
 
@@ -292,5 +293,6 @@ def _mean_duration(runs: Sequence[TimedRun]) -> float | None:
     return sum(durations) / len(durations) if durations else None
 
 
-def _elapsed(run: Run | RunAtWork, start: datetime, end: datetime) -> float:
+def _elapsed(run: Run | RunProgress, start: datetime, end: datetime) -> float:
+    """Return the seconds from start to end, without those in which the run was paused."""
     return (end - start).total_seconds() - run.rested_seconds

@@ -1,7 +1,7 @@
 """Pause, resume and retry runs, and reorder waiting runs.
 
-Rows change before the job engine, because trainers watch their rows, and the workers' reconciler updates the engine if
-that fails. The last checkpoint stays on the machine that trained the run.
+Rows change before the job engine, because trainers watch their rows. If the change of the engine fails, the workers'
+reconciler makes up for it. The last checkpoint stays on the machine that trained the run.
 """
 
 from collections.abc import Collection, Sequence
@@ -33,7 +33,7 @@ from app.training.experiments import get_experiment, get_run, require_changed
 from isoscope.core.errors import ConflictError
 
 FIRST_PRIORITY = INTERACTIVE_PRIORITY + 1
-"""Runs come after jobs for which a user waits on a page."""
+"""Runs come after jobs for whose result a user is waiting."""
 LAST_PRIORITY = 1_000_000_000
 
 
@@ -96,7 +96,7 @@ def set_experiment_priority(context: Context, experiment_id: str, priority: int)
 
 
 def renumber(moved_ids: Sequence[str], other_runs: Sequence[RunPriority], index: int) -> list[RunPriority]:
-    """Return new priorities that put runs before position ``index`` of the others, shifting later ones if needed."""
+    """Return priorities that move runs before ``other_runs[index]``, and those of later runs that have to make room."""
     if index == len(other_runs):
         priority = min(other_runs[-1].priority + 1, LAST_PRIORITY) if other_runs else DEFAULT_PRIORITY
         return [RunPriority(run_id, priority) for run_id in moved_ids]
@@ -151,6 +151,7 @@ def retry_run(context: Context, run_id: str) -> Run:
 
 
 def retry_experiment(context: Context, experiment_id: str) -> Experiment:
+    """Retry the failed runs of an experiment."""
     experiment = get_experiment(context, experiment_id)
     if experiment.origin is not ExperimentOrigin.LAUNCHED:
         raise ConflictError(f"Only runs launched here can be retried. These were {experiment.origin}.")
@@ -205,8 +206,8 @@ def _requeue(
 ) -> Sequence[str]:
     """Requeue runs in these states and resume these searches; return the runs' ids. Only paused runs keep their times.
 
-    A retried run joins the latest round of seeds. If it was cancelled and all runs had ended, it starts a new round,
-    because the user may have cancelled it to look at the results.
+    A retried run joins the latest round of seeds. A cancelled run starts a new round if all runs had ended, because the
+    user may have cancelled it to look at the results.
     """
     sibling = aliased(Run)
     same_experiment = sibling.experiment_id == Run.experiment_id

@@ -163,9 +163,9 @@ class Snippet(NamedTuple):
 
 
 def form_snippets(
-    request: Request, context: Context, dataset: Dataset | None, parse: Callable[[], SweepRequest | StudyRequest]
+    request: Request, context: Context, dataset: Dataset | None, parse: Callable[[], LaunchRequest]
 ) -> list[Snippet]:
-    """Return snippets that launch what a form launches; none if ``parse`` raises InvalidError."""
+    """Return snippets that launch what a form launches; none without data set or if ``parse`` raises InvalidError."""
     if dataset is None:
         return []
     try:
@@ -201,6 +201,7 @@ def encoding_snippets(server: Server, encoding_id: str, config: EncodingConfig) 
 
 
 def text_snippets(server: Server, model: str) -> list[Snippet]:
+    """Return snippets that upload and encode an example file of texts."""
     settings = {"model": model, "text_columns": ["line"]}
     upload = server.curl("/encodings", "-F file=@texts.txt")
     launch = server.curl("/encodings/ID/launch", *_json_options(settings))

@@ -65,6 +65,7 @@ def default_values(dataset: Dataset | None, model: str) -> FormValues:
 
 
 def task_values(dataset: Dataset | None) -> FormValues:
+    """Return a data set's id and its likeliest task as form values; empty ones if there is none."""
     values: FormValues = {"dataset_id": dataset.id if dataset else "", "text_columns": [], "label_column": ""}
     if dataset is None or (proposal := propose_task(dataset.hub_name, dataset.columns)) is None:
         return values
@@ -119,18 +120,20 @@ def with_fitting_metric(values: FormValues) -> FormValues:
     return values | {"metric": METRICS[task][0].value}
 
 
-def active_methods(values: Mapping[str, Any]) -> list[Regularizer]:
+def active_regularizers(values: Mapping[str, Any]) -> list[Regularizer]:
     """Return the regularizers of a form: swept ones, and extra penalties on every run."""
     fixed_regularizers = {regularizer for name, regularizer in EXTRA_PENALTY_FIELDS.items() if values[name]}
-    return [item for item in REGULARIZERS if item in values["regularizers"] or item in fixed_regularizers]
+    active = fixed_regularizers.union(values["regularizers"])
+    return [regularizer for regularizer in REGULARIZERS if regularizer in active]
 
 
 def sweep_controls(values: FormValues, *, has_gpu: bool) -> tuple[dict[str, Control], dict[str, Control]]:
     """Return all controls, and those that apply to the current values."""
     controls = build_controls(SweepRequest, values)
-    task, active = values["task"], active_methods(values)
+    task, active = values["task"], active_regularizers(values)
     metrics = METRICS[TaskKind(task)] if task in set(TaskKind) else tuple(METRIC_TITLES)
-    controls["metric"] = replace(controls["metric"], offered_words={item: METRIC_TITLES[item] for item in metrics})
+    metric_titles = {metric: METRIC_TITLES[metric] for metric in metrics}
+    controls["metric"] = replace(controls["metric"], offered_words=metric_titles)
     if not has_gpu:
         controls["precision"] = replace(controls["precision"], note=" No worker has a GPU.")
     visible = {

@@ -87,27 +87,29 @@ class SweepPreview(BaseModel):
 
 
 class InputLengths:
-    """Token counts of a sample of inputs: rows, or windows of long rows."""
+    """Token counts of a sample of inputs: rows, or windows of long rows. ``model_limit`` is None if unknown."""
 
-    def __init__(self, lengths: Sequence[TokenLengths], run: RunConfig, positions: int | None) -> None:
-        self.limit = min(run.max_length, positions or run.max_length)
+    def __init__(self, lengths: Sequence[TokenLengths], run: RunConfig, model_limit: int | None) -> None:
+        self.limit = min(run.max_length, model_limit or run.max_length)
         self.n_rows = len(lengths)
         self.n_cut = sum(length.total > self.limit for length in lengths)
         self.tokens: list[int] = []
         for length in lengths:
-            room = self.limit - length.first - 1
-            if length.total <= self.limit or run.task is not TaskKind.SPAN or room <= run.stride:
+            # A long context of a span task is cut into windows that overlap by the stride and repeat the question.
+            context_room = self.limit - length.first - 1
+            if length.total <= self.limit or run.task is not TaskKind.SPAN or context_room <= run.stride:
                 self.tokens.append(min(length.total, self.limit))
             else:
-                windows = 1 + math.ceil((length.total - length.first - room) / (room - run.stride))
-                self.tokens += [self.limit] * windows
+                tokens_after_first = length.total - length.first - context_room
+                n_windows = 1 + math.ceil(tokens_after_first / (context_room - run.stride))
+                self.tokens += [self.limit] * n_windows
         self.mean = sum(self.tokens) / len(self.tokens)
         self.padded_lengths: dict[int, float] = {}
         """Expected tokens of a batch's longest row, by batch size."""
 
 
 class RunCost:
-    """Steps of a run, their tokens, and the tokens of forward passes outside training."""
+    """Steps of a run. With known model and inputs, also their tokens and those of forward passes outside training."""
 
     def __init__(self, plan: SweepPlan, run: RunConfig, model: ModelSize | None, inputs: InputLengths | None) -> None:
         dataset = plan.dataset
@@ -128,8 +130,7 @@ class RunCost:
         tokens_per_dimension = PROBE_TOKENS_PER_DIMENSION + MEASURING_TOKENS_PER_DIMENSION
         probe_tokens = tokens_per_dimension * model.width + max(inputs.tokens)
         probe_every = run.probe_every or default_probe_every(self.steps, probe_tokens, rows_per_step * inputs.mean)
-        tokens = rows * inputs_per_row * inputs.mean
-        shrinkage = min(run.shrinkage_points / model.layers, tokens)
+        shrinkage_tokens = min(run.shrinkage_points / model.layers, rows * inputs_per_row * inputs.mean)
         n_refreshes = {
             Refresh.EPOCH: math.ceil(self.steps / epoch_steps),
             Refresh.STEPS: math.ceil(self.steps / run.shrinkage_every),
@@ -138,14 +139,15 @@ class RunCost:
         n_evaluated = min(run.validation_rows or n_validation, n_validation) + (dataset.n_test or 0)
         self.forward_tokens = (
             (1 + math.ceil(self.steps / probe_every)) * probe_tokens
-            + (n_refreshes * shrinkage if run.uses_option("shrinkage_points") else 0)
-            + (shrinkage if run.evaluation_zeta > 0 else 0)
+            + (n_refreshes * shrinkage_tokens if run.uses_option("shrinkage_points") else 0)
+            + (shrinkage_tokens if run.evaluation_zeta > 0 else 0)
             + n_evaluated * inputs_per_row * inputs.mean
         )
 
     def seconds(self, seconds_per_step: float) -> float:
-        forward_steps = self.forward_tokens * FORWARD_SHARE / self.step_tokens
-        return START_SECONDS + (self.steps + forward_steps) * seconds_per_step
+        # The training steps that take as long as the forward passes.
+        equivalent_steps = self.forward_tokens * FORWARD_SHARE / self.step_tokens
+        return START_SECONDS + (self.steps + equivalent_steps) * seconds_per_step
 
 
 def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
@@ -157,28 +159,27 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
             samples[name] = _read_sample(context, plan, folder, name)
         except IsoscopeError as error:
             no_tokens = error.message
-    inputs: dict[tuple[str, int, int], InputLengths] = {}
+    inputs_by_key: dict[tuple[str, int, int], InputLengths] = {}
     for run in plan.runs:
-        key = _input_key(run)
-        if run.model in samples and key not in inputs:
-            size = sizes[run.model]
-            positions = size.positions if size else None
-            inputs[key] = InputLengths(samples[run.model].lengths, run, positions)
-    costs = [RunCost(plan, run, sizes[run.model], inputs.get(_input_key(run))) for run in plan.runs]
+        key, size = _input_key(run), sizes[run.model]
+        if run.model in samples and key not in inputs_by_key:
+            inputs_by_key[key] = InputLengths(samples[run.model].lengths, run, size.positions if size else None)
+    costs = [RunCost(plan, run, sizes[run.model], inputs_by_key.get(_input_key(run))) for run in plan.runs]
     estimate, no_estimate = None, no_tokens
     if no_tokens is None:
         estimate, no_estimate = _estimate_cost(context, plan, costs, sizes)
     tokens, first_run = None, plan.runs[0]
     if first_run.model in samples:
-        sample, lengths = samples[first_run.model], inputs[_input_key(first_run)]
+        sample, inputs = samples[first_run.model], inputs_by_key[_input_key(first_run)]
         tokens = TokenPreview(
             rows=sample.rows,
-            n_sampled=lengths.n_rows,
-            n_cut=lengths.n_cut,
+            n_sampled=inputs.n_rows,
+            n_cut=inputs.n_cut,
             longest=max(length.total for length in sample.lengths),
-            max_length=lengths.limit,
+            max_length=inputs.limit,
         )
-    largest = max((size.parameters for size in sizes.values() if size), default=None)
+    known_sizes = [size.parameters for size in sizes.values() if size]
+    model_bytes = WEIGHT_BYTES * max(known_sizes) if known_sizes else None
     return SweepPreview(
         runs=len(plan.runs),
         words=plan.product.describe(plan.product.total - len(plan.runs)),
@@ -188,13 +189,13 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
         no_estimate=no_estimate,
         tokens=tokens,
         no_tokens=no_tokens,
-        passing_bytes=largest and largest * WEIGHT_BYTES * CHECKPOINT_WEIGHTS * CHECKPOINTS_AT_ONCE,
-        kept_bytes=largest and largest * WEIGHT_BYTES * sum(run.export for run in plan.runs),
+        passing_bytes=None if model_bytes is None else model_bytes * CHECKPOINT_WEIGHTS * CHECKPOINTS_AT_ONCE,
+        kept_bytes=None if model_bytes is None else model_bytes * sum(run.export for run in plan.runs),
     )
 
 
 def _describe_power(context: Context, plan: SweepPlan) -> list[str]:
-    """Return a note on the difference that gets a verdict with ``VERDICT_PROBABILITY``, judged by earlier runs."""
+    """Return a note on the difference that gets a verdict with ``VERDICT_PROBABILITY``; empty without earlier runs."""
     n_seeds = len({run.seed for run in plan.runs})
     n_compared = len({_without_seed(run) for run in plan.runs}) - 1
     if n_seeds < MIN_SEEDS or n_compared < 1:
@@ -230,10 +231,11 @@ def _input_key(run: RunConfig) -> tuple[str, int, int]:
     return run.model, run.max_length, run.stride
 
 
-_samples: dict[tuple[object, ...], TokenSample] = {}
+_cached_samples: dict[tuple[object, ...], TokenSample] = {}
 
 
 def _read_sample(context: Context, plan: SweepPlan, folder: Path | None, model: str) -> TokenSample:
+    """Return tokenized train rows. Raise InvalidError if the rows or the tokenizer are not on this machine."""
     dataset = plan.dataset
     if dataset.origin is DatasetOrigin.HUB:
         raise InvalidError("The Hub's rows are fetched when the first run starts. The time is unknown until then.")
@@ -243,21 +245,22 @@ def _read_sample(context: Context, plan: SweepPlan, folder: Path | None, model: 
         raise InvalidError(f"The model {model!r} {problem}, so its tokens and the time are unknown until a run starts.")
     texts, label = list(plan.config.text_columns), plan.config.label_column
     key = (dataset.train_sha256, str(dataset.quoting), str(tokenizer), tokenizer.stat().st_mtime_ns, *texts, label)
-    if key not in _samples:
-        file = context.storage.local_path(str(dataset.train_sha256)), str(dataset.train_filename)
+    if key not in _cached_samples:
+        location = context.storage.local_path(str(dataset.train_sha256)), str(dataset.train_filename)
         quoting = dataset.quoting_of("train")
-        sample = read_in_sandbox(context.settings, sample_tokens, tokenizer, *file, texts, label, quoting)
-        while len(_samples) >= MAX_CACHED_SAMPLES:
-            del _samples[next(iter(_samples))]
-        _samples[key] = sample
-    if not _samples[key].lengths:
+        sample = read_in_sandbox(context.settings, sample_tokens, tokenizer, *location, texts, label, quoting)
+        while len(_cached_samples) >= MAX_CACHED_SAMPLES:
+            del _cached_samples[next(iter(_cached_samples))]
+        _cached_samples[key] = sample
+    if not _cached_samples[key].lengths:
         raise InvalidError("The rows that were read have no text, so the time is unknown.")
-    return _samples[key]
+    return _cached_samples[key]
 
 
 def _estimate_cost(
     context: Context, plan: SweepPlan, costs: Sequence[RunCost], sizes: Mapping[str, ModelSize | None]
 ) -> tuple[CostEstimate | None, str | None]:
+    """Return the estimate for the fastest worker, or None with the reason why there is none."""
     unsized_model = next((name for name, size in sizes.items() if size is None), None)
     if unsized_model is not None:
         return None, f"The size of the model {unsized_model!r} could not be read, so the time is unknown."
@@ -270,12 +273,11 @@ def _estimate_cost(
         seconds, uses_earlier_runs = [], []
         for run, cost in zip(plan.runs, costs, strict=True):
             # Prefer earlier runs with the same regularizers.
-            earlier = rates.get((run.model, str(run.precision), speed.device_name), ())
-            rates_of_same_kind = [rate for regularizers, rate in earlier if regularizers == frozenset(run.weights)]
-            known_rates = rates_of_same_kind or [rate for _, rate in earlier]
+            earlier_rates = rates.get((run.model, str(run.precision), speed.device_name), ())
+            same_rates = [rate for regularizers, rate in earlier_rates if regularizers == frozenset(run.weights)]
+            known_rates = same_rates or [rate for _, rate in earlier_rates]
             rate = median(known_rates) if known_rates else None
-            size = sizes[run.model]
-            seconds_per_step = None
+            size, seconds_per_step = sizes[run.model], None
             if rate:
                 seconds_per_step = cost.step_tokens / rate
             elif size:

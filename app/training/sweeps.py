@@ -39,7 +39,8 @@ from isotropy.catalog import REGULARIZERS, Regularizer, TokenPooling
 
 MAX_RUNS = 500
 GRID = Group("Grid")
-LENGTH_ALTERNATIVES = {"epochs": "max_steps", "max_steps": "epochs"}
+REPLACED_LENGTHS = {"epochs": "max_steps", "max_steps": "epochs"}
+"""By option that says how long a run trains: the other such option, which it replaces."""
 
 
 class SweepRequest(TrainingOptions):
@@ -147,7 +148,10 @@ class SweepPlan(NamedTuple):
 
 
 def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True) -> SweepPlan:
-    """Check a request and plan its runs, with a baseline for every setting and seed."""
+    """Check a request and plan its runs, with a baseline for every setting and seed. Raises InvalidError.
+
+    Without ``ask_hub``, any possible name of a model on the Hub passes.
+    """
     with context.sessions() as session:
         dataset = find_dataset(session, request.dataset_id)
     if dataset.origin is DatasetOrigin.BY_NAME:
@@ -160,20 +164,20 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     grid = {name: _distinct_values(values) for name, values in request.grid.items()}
     fixed_regularizers = frozenset().union(request.fixed_regularizers, *grid.get("fixed_regularizers", ()))
     swept = [regularizer for regularizer in request.regularizers if regularizer is not Regularizer.NONE]
-    factor_values = {**grid, ZETA: _distinct_values(request.zetas)}
-    factors = build_product(factor_values, swept, fixed_regularizers, request.lambdas, request.seeds)
+    ranges = {**grid, ZETA: _distinct_values(request.zetas)}
+    product = build_product(ranges, swept, fixed_regularizers, request.lambdas, request.seeds)
     check_all(
         lambda: check_columns(columns, request.task, request.text_columns, request.label_column),
-        lambda: check_settings(request, grid, factors.methods, fixed_regularizers),
-        lambda: _check_run_count(factors, grid),
+        lambda: check_settings(request, grid, swept, fixed_regularizers),
+        lambda: _check_run_count(product, grid),
     )
     class_names = check_columns(columns, request.task, request.text_columns, request.label_column)
     options = request.model_dump(include=set(TrainingOptions.model_fields)) | {"label_names": class_names}
     for name, values in grid.items():
-        options |= {name: values[0]} | ({LENGTH_ALTERNATIVES[name]: None} if name in LENGTH_ALTERNATIVES else {})
+        options |= {name: values[0]} | ({REPLACED_LENGTHS[name]: None} if name in REPLACED_LENGTHS else {})
     config = TrainingConfig.model_validate(options)
-    base = config.model_dump() | {ZETA: request.zetas[0]}
-    runs = [RunConfig.model_validate(base | coordinates) for coordinates in factors.run_settings()]
+    shared_settings = config.model_dump() | {ZETA: request.zetas[0]}
+    runs = [RunConfig.model_validate(shared_settings | run_settings) for run_settings in product.run_settings()]
     models = {name: require_model(context.settings, name, ask_hub=ask_hub) for name in {run.model for run in runs}}
     check_all(
         *(partial(check_run, run, models[run.model], grid) for run in runs),
@@ -183,16 +187,16 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     distinct_runs = _distinct_runs(runs)
     notes = [
         *warn_of_collapse(context, distinct_runs),
-        *list_plan_notes(request, factors, factors.total - len(distinct_runs)),
+        *list_plan_notes(request, product, product.total - len(distinct_runs)),
         *list_row_notes(dataset, runs),
     ]
-    return SweepPlan(dataset, config, grid, factors, distinct_runs, notes)
+    return SweepPlan(dataset, config, grid, product, distinct_runs, notes)
 
 
-def _check_run_count(factors: Product, grid: Mapping[str, list[Any]]) -> None:
-    if factors.total > MAX_RUNS:
+def _check_run_count(product: Product, grid: Mapping[str, list[Any]]) -> None:
+    if product.total > MAX_RUNS:
         raise InvalidError(
-            f"Expected at most {MAX_RUNS} runs in one experiment, got {factors.describe()}. "
+            f"Expected at most {MAX_RUNS} runs in one experiment, got {product.describe()}. "
             "Take fewer λ values, seeds or values of the grid.",
             "grid" if grid else "lambdas",
         )
@@ -204,7 +208,7 @@ def _distinct_values(values: list[Any]) -> list[Any]:
 
 
 def _distinct_runs(runs: Sequence[RunConfig]) -> list[RunConfig]:
-    """Drop runs whose settings differ from an earlier run's only in options without effect."""
+    """Return runs without those that differ from an earlier one only in options without effect."""
     first_runs: dict[str, RunConfig] = {}
     for run in runs:
         read_settings = {field: value for field, value in run.model_dump(mode="json").items() if run.uses_option(field)}
@@ -219,13 +223,13 @@ def check_settings(
     fixed_regularizers: frozenset[Regularizer],
 ) -> None:
     """Raise InvalidError with an error for every setting that conflicts with another or has no effect."""
-    faults, regularizers = [], fixed_regularizers.union(swept)
-    if endless := [name for name in LENGTH_ALTERNATIVES if None in grid.get(name, ())]:
+    errors, regularizers = [], fixed_regularizers.union(swept)
+    if nullable_lengths := [name for name in REPLACED_LENGTHS if None in grid.get(name, ())]:
         sentence = (
-            f"Expected a whole number as each value of `{endless[0]}` in the grid, got null: a run without a length "
-            "never ends. Take it out."
+            f"Expected a whole number as each value of `{nullable_lengths[0]}` in the grid, got null: a run without a "
+            "length never ends. Take it out."
         )
-        faults.append(FieldError("grid", sentence))
+        errors.append(FieldError("grid", sentence))
     if clashing_names := [
         item.name for slug, item in REGULARIZERS.items() if slug in swept and slug in fixed_regularizers
     ]:
@@ -233,12 +237,12 @@ def check_settings(
             f"{clashing_names[0]} is swept over λ and also added to every run, so it would have two λ in one run. "
             "Take it out of one of the two."
         )
-        faults.append(FieldError("fixed_regularizers", sentence))
-    points = grid.get("points", [request.points])
-    unused = [name for name in grid if not any(option_applies(name, regularizers, pooling) for pooling in points)]
+        errors.append(FieldError("fixed_regularizers", sentence))
+    poolings = grid.get("points", [request.points])
+    unused = [name for name in grid if not any(option_applies(name, regularizers, pooling) for pooling in poolings)]
     if {"epochs", "max_steps"} <= set(grid):
         sentence = "Expected a grid over either `epochs` or `max_steps`, got both; take one out."
-        faults.append(FieldError("grid", sentence))
+        errors.append(FieldError("grid", sentence))
     elif unused:
         readers = " or ".join(
             item.name for slug, item in REGULARIZERS.items() if slug in (regularizers_reading(unused[0]) or ())
@@ -248,7 +252,7 @@ def check_settings(
             f"The grid ranges over `{unused[0]}`, an option of {readers}{clause}, and the sweep has none of it. "
             "Add the regularizer, or take the option out of the grid."
         )
-        faults.append(FieldError("grid", sentence))
+        errors.append(FieldError("grid", sentence))
     chosen_fields = [field for field in ("layers", "points") if getattr(request, field) is not None]
     if (
         chosen_fields
@@ -259,17 +263,16 @@ def check_settings(
             f"{capitalized(REGULARIZERS[next(iter(regularizers))].name)} sees the input embedding matrix and no hidden "
             "states, so it has no layers and no points to choose: leave both out, or add a regularizer that has them."
         )
-        faults.append(FieldError(chosen_fields[0], sentence))
-    if faults:
-        raise combine_errors(faults)
+        errors.append(FieldError(chosen_fields[0], sentence))
+    if errors:
+        raise combine_errors(errors)
 
 
 def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState], grid: Collection[str]) -> None:
-    alive = [worker.device for worker in workers if worker.alive]
-    if alive and not has_gpu(workers) and any(run.precision is Precision.FP16 for run in runs):
+    devices = {worker.device for worker in workers if worker.alive}
+    if devices and not has_gpu(workers) and any(run.precision is Precision.FP16 for run in runs):
         raise InvalidError(
-            f"fp16 needs a worker with a GPU, and workers have only {', '.join(sorted(set(alive)))}. "
-            "Choose bf16 or fp32.",
+            f"fp16 needs a worker with a GPU, and workers have only {', '.join(sorted(devices))}. Choose bf16 or fp32.",
             "grid" if "precision" in grid else "precision",
         )
 
@@ -290,15 +293,15 @@ def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None
     penalties = [REGULARIZERS[regularizer] for regularizer in run.weights]
     layers = run.layers if isinstance(run.layers, list) and model.layers else []
     missing_layer = next((layer for layer in layers if layer > (model.layers or 0)), None)
-    rowwise = next((penalty for penalty in penalties if not penalty.tokens), None)
+    row_penalty = next((penalty for penalty in penalties if not penalty.tokens), None)
     class_penalty = next((penalty for penalty in penalties if penalty.classes), None)
     if missing_layer is not None:
         field = "layers"
         sentence = f"{model.name} has layers 1 to {model.layers}, got {missing_layer}."
-    elif rowwise and run.points is TokenPooling.TOKENS:
+    elif row_penalty and run.points is TokenPooling.TOKENS:
         field = "points"
         sentence = (
-            f"Expected points as sentence or mean for {rowwise.name}, got tokens: it needs independent rows, and "
+            f"Expected points as sentence or mean for {row_penalty.name}, got tokens: it needs independent rows, and "
             "tokens of one text depend on each other. Sweep it separately from regularizers that see tokens."
         )
     elif class_penalty and run.task is not TaskKind.CLASSIFICATION and run.entropy_by_label:
@@ -315,11 +318,11 @@ def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None
     raise InvalidError(sentence, "grid" if field in grid else field)
 
 
-def list_plan_notes(request: SweepRequest, factors: Product, n_repeated: int) -> list[str]:
+def list_plan_notes(request: SweepRequest, product: Product, n_repeated: int) -> list[str]:
     """Return notes on the planned runs and on the ``n_repeated`` runs left out as repetitions."""
-    if not factors.methods:
+    if not product.ranges_by_regularizer:
         notes = ["No regularizer is selected, so all runs are baselines."]
-    elif not factors.lambdas:
+    elif not product.lambdas:
         notes = ["λ = 0 is the only λ, so all runs are baselines."]
     elif 0.0 not in request.lambdas:
         notes = ["The λ = 0 baseline was added, one run for each seed and setting."]
@@ -343,16 +346,16 @@ def list_plan_notes(request: SweepRequest, factors: Product, n_repeated: int) ->
             else f"{count(n_repeated)} runs are left out, because the values in which they differ have no effect on "
             "them."
         )
-    if factors.methods and factors.lambdas:
+    if product.ranges_by_regularizer and product.lambdas:
         # What the sweep cannot show, whatever its results.
-        lambdas, seeds = len({0.0, *request.lambdas}), len(set(request.seeds))
-        if lambdas < (n_needed := min_lambdas()):
+        n_lambdas, n_seeds = len({0.0, *request.lambdas}), len(set(request.seeds))
+        if n_lambdas < (n_needed := min_lambdas()):
             notes.append(
-                f"{lambdas} values of λ cannot show whether performance goes with isotropy. Use {n_needed} or more, "
+                f"{n_lambdas} values of λ cannot show whether performance goes with isotropy. Use {n_needed} or more, "
                 "λ = 0 included."
             )
-        if seeds < MIN_SEEDS:
-            notes.append(f"{plural(seeds, 'seed')} cannot give a verdict on any λ. Use {MIN_SEEDS} or more.")
+        if n_seeds < MIN_SEEDS:
+            notes.append(f"{plural(n_seeds, 'seed')} cannot give a verdict on any λ. Use {MIN_SEEDS} or more.")
     return notes
 
 

@@ -185,8 +185,8 @@ LAMBDAS = [-1.0, -0.3, 0.0, 0.3, 1.0]
 def list_notes(repeated=0, **changed):
     ranges = {"lambdas": LAMBDAS, "zetas": [0.2], "seeds": [0, 1, 2], "grid": {}}
     request = SweepRequest.model_construct(**(ranges | changed))
-    factors = build_product({}, [Regularizer.ISTAR], frozenset(), request.lambdas, request.seeds)
-    return list_plan_notes(request, factors, repeated)
+    product = build_product({}, [Regularizer.ISTAR], frozenset(), request.lambdas, request.seeds)
+    return list_plan_notes(request, product, repeated)
 
 
 @pytest.mark.parametrize(
@@ -213,10 +213,10 @@ def test_each_condition_has_one_note(changed, sentence):
 
 def test_baseline_only_sweeps_and_unfitting_presets_have_a_note():
     request = SweepRequest.model_construct(lambdas=LAMBDAS, zetas=[0.2], seeds=[0], grid={})
-    factors = build_product({}, [], frozenset(), request.lambdas, request.seeds)
-    assert list_plan_notes(request, factors, 0) == ["No regularizer is selected, so all runs are baselines."]
-    factors = build_product({}, [Regularizer.ISTAR], frozenset(), [-1, 1], [0])
-    assert factors.describe(1) == "(1 baseline + I-STAR × 2 λ) × 1 seed − 1 repeated = 2 runs"
+    product = build_product({}, [], frozenset(), request.lambdas, request.seeds)
+    assert list_plan_notes(request, product, 0) == ["No regularizer is selected, so all runs are baselines."]
+    product = build_product({}, [Regularizer.ISTAR], frozenset(), [-1, 1], [0])
+    assert product.describe(1) == "(1 baseline + I-STAR × 2 λ) × 1 seed − 1 repeated = 2 runs"
     assert "span has no classes" in (misfit_warning(PRESETS["shrink-mrpc"], "span") or "")
     assert misfit_warning(PRESETS["shrink-mrpc"], "classification") is None
     assert misfit_warning(PRESETS["istar-3-seeds"], "span") is None
@@ -271,10 +271,10 @@ def make(ranges=None, regularizers=(ISTAR,), fixed=(), lambdas=(-1, 0, 1), seeds
     ],
 )  # fmt: skip
 def test_described_count_equals_number_of_runs(arguments, words):
-    factors = make(**arguments)
-    assert factors.describe() == words
-    runs = [tuple(sorted(run.items())) for run in factors.run_settings()]
-    assert len(runs) == len(set(runs)) == factors.total
+    product = make(**arguments)
+    assert product.describe() == words
+    runs = [tuple(sorted(run.items())) for run in product.run_settings()]
+    assert len(runs) == len(set(runs)) == product.total
 
 
 def test_each_setting_and_seed_starts_with_its_baseline():

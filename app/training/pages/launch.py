@@ -45,12 +45,13 @@ def new_experiment(request: Request, context: ContextDep) -> Response:
     query = request.query_params
     if CHECKED in query:
         return sweep_page(request, context, sweep_form.read_values(query), checked=True, status=200)
-    prefilled = prefill_form(context, query.get("run"), query.get("experiment"))
-    values = _starting_values(request, context, prefilled.values)
-    return sweep_page(request, context, values, prefilled.problem, status=200)
+    prefilled_form = prefill_form(context, query.get("run"), query.get("experiment"))
+    values = _starting_values(request, context, prefilled_form.values)
+    return sweep_page(request, context, values, prefilled_form.problem, status=200)
 
 
 def _starting_values(request: Request, context: Context, prefilled: sweep_form.FormValues) -> sweep_form.FormValues:
+    """Return the values of a new form: from the URL, else prefilled, else from the preset, else the defaults."""
     requested = prefilled | sweep_form.read_values(request.query_params)
     datasets = list_trainable_datasets(context)
     dataset = _find_dataset(datasets, requested) or next(iter(datasets), None)
@@ -62,8 +63,8 @@ def _starting_values(request: Request, context: Context, prefilled: sweep_form.F
         | preset_texts
         | requested
     )
-    columns = {column.name for column in dataset.columns} if dataset else set()
-    if not {values["label_column"], *values["text_columns"]} <= columns:
+    column_names = {column.name for column in dataset.columns} if dataset else set()
+    if not {values["label_column"], *values["text_columns"]} <= column_names:
         values |= sweep_form.task_values(dataset)
     return sweep_form.with_fitting_metric(values)
 
@@ -96,7 +97,7 @@ def sweep_page(
     status: int | None = None,
     yaml: str = "",
 ) -> Response:
-    """Render the sweep form, with defaults of missing values. With ``checked``, show the errors of its values."""
+    """Render the sweep form; missing values are defaults. If ``checked``, show the values' errors, not ``problem``."""
     values = sweep_form.default_values(None, "") | values
     datasets, workers = list_trainable_datasets(context), list_workers(context)
     dataset = _find_dataset(datasets, values)
@@ -112,7 +113,7 @@ def sweep_page(
         problem = label_fields(problem, sweep_form.LABELS)
     preset = sweep_form.find_preset(values)
     controls, visible_controls = sweep_form.sweep_controls(values, has_gpu=has_gpu(workers))
-    # Kept although the task does not offer them, in case the task changes back.
+    # The form keeps choices that the task does not offer, in case the task changes back.
     hidden = [
         control
         for control in controls.values()
@@ -131,7 +132,7 @@ def sweep_page(
         "hidden": hidden,
         "groups": folds_by_section(visible_controls.values()),
         "regularizers": REGULARIZERS,
-        "active": sweep_form.active_methods(values),
+        "active": sweep_form.active_regularizers(values),
         "grid_groups": sweep_form.GRID_GROUPS,
         "presets": PRESETS,
         "preset": preset,
@@ -153,13 +154,13 @@ def new_study(request: Request, context: ContextDep) -> Response:
     if CHECKED in query:
         values, search = sweep_form.read_values(query), sweep_form.read_search_options(query)
         return search_page(request, context, values, search, checked=True, status=200)
-    prefilled = prefill_form(context, None, query.get("experiment"))
-    values = _starting_values(request, context, prefilled.values)
-    swept = [regularizer for regularizer in values["regularizers"] if regularizer in REGULARIZERS]
+    prefilled_form = prefill_form(context, None, query.get("experiment"))
+    values = _starting_values(request, context, prefilled_form.values)
+    swept_regularizers = [regularizer for regularizer in values["regularizers"] if regularizer in REGULARIZERS]
     search = sweep_form.format_search_options(Search().model_dump(mode="json"))
-    search["regularizer"] = swept[0] if swept else Regularizer.ISTAR.value
-    search |= sweep_form.format_search_options(prefilled.search) | sweep_form.read_search_options(query)
-    return search_page(request, context, values, search, prefilled.problem, status=200)
+    search["regularizer"] = swept_regularizers[0] if swept_regularizers else Regularizer.ISTAR.value
+    search |= sweep_form.format_search_options(prefilled_form.search) | sweep_form.read_search_options(query)
+    return search_page(request, context, values, search, prefilled_form.problem, status=200)
 
 
 @router.post("/search")
@@ -197,11 +198,11 @@ def search_page(
             problem = error
     if problem:
         problem = label_fields(problem, sweep_form.SEARCH_LABELS)
-        first, *other_errors = (
+        errors = [
             FieldError(f"{sweep_form.SEARCH_PREFIX}{field}" if field in sweep_form.SEARCH_OPTIONS else field, detail)
             for field, detail in problem.errors
-        )
-        problem = replace(problem, message=first.detail, field=first.field, other_errors=tuple(other_errors))
+        ]
+        problem = replace(problem, message=errors[0].detail, field=errors[0].field, other_errors=tuple(errors[1:]))
     controls = [
         *build_controls(Search, search, sweep_form.SEARCH_PREFIX).values(),
         build_controls(StudyRequest, values)["seeds"],
@@ -255,18 +256,18 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
     datasets, dataset_id = list_trainable_datasets(context), document.get("dataset_id")
     replacement_errors = []
     if datasets and all(dataset.id != dataset_id for dataset in datasets):
-        name = "no data set"
+        fault = "no data set"
         if dataset_id is not None:
-            name = f"a data set that is not here ({dataset_id!s:.{MAX_SHOWN_CHARACTERS}})"
-        sentence = f"The file names {name}; {datasets[0].name} is chosen instead."
+            fault = f"a data set that is not here ({dataset_id!s:.{MAX_SHOWN_CHARACTERS}})"
+        sentence = f"The file names {fault}; {datasets[0].name} is chosen instead."
         document, replacement_errors = {**document, "dataset_id": datasets[0].id}, [FieldError("dataset_id", sentence)]
     settings = valid_settings(document)
     values = sweep_form.default_values(None, "") | sweep_form.to_form_values(settings)
-    page = partial(sweep_page, request, context, values, yaml=yaml)
+    render_form = partial(sweep_page, request, context, values, yaml=yaml)
     address = f"{SWEEP_ADDRESS}?{urlencode(sweep_form.form_pairs(values))}"
     if "search" in document:
         search = sweep_form.format_search_options(settings.get("search") or Search().model_dump(mode="json"))
-        page = partial(search_page, request, context, values, search, yaml=yaml)
+        render_form = partial(search_page, request, context, values, search, yaml=yaml)
         address = f"{SEARCH_ADDRESS}?{urlencode(sweep_form.list_search_pairs(values, search))}"
     try:
         if "search" in document:
@@ -277,8 +278,10 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
                 raise sweep_form.unsupported_grid_error()
             plan_sweep(context, sweep, ask_hub=False)
     except IsoscopeError as error:
-        return page(replace(error, other_errors=(*error.other_errors, *replacement_errors)))
-    return page(combine_errors(replacement_errors), status=200) if replacement_errors else redirect_to(address)
+        return render_form(replace(error, other_errors=(*error.other_errors, *replacement_errors)))
+    if replacement_errors:
+        return render_form(combine_errors(replacement_errors), status=200)
+    return redirect_to(address)
 
 
 @router.get("/{experiment_id}/request.yaml")
