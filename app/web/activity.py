@@ -34,8 +34,9 @@ UNRECORDED_ROUTES = {
 }  # fmt: skip
 SUBJECT = re.compile(r"(?:/api)?/(\w+)/([0-9a-f]{32})(?![^/?])")
 ID_IN_JSON = re.compile(rb'"id":"([0-9a-f]{32})"')
-HEAD_BYTES = 1000
-# First part of the path of a row's page, by the path or its first part, where they differ.
+SEARCHED_BYTES = 1000
+"""How much of a response's body is searched for the id of the row that it created."""
+# First part of the path of a row's page, by a request's path or the first part of it, where they differ.
 PAGE_FOLDERS = {
     "trash": "embeddings", "studies": "experiments", "/samples/sweep": "experiments",
     "/samples/embedding": "encodings",
@@ -95,6 +96,7 @@ class AccessLog(HttpMiddleware):
             is_answered_poll = is_poll(scope) and visit.status < HTTPStatus.BAD_REQUEST
             poll = (address, visit.visitor.name, path) if is_answered_poll else None
             if poll not in self._logged_polls and not scope["path"].startswith(UNLOGGED_PATHS):
+                # Strangers may repeat a request to flood the log, so repeats of theirs are not all logged.
                 repeat_key = f"{address} {visit.status}" if visit.visitor is ANONYMOUS else None
                 access_logger.info(
                     '%s "%s" %s %s %d %.0f ms',
@@ -117,10 +119,12 @@ def find_subject(path: str) -> str:
 
 
 def find_created_subject(path: str, location: str, body: bytes) -> str:
-    """Return the page of the row that a request to ``path`` created, by its response; else ``path``."""
+    """Return the page of the row that a request to ``path`` created, by its redirect or body; else ``path``."""
     path = path.removeprefix("/api")
-    if (subject := find_subject(location)) or (id_match := ID_IN_JSON.search(body)) is None:
-        return subject or path
+    if subject := find_subject(location):
+        return subject
+    if (id_match := ID_IN_JSON.search(body)) is None:
+        return path
     folder = path.split("/")[1]
     return f"/{PAGE_FOLDERS.get(path) or PAGE_FOLDERS.get(folder, folder)}/{id_match[1].decode()}"
 
@@ -153,6 +157,6 @@ def list_activity(context: Context, limit: int, offset: int) -> tuple[Sequence[A
 
 
 def find_launcher(context: Context, subject: str) -> str | None:
-    """Return the name of the token that launched a row; None without a token."""
+    """Return the name of the token that launched a row; None if none did."""
     launches = select(Activity.by).where(Activity.subject == subject, IS_LAUNCH, Activity.by != LOCAL_USER)
     return context.scalar(launches.order_by(Activity.id).limit(1))

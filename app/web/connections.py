@@ -44,7 +44,7 @@ class TimedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._timer = self.loop.call_later(HEAD_SECONDS, self._time_out)
-        self._wait_in_line()
+        self._start_waiting()
 
     def data_received(self, data: bytes) -> None:
         """Stop the timer when a request is complete; start it at the first byte of the next one."""
@@ -60,7 +60,7 @@ class TimedProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self._is_answering():
-            self._wait_in_line()
+            self._start_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -69,7 +69,8 @@ class TimedProtocol(H11Protocol):
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _wait_in_line(self) -> None:
+    def _start_waiting(self) -> None:
+        """Count this connection as waiting; close the one that waits longest if too many do."""
         self._waiting[self] = None
         if len(self._waiting) > min(MAX_WAITING, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2):
             oldest = next(iter(self._waiting))
@@ -93,9 +94,10 @@ def _is_partial_login(received: bytes) -> bool:
     """Return whether this is a login whose headers, or small body, have not arrived completely."""
     if not received.startswith(LOGIN) or len(received) > MAX_HEAD_BYTES:
         return False
-    head, end, body = received.partition(b"\r\n\r\n")
+    head, separator, body = received.partition(b"\r\n\r\n")
     length = CONTENT_LENGTH.search(head)
-    return not end or (length is not None and len(body) < int(length[1][:9]) <= LOGIN_BYTES)
+    # Nine digits exceed the limit anyway.
+    return not separator or (length is not None and len(body) < int(length[1][:9]) <= LOGIN_BYTES)
 
 
 class DashboardServer(uvicorn.Server):

@@ -105,10 +105,11 @@ def problem_response(
     errors: Sequence[FieldError] = (),
     request_id: str | None = None,
 ) -> Response:
+    """Return JSON for the API and for clients that do not accept HTML, else a page."""
     if request.scope["path"].startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         fields = [FieldProblem(field=error.field, detail=error.detail) for error in errors if error.field is not None]
         return JSONResponse(Problem(detail=detail, field=field, errors=fields).model_dump(), status)
-    url_without_field = None
+    url_without_field = None  # a link that leaves out the parameter at fault
     if request.method == "GET" and field is not None and field in request.query_params:
         query = request.url.remove_query_params(field).query
         url_without_field = request.scope["path"] + (f"?{query}" if query else "")
@@ -117,7 +118,6 @@ def problem_response(
         "title": TITLES.get(status, "That did not work"),
         "message": detail,
         "request_id": request_id,
-        # The page's path without the parameter at fault.
         "without": url_without_field,
     }
     return templates.TemplateResponse(request, "web/error.html", values, status_code=status)
@@ -134,13 +134,13 @@ def install_error_handlers(app: FastAPI, settings: Settings) -> None:
 
     @app.exception_handler(HTTPException)
     async def handle_http_error(request: Request, error: HTTPException) -> Response:
-        # FastAPI's error if the temporary file of an upload cannot be written.
+        # FastAPI raises this if the temporary file of an upload cannot be written.
         if is_full(error.__cause__):
             return _error_response(request, full_disk_error(Path(tempfile.gettempdir())))
         detail, path = error.detail, request.scope["path"]
-        replaced, message = REPLACED_MESSAGES.get(HTTPStatus(error.status_code), (None, ""))
-        if detail == replaced:
-            detail = message.format(path=path, method=request.method)
+        default_message, replacement = REPLACED_MESSAGES.get(HTTPStatus(error.status_code), (None, ""))
+        if detail == default_message:
+            detail = replacement.format(path=path, method=request.method)
         response = problem_response(request, error.status_code, detail)
         response.headers.update(error.headers or {})
         return response

@@ -41,10 +41,7 @@ class HttpMiddleware(ABC):
 
 
 class SafeHeaders(HttpMiddleware):
-    """Adds the safe headers.
-
-    A response sent before the whole request body was read closes the connection, so that the rest is not read.
-    """
+    """Adds ``HEADERS`` to responses. A response sent before the whole request was read closes the connection."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_headers = Headers(scope=scope)

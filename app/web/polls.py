@@ -12,7 +12,7 @@ SHARED_SECONDS = 1.0
 
 
 class SharedPolls(HttpMiddleware):
-    """Shares the response to polls of one address by visitors of one scope for a second, and its compression.
+    """Answers polls of the same URL by visitors with the same rights with one response, compressed once, for a second.
 
     It must be inside the gate, which checks access. A change made on a page discards all shared responses, so that the
     next poll shows it.
@@ -30,9 +30,9 @@ class SharedPolls(HttpMiddleware):
 
         if is_poll(scope):
             headers, visitor = Headers(scope=scope), scope["visit"].visitor
-            vary = [headers.get(name) for name in ("accept", "accept-encoding", "host", "hx-current-url")]
+            read_headers = [headers.get(name) for name in ("accept", "accept-encoding", "host", "hx-current-url")]
             rights = (visitor.scope, visitor.cookie_hash is not None)  # base.html depends on them
-            key = (scope["path"], scope["query_string"], *rights, *vary)
+            key = (scope["path"], scope["query_string"], *rights, *read_headers)
             if key not in self._responses:
                 self._responses[key] = asyncio.create_task(self._collect(scope, receive))
                 asyncio.get_running_loop().call_later(SHARED_SECONDS, self._responses.pop, key, None)

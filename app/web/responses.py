@@ -126,5 +126,6 @@ class Tab(NamedTuple):
 
 
 def chosen_tab(tabs: Sequence[Tab], slug: str, default: str = "") -> str:
+    """Return ``slug`` if it is a tab of this page, else ``default``, else the slug of the first tab."""
     is_on_page = any(tab.slug == slug and not tab.path for tab in tabs)
     return slug if is_on_page else default or tabs[0].slug

@@ -42,7 +42,7 @@ FORBIDDEN_IN_HOST = re.compile(r"[/\\?#@\s]")
 OPEN_PATHS = ("/static/", "/login", "/api/health")
 ADMIN_PATHS = ("/access", "/tokens", "/api/tokens", "/api/activity")
 SESSION_COOKIE = "session"
-# Delay between answers to wrong tokens from one address, so that guessing takes years; maximum number of delayed ones.
+# Delay between answers to wrong tokens from one network, so that guessing takes years; maximum number of delayed ones.
 DELAY_SECONDS = 0.5
 MAX_DELAYED = 5
 MAX_LOOKUPS = 4
@@ -53,7 +53,7 @@ OTHER_USER = (
     "this request. Sign in at /login with a token that its user made on its Access page, or ask them to set "
     "ISOSCOPE_ACCESS_TOKEN."
 )
-# A form without its file: boundaries, headers, other fields.
+# Maximum size of a form without its file: boundaries, headers, other fields.
 FORM_OVERHEAD_BYTES = 1_000_000
 # Maximum body of a login, which anyone may send.
 LOGIN_BYTES = 4096
@@ -72,8 +72,8 @@ class Gate(HttpMiddleware):
         self._hosts = {host.lower() for host in settings.allowed_hosts}
         if not is_loopback(settings.host):
             self._hosts.add(settings.host)
-        self._n_delayed_by_address: Counter[str] = Counter()
-        # Own threads, because a locked database can block all others, and readers apart from a writer that it blocks.
+        self._n_delayed_by_network: Counter[str] = Counter()
+        # A locked database can block the usual threads, so lookups and the recording of changes have their own.
         self._readers, self.writer = CapacityLimiter(MAX_LOOKUPS), CapacityLimiter(1)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -102,7 +102,7 @@ class Gate(HttpMiddleware):
 
         async def send_noting(message: Message) -> None:
             nonlocal body
-            body = body or message.get("body", b"")[: activity.HEAD_BYTES]
+            body = body or message.get("body", b"")[: activity.SEARCHED_BYTES]
             await send(message)
 
         await self._app(scope, receive, send_noting)
@@ -159,23 +159,24 @@ class Gate(HttpMiddleware):
         return await to_thread.run_sync(tokens.find_by_secret, context, secret, limiter=self._readers)
 
     async def delay_refusal(self, request: Request, refusal: Response) -> Response:
-        """Log a wrong token. Delay refusals of one address one after another; answer 429 if too many wait."""
+        """Log a wrong token. Delay refusals to one network, each longer than the last; answer 429 if too many wait."""
         address = activity.client_address(request.scope)
         network = ":".join(address.split(":")[:4])  # the half of an IPv6 address that names its network
-        position = self._n_delayed_by_address[network]
-        if position >= MAX_DELAYED:
+        n_delayed = self._n_delayed_by_network[network]
+        if n_delayed >= MAX_DELAYED:
             response = problem_response(request, 429, "Too many wrong access tokens. Try again in a second.")
             response.headers["Retry-After"] = "1"
             return response
         access_logger.warning("a wrong access token came from %s", address)
-        self._n_delayed_by_address[network] += 1
+        self._n_delayed_by_network[network] += 1
         try:
-            await asyncio.sleep(DELAY_SECONDS * (position + 1))
+            await asyncio.sleep(DELAY_SECONDS * (n_delayed + 1))
         finally:
-            self._n_delayed_by_address -= Counter([network])  # subtraction drops counts of 0
+            self._n_delayed_by_network -= Counter([network])  # subtraction drops counts of 0
         return refusal
 
     def _refuse(self, request: Request) -> Response | None:
+        """Return the refusal of a request that no visitor may send; None for all others."""
         # PostgreSQL keeps no NUL in a text, so it must not get as far as a query.
         if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
             return problem_response(
@@ -219,8 +220,8 @@ class BodyLimit(HttpMiddleware):
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         super().__init__(app)
         self._settings = settings
-        # Bytes by pattern of the path. All files of a data set come in one body.
-        self._caps = {
+        # Maximum bytes of files by pattern of the path. All files of a data set come in one body.
+        self._max_file_bytes = {
             re.compile("embeddings"): settings.max_upload_bytes,
             re.compile("embeddings/[^/]+/tasks"): settings.max_dataset_bytes,
             re.compile("datasets"): 3 * settings.max_dataset_bytes,
@@ -230,14 +231,15 @@ class BodyLimit(HttpMiddleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix("/api").strip("/")
-        max_bytes = next((max_bytes for route, max_bytes in self._caps.items() if route.fullmatch(path)), 0)
-        cap = LOGIN_BYTES if path == "login" else max_bytes + FORM_OVERHEAD_BYTES
+        limits = self._max_file_bytes.items()
+        max_file_bytes = next((max_bytes for pattern, max_bytes in limits if pattern.fullmatch(path)), 0)
+        max_body_bytes = LOGIN_BYTES if path == "login" else max_file_bytes + FORM_OVERHEAD_BYTES
         length = Headers(scope=scope).get("content-length", "")
-        declared = int(length) if length.isdigit() else 0
-        received_bytes, response_started, exceeded = 0, False, declared > cap
-        if max_bytes and scope["method"] == "POST" and not exceeded:
+        declared_bytes = int(length) if length.isdigit() else 0
+        received_bytes, response_started, exceeded = 0, False, declared_bytes > max_body_bytes
+        if max_file_bytes and scope["method"] == "POST" and not exceeded:
             try:
-                require_room(self._settings, upload_bytes=declared)
+                require_room(self._settings, upload_bytes=declared_bytes)
             except FullDiskError as error:
                 await problem_response(Request(scope), 507, error.message, "file")(scope, receive, send)
                 return
@@ -246,7 +248,7 @@ class BodyLimit(HttpMiddleware):
             nonlocal received_bytes, exceeded
             message = await receive()
             received_bytes += len(message.get("body", b""))
-            if received_bytes > cap:
+            if received_bytes > max_body_bytes:
                 exceeded = True
                 return {"type": "http.disconnect"}
             return message
@@ -263,7 +265,9 @@ class BodyLimit(HttpMiddleware):
                 await self._app(scope, receive_counted, send_unless_exceeded)
         finally:
             if exceeded and not response_started:
-                await problem_response(Request(scope), 413, TOO_LARGE.format(cap), "file")(scope, receive, send)
+                await problem_response(Request(scope), 413, TOO_LARGE.format(max_body_bytes), "file")(
+                    scope, receive, send
+                )
 
 
 router = APIRouter(include_in_schema=False)

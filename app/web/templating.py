@@ -171,25 +171,15 @@ def create_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    formats = (
+        formatting.number, formatting.significant, formatting.short, formatting.with_error, formatting.with_se,
+        formatting.tick, formatting.count, formatting.plural, formatting.size, formatting.limit, formatting.about,
+        formatting.duration, formatting.durations, formatting.starred, heading, subscripted,
+    )  # fmt: skip
     environment.filters |= {
-        "heading": heading,
-        "number": formatting.number,
-        "significant": formatting.significant,
-        "short": formatting.short,
-        "with_error": formatting.with_error,
-        "with_se": formatting.with_se,
-        "tick": formatting.tick,
-        "count": formatting.count,
-        "plural": formatting.plural,
-        "size": formatting.size,
-        "limit": formatting.limit,
-        "about": formatting.about,
-        "duration": formatting.duration,
-        "durations": formatting.durations,
+        **{function.__name__: function for function in formats},
         "ago": lambda moment: formatting.ago(moment, utcnow()),
         "filename": to_file_name,
-        "subscripted": subscripted,
-        "starred": formatting.starred,
         "added": describe_weights,
     }
     environment.globals |= {
@@ -224,6 +214,7 @@ def confirm_deletion(
     more_losses: str = "",
     used_by: Sequence[Experiment] = (),
 ) -> Response:
+    """Render the page that asks before a deletion. ``loss`` says what is lost; ``back`` is the path to go back to."""
     warning = " ".join(filter(None, (loss, more_losses)))
     values = {"section": section, "name": name, "loss": warning, "back": back, "used_by": used_by}
     return templates.TemplateResponse(request, "web/confirm_delete.html", values)

@@ -22,7 +22,7 @@ from isoscope.files.strict import Strict
 
 OWNER, LOCAL_USER = "owner", "local user"
 SESSION_LIFETIME = timedelta(days=14)
-MIN_TIME_BETWEEN_USES = timedelta(minutes=1)
+USE_RECORD_INTERVAL = timedelta(minutes=1)
 SECRET_BYTES = 32
 MAX_DAYS = 3650
 
@@ -36,7 +36,7 @@ class Visitor(NamedTuple):
     cookie_hash: str | None = None
     """Of the browser session, if any."""
     must_record_use: bool = False
-    """Whether to store the time of this use, at most once a minute."""
+    """Whether to store the time of this use. False within a minute of the last stored one."""
 
     @property
     def is_admin(self) -> bool:
@@ -142,7 +142,8 @@ def _find_valid_token(session: Session, name: str) -> AccessToken | None:
 
 
 def _to_visitor(token: AccessToken, cookie_hash: str | None = None) -> Visitor | None:
-    must_record_use = token.last_used_at is None or token.last_used_at < utcnow() - MIN_TIME_BETWEEN_USES
+    """Return the holder of a token; None if it is revoked or expired."""
+    must_record_use = token.last_used_at is None or token.last_used_at < utcnow() - USE_RECORD_INTERVAL
     return Visitor(token.name, token.scope, token.id, cookie_hash, must_record_use) if token.state == "valid" else None
 
 

@@ -27,16 +27,16 @@ class Parsers:
 
     def __init__(self, slots: int) -> None:
         self._limiter = CapacityLimiter(slots)
-        self._max_waiting = slots * (1 + WAITING_PER_SLOT)
+        self._max_requests = slots * (1 + WAITING_PER_SLOT)
         self._n_requests = 0
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
-        """Run ``work`` on its own thread once a slot is free, and return its result.
+        """Run ``work`` in a thread once a slot is free, and return its result.
 
-        Its sandboxes end when the client closes the connection. Raises BusyError if too many requests wait,
+        Its sandboxes are ended when the client closes the connection. Raises BusyError if too many requests wait,
         AbandonedError if the client is gone.
         """
-        if self._n_requests >= self._max_waiting:
+        if self._n_requests >= self._max_requests:
             raise BusyError(
                 f"Too many uploads at once. Try again in {RETRY_SECONDS} seconds.", retry_seconds=RETRY_SECONDS
             )
@@ -61,7 +61,7 @@ class Parsers:
         finally:
             client_gone.set()
             watch_task.cancel()
-            if not started.is_set():  # once started, it ends with its sandbox
+            if not started.is_set():  # started work ends with its sandbox
                 work_task.cancel()
             await asyncio.gather(work_task, watch_task, return_exceptions=True)
             self._n_requests -= 1
