@@ -29,7 +29,7 @@ SHIFTS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
 SIZES = (8, 32, 128, 512, 2000)
 MEASURES = ("mean_cosine", "isoscore", "isoscore_unbiased", "isoscore_star", "partition")
 FILE = Path(__file__).with_name("grid.json")
-"""Values by shape, then nested lists by spread, shift, n and measure."""
+"""Measures by shape, then in nested lists by spread, shift, n and measure."""
 # Difference of two scores that is worth a sentence.
 NOTABLE_DIFFERENCE = 0.05
 # Approximate IsoScore of a line, and of a cloud without a preferred direction.
@@ -178,9 +178,9 @@ def _find_closest(values: Sequence[Number], value: float) -> Number:
 
 def explain_measures(position: Position) -> str:
     values = get_measures(position)
-    full = get_measures(position._replace(n=SIZES[-1]))
+    isoscore_of_largest = get_measures(position._replace(n=SIZES[-1]))["isoscore"]
     cosine, isoscore = two_decimals(values["mean_cosine"]), two_decimals(values["isoscore"])
-    gap = full["isoscore"] - values["isoscore"]
+    bias = isoscore_of_largest - values["isoscore"]
     if position.shift:
         centered = get_measures(position._replace(shift=0.0))
         sentences = (
@@ -193,24 +193,24 @@ def explain_measures(position: Position) -> str:
             f"The mean cosine is {cosine} although the mean is the origin: the points crowd on one side of it. "
             f"IsoScore is {isoscore}."
         )
-    elif full["isoscore"] >= EVEN_ISOSCORE and gap > NOTABLE_DIFFERENCE:
+    elif isoscore_of_largest >= EVEN_ISOSCORE and bias > NOTABLE_DIFFERENCE:
         sentences = (
             f"The cloud is even and around the origin, but {count(position.n)} points of it are too few to show that: "
             f"their mean cosine is {cosine}."
         )
-    elif full["isoscore"] >= EVEN_ISOSCORE:
+    elif isoscore_of_largest >= EVEN_ISOSCORE:
         sentences = f"Around the origin and even, so that the mean cosine is {cosine}. Now move the shift."
     else:
-        on_line = full["isoscore"] < LINE_ISOSCORE
-        reason = "all variance lies on one line" if on_line else "some directions hold less variance than others"
+        is_line = isoscore_of_largest < LINE_ISOSCORE
+        reason = "all variance lies on one line" if is_line else "some directions hold less variance than others"
         sentences = (
             f"The mean cosine is {cosine}, as for a perfectly even cloud. IsoScore is {isoscore}: {reason}. A cosine "
             "near 0 is not isotropy."
         )
-    if gap > NOTABLE_DIFFERENCE:
+    if bias > NOTABLE_DIFFERENCE:
         n, largest_n = count(position.n), count(SIZES[-1])
         sentences += (
-            f" Few rows make IsoScore low: it is {isoscore} of {n} points and {two_decimals(full['isoscore'])} of "
+            f" Few rows make IsoScore low: it is {isoscore} of {n} points and {two_decimals(isoscore_of_largest)} of "
             f"{largest_n} of the same cloud. The bias-corrected estimate from the {n} is "
             f"{two_decimals(values['isoscore_unbiased'])}."
         )

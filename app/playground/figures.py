@@ -45,7 +45,7 @@ ZERO_LINE = palette.with_opacity(palette.QUIET, 0.6)
 
 PlaygroundView = Literal["space", "flat"]
 
-# Initial position of the page: an example from the I-STAR poster, as is the first preset.
+# Initial position of the page. This and the first preset are examples from the I-STAR poster.
 INITIAL_POSITION = Position("gaussian", 1.0, 7.0, 512)
 
 
@@ -69,8 +69,8 @@ def gaussian_example() -> Figure:
 
 def shift_figure(position: Position) -> Figure:
     """Return mean cosine and IsoScore by shift with the current one marked; the table has all measures."""
-    values = {shift: get_measures(position._replace(shift=shift)) for shift in SHIFTS}
-    rows: list[list[Cell]] = [[shift, *numbers.values()] for shift, numbers in values.items()]
+    measures_by_shift = {shift: get_measures(position._replace(shift=shift)) for shift in SHIFTS}
+    rows: list[list[Cell]] = [[shift, *measures.values()] for shift, measures in measures_by_shift.items()]
     return Figure(
         slug="shift",
         title="What the shift does",
@@ -79,19 +79,19 @@ def shift_figure(position: Position) -> Figure:
             "IsoScore does not see it. Marked: the position of the slider."
         ),
         table=FigureTable(["shift", *MEASURES], rows),
-        draw=partial(_draw_shift, values, position.shift),
+        draw=partial(_draw_shift, measures_by_shift, position.shift),
     )
 
 
-def _draw_shift(values: Mapping[float, Mapping[str, float]], shift: float) -> go.Figure:
-    current = values[shift]
+def _draw_shift(measures_by_shift: Mapping[float, Mapping[str, float]], shift: float) -> go.Figure:
+    current, last = measures_by_shift[shift], measures_by_shift[SHIFTS[-1]]
     upper_slug = max(SHIFT_LINES, key=lambda slug: current[slug])
-    last_upper_slug = max(SHIFT_LINES, key=lambda slug: values[SHIFTS[-1]][slug])
+    last_upper_slug = max(SHIFT_LINES, key=lambda slug: last[slug])
     traces = []
     for slug, (name, color) in SHIFT_LINES.items():
         line = go.Scatter(
             x=SHIFTS,
-            y=[numbers[slug] for numbers in values.values()],
+            y=[measures[slug] for measures in measures_by_shift.values()],
             mode="lines+text",
             line={"color": color, "width": 2.4},
             text=[*[""] * (len(SHIFTS) - 1), f"  {name}"],
@@ -231,10 +231,10 @@ def _project(points: Points, plane: tuple[int, int]) -> dict[str, list[float]]:
     return {"x": [point[x] for point in points], "y": [point[y] for point in points]}
 
 
-def _marker_size(points: int) -> float:
-    if points > 1000:
+def _marker_size(n_points: int) -> float:
+    if n_points > 1000:
         return 2.5
-    return 3.5 if points > 100 else 6
+    return 3.5 if n_points > 100 else 6
 
 
 class PlaygroundQuery(NamedTuple):

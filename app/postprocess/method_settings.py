@@ -30,6 +30,7 @@ class MethodSettings(NamedTuple):
 def count_trial_rows(embedding: Embedding) -> tuple[int, int]:
     """Return the number of rows that a trial samples, and how many of them a method is fitted on."""
     rows = min(embedding.n_measured, DRAWN_ROWS)
+    # Of two or more rows, at least one is fitted on and one held out.
     return rows, min(max(round(rows / 2), 1), max(rows - 1, 1))
 
 
@@ -50,13 +51,14 @@ def check_settings(embedding: Embedding, method: str, values: Mapping[str, Any])
 
 
 def _check_value(embedding: Embedding, parameter: MethodParameter, entered: Any) -> int | float:
+    """Return an entered value, or the default if it is None. Raise InvalidError unless the rows allow it."""
     _, fit_rows = count_trial_rows(embedding)
     d = embedding.d or 0
     value = parameter.default_for(d) if entered is None else entered
     if parameter.is_integer and isinstance(value, float) and value.is_integer():
         value = int(value)
     elif not parameter.is_integer and isinstance(value, int) and abs(value) > sys.float_info.max:
-        value = inf if value > 0 else -inf  # which `accepts` refuses, while float() would raise OverflowError
+        value = inf if value > 0 else -inf  # refused by `accepts`; float(value) would raise OverflowError
     high = parameter.high_for(fit_rows, d)
     if entered is None and high is not None:
         value = min(value, high)
@@ -80,7 +82,7 @@ SEED = "seed"
 
 
 class Slider(NamedTuple):
-    """The ends, step and value of a slider. If ``log``, they are exponents of ten."""
+    """The ends, step and value of a slider. If ``log``, all four are exponents of ten."""
 
     low: float
     high: float
@@ -89,8 +91,8 @@ class Slider(NamedTuple):
     log: bool
 
 
-class Dial(NamedTuple):
-    """A parameter with the text of its box, its upper bound, and its slider if it has one."""
+class ParameterInput(NamedTuple):
+    """A parameter with the text of its box, its upper bound if any, and its slider if it has one."""
 
     parameter: MethodParameter
     text: str
@@ -98,16 +100,17 @@ class Dial(NamedTuple):
     slider: Slider | None
 
 
-def list_dials(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]) -> list[Dial]:
+def list_parameter_inputs(embedding: Embedding, method: MethodEntry, texts: Mapping[str, str]) -> list[ParameterInput]:
+    """Return the inputs of a method with their texts, or the defaults where a text is empty."""
     _, fit_rows = count_trial_rows(embedding)
     d = embedding.d or 0
-    dials = []
+    inputs = []
     for parameter in method.parameters:
         default, high = parameter.default_for(d), parameter.high_for(fit_rows, d)
         text = texts.get(parameter.name, "") or str(default if high is None else min(default, high))
         slider = None if parameter.name == SEED else _make_slider(embedding, parameter, text, high)
-        dials.append(Dial(parameter, text, high, slider))
-    return dials
+        inputs.append(ParameterInput(parameter, text, high, slider))
+    return inputs
 
 
 def parse_parameters(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int | float]:
@@ -123,7 +126,7 @@ def parse_parameters(method: MethodEntry, texts: Mapping[str, str]) -> dict[str,
 
 
 def compute_mean_variance(embedding: Embedding) -> float | None:
-    """Return the mean variance per dimension; None if it is 0 or unknown."""
+    """Return the mean variance of a dimension; None if it is 0 or unknown."""
     spectrum = next((measurement for measurement in embedding.measurements if measurement.measure == "spectrum"), None)
     eigenvalues = (spectrum.detail or {}).get("eigenvalues", []) if spectrum else []
     return sum(eigenvalues) / len(eigenvalues) if sum(eigenvalues) > 0 else None

@@ -20,7 +20,7 @@ from app.postprocess.method_settings import (
     check_settings,
     compute_mean_variance,
     count_trial_rows,
-    list_dials,
+    list_parameter_inputs,
     parse_parameters,
 )
 from app.postprocess.service import (
@@ -134,14 +134,15 @@ def _render_lab(request: Request, context: Context, embedding: Embedding, trial_
         problem = error
     rows, fit_rows = count_trial_rows(embedding)
     task, method = find_deciding_task(context, embedding.id), trial_request.method
-    results = None if task is None else task.results
+    task_results = None if task is None else task.results
+    variants = [] if task_results is None else task_results.variants
     values: dict[str, Any] = {
         "embedding": embedding,
         "tabs": TABS,
-        "score_title": "" if results is None else METRICS[results.metric],
-        "judged": [variant for variant in results.variants if variant.method == method.slug] if results else [],
+        "score_title": "" if task_results is None else METRICS[task_results.metric],
+        "judged": [variant for variant in variants if variant.method == method.slug],
         "method": method,
-        "dials": list_dials(embedding, method, trial_request.texts),
+        "parameter_inputs": list_parameter_inputs(embedding, method, trial_request.texts),
         "mean_variance": compute_mean_variance(embedding),
         "rows": rows,
         "trained": method.slug == TRAINED_METHOD,

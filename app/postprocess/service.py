@@ -109,7 +109,7 @@ def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id
             deletion.returning(PostProcessing.status, PostProcessing.state_sha256)
         ).one_or_none()
     if deleted_trial is None:
-        get_postprocessing(context, embedding_id, postprocessing_id)
+        get_postprocessing(context, embedding_id, postprocessing_id)  # raises NotFoundError if it was just deleted
         raise ConflictError("An embedding is being made by this trial. Delete it when that has finished.")
     if deleted_trial.status is ResultStatus.QUEUED:
         context.queue.cancel(Job(job_kinds.POSTPROCESS, postprocessing_id))

@@ -28,6 +28,7 @@ class TrialComparison(NamedTuple):
 
 
 def list_comparisons(trial: PostProcessing) -> list[TrialComparison]:
+    """Return the measures of a trial, those of labels first, without those of labels if no row has one."""
     before, after, in_sample = (_read_measurements(trial, part) for part in ("before", "after", "in_sample"))
     comparisons = [
         TrialComparison(measure, before[measure.slug], after[measure.slug], in_sample.get(measure.slug))
@@ -51,17 +52,17 @@ def _read_measurements(trial: PostProcessing, part: str) -> dict[str, Measuremen
 
 
 class TrialMeasure(NamedTuple):
-    """How a sentence names a measure and formats its values, and whether it says "better", not "rises"."""
+    """How a sentence names a measure and formats its values, and whether it says "better" instead of "rises"."""
 
     noun: str
     format_value: Callable[[float], str] = number
-    has_verdict: bool = False
+    says_better: bool = False
 
 
 SHAPE_MEASURES = {
     "isoscore": TrialMeasure("IsoScore"),
     "mean_cosine": TrialMeasure("the mean cosine", two_decimals),
-    "partition_log": TrialMeasure("the partition function's logarithm", has_verdict=True),
+    "partition_log": TrialMeasure("the partition function's logarithm", says_better=True),
 }
 LABEL_MEASURES = {"silhouette": TrialMeasure("the silhouette of the labels")}
 
@@ -85,7 +86,7 @@ def _write_clauses(measures: dict[str, TrialMeasure], comparisons: Sequence[Tria
             rises = comparison.change is not None and comparison.change.value > 0
             if before == after:
                 clauses.append(f"{measure.noun} stays at {after}")
-            elif measure.has_verdict:
+            elif measure.says_better:
                 improves = rises == (comparison.measure.higher_means == "more isotropic")
                 clauses.append(f"{measure.noun} gets {'better' if improves else 'worse'}, from {before} to {after}")
             else:

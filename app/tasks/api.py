@@ -156,18 +156,9 @@ def create_task(
 ) -> TaskRun:
     """Check the ground truth against the rows, and judge variants of the vectors by it."""
     config = TaskConfig(
-        kind=kind,
-        similarity=similarity,
-        metric=metric,
-        labels=labels,
-        groups=groups,
-        ids=ids,
-        query_ids=query_ids,
-        seed=seed,
-        match=match,
-        full=full,
-        tolerance=tolerance,
-    )
+        kind=kind, similarity=similarity, metric=metric, labels=labels, groups=groups, ids=ids, query_ids=query_ids,
+        seed=seed, match=match, full=full, tolerance=tolerance,
+    )  # fmt: skip
     if split is not None:
         if file is not None:
             raise InvalidError("Give either a file or a split; both are ground truth.", "split")
@@ -202,17 +193,19 @@ def launch_task(
 def show_family(context: ContextDep, task_id: str) -> FamilyOut:
     """Embeddings judged by the same task, with the relation of isotropy and performance over them."""
     task = service.get_task(context, task_id)
-    return _show_family(task, read_family(context, task.family_key))
+    return _build_family_out(task, read_family(context, task.family_key))
 
 
 @router.post("/others", status_code=201)
 def judge_others(context: ContextDep, task_id: str, request: OthersIn) -> FamilyOut:
     """Judge other embeddings of the same rows by this task; what was judged already is left as it is."""
     judged = others.judge_others(context, task_id, request.others)
-    return _show_family(service.get_task(context, task_id), judged.members, judged.left_out)
+    return _build_family_out(service.get_task(context, task_id), judged.members, judged.left_out)
 
 
-def _show_family(task: TaskRun, members: Sequence[FamilyMember], left_out: Sequence[LeftOutLayer] = ()) -> FamilyOut:
+def _build_family_out(
+    task: TaskRun, members: Sequence[FamilyMember], left_out: Sequence[LeftOutLayer] = ()
+) -> FamilyOut:
     relation = relation_of(list_scored_embeddings(members))
     return FamilyOut(
         members=[MemberOut.model_validate(member) for member in members],

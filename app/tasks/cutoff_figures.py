@@ -9,11 +9,11 @@ from app.figures.figure import Figure, FigureTable, band, linear_axis, plot
 from isotropy.catalog import SIMILARITIES
 from isotropy.catalog.calibration import Calibration, PairSpace
 
-SHARES = (0.0, 1.0)
+PROBABILITY_RANGE = (0.0, 1.0)
 
 
 def cutoff_figures(calibration: Calibration | None) -> list[Figure]:
-    """Return the figures of vectors as they are, or after the remedy that was chosen."""
+    """Return the figures of vectors as they are, or after the remedy that was chosen; none without a calibration."""
     if calibration is None:
         return []
     space, title = calibration.spaces[-1], SIMILARITIES[calibration.similarity].capitalize()
@@ -24,24 +24,26 @@ def cutoff_figures(calibration: Calibration | None) -> list[Figure]:
     )
     histogram = space.histogram
     columns = histogram.edges[:-1], histogram.edges[1:], histogram.matches, histogram.non_matches, histogram.permuted
-    counts = FigureTable(
+    shares = FigureTable(
         ["from", "to", "matches", "other pairs", "random pairs"], [list(row) for row in zip(*columns, strict=True)]
     )
-    caption = f"The line is isotonic regression, with a 95% band. It is of pairs mixed like yours.{after}"
-    bars = f"Shares of the pairs of each kind. Random pairs are yours with their second sides permuted.{after}"
+    curve_caption = f"The line is isotonic regression, with a 95% band. It is of pairs mixed like yours.{after}"
+    histogram_caption = (
+        f"Shares of the pairs of each kind. Random pairs are yours with their second sides permuted.{after}"
+    )
     return [
-        Figure("cutoff", "P(match) by similarity", caption, curve, partial(_draw_curve, space, title)),
-        Figure("pairs", "Similarity of pairs", bars, counts, partial(_draw_histogram, space, title)),
+        Figure("cutoff", "P(match) by similarity", curve_caption, curve, partial(_draw_curve, space, title)),
+        Figure("pairs", "Similarity of pairs", histogram_caption, shares, partial(_draw_histogram, space, title)),
     ]
 
 
 def _draw_curve(space: PairSpace, title: str) -> go.Figure:
-    x = [point.similarity for point in space.curve]
-    ends = [point.low for point in space.curve], [point.high for point in space.curve]
+    similarities = [point.similarity for point in space.curve]
+    lows, highs = [point.low for point in space.curve], [point.high for point in space.curve]
     traces = [
-        *band(x, *ends, palette.MAIN, 0.22),
+        *band(similarities, lows, highs, palette.MAIN, 0.22),
         go.Scatter(
-            x=x,
+            x=similarities,
             y=[point.share for point in space.curve],
             mode="lines",
             line={"color": palette.MAIN, "width": 2},
@@ -49,7 +51,8 @@ def _draw_curve(space: PairSpace, title: str) -> go.Figure:
             hovertemplate="%{x:.4g}: %{y:.3f} [%{customdata[0]:.3f}, %{customdata[1]:.3f}]<extra></extra>",
         ),
     ]
-    return plot(traces, xaxis=linear_axis(title, x), yaxis=linear_axis("P(match)", SHARES, SHARES))
+    probability_axis = linear_axis("P(match)", PROBABILITY_RANGE, PROBABILITY_RANGE)
+    return plot(traces, xaxis=linear_axis(title, similarities), yaxis=probability_axis)
 
 
 def _draw_histogram(space: PairSpace, title: str) -> go.Figure:
@@ -71,6 +74,6 @@ def _draw_histogram(space: PairSpace, title: str) -> go.Figure:
         )
         for name, shares, color in samples
     ]
-    shares = [share for _, sample, _ in samples for share in sample]
-    axes = {"xaxis": linear_axis(title, middles), "yaxis": linear_axis("Share of pairs", shares)}
+    all_shares = [share for _, shares, _ in samples for share in shares]
+    axes = {"xaxis": linear_axis(title, middles), "yaxis": linear_axis("Share of pairs", all_shares)}
     return plot(traces, showlegend=True, **axes)

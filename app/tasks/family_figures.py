@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain, repeat
 from typing import NamedTuple
 
 import plotly.graph_objects as go
@@ -50,14 +51,16 @@ def list_task_figures(context: Context, task_id: str) -> list[Figure]:
 
 
 def family_figure(members: Sequence[FamilyMember], metric: str) -> Figure | None:
+    """Return the figure of isotropy and performance; None if fewer than ``MIN_EMBEDDINGS`` were judged."""
     judged = [member for member in members if member.as_it_is is not None]
     if len(judged) < MIN_EMBEDDINGS:
         return None
     drawn = [member for member in judged if member.as_it_is is not None and member.as_it_is.isoscore is not None]
-    left_out = len(judged) - len(drawn)
-    lines = " Lines join layers in order, numbered where there is room." if _group_layers(drawn) else ""
-    note = f" IsoScore of {plural(left_out, 'embedding')} is undefined." if left_out else ""
-    caption = f"Squares: vectors as they are. Circles: the chosen variant.{lines} Bars are 95% intervals.{note}"
+    n_undefined = len(judged) - len(drawn)
+    line_note = " Lines join layers in order, numbered where there is room." if _group_layers(drawn) else ""
+    undefined_note = f" IsoScore of {plural(n_undefined, 'embedding')} is undefined." if n_undefined else ""
+    symbol_note = "Squares: vectors as they are. Circles: the chosen variant."
+    caption = f"{symbol_note}{line_note} Bars are 95% intervals.{undefined_note}"
     rows: list[list[Cell]] = []
     for member in judged:
         for style, variant in _list_variants(member):
@@ -76,7 +79,7 @@ def _list_variants(member: FamilyMember) -> Iterator[tuple[VariantStyle, JudgedV
 
 
 def _group_layers(members: Sequence[FamilyMember]) -> dict[str, list[FamilyMember]]:
-    """Return the layers that each line joins, by series."""
+    """Return the layers that each line joins, by series. A single layer has no line."""
     layers_by_series: dict[str, list[FamilyMember]] = {}
     for member in members:
         if member.series is not None:
@@ -85,9 +88,9 @@ def _group_layers(members: Sequence[FamilyMember]) -> dict[str, list[FamilyMembe
 
 
 def _draw(members: Sequence[FamilyMember], metric: str) -> go.Figure:
-    points = [variant for member in members for _, variant in _list_variants(member) if variant.isoscore is not None]
-    isoscore_range = _widen_range([variant.isoscore or 0.0 for variant in points])
-    score_range = _widen_range([end for variant in points for end in (variant.report.low, variant.report.high)])
+    drawn = [variant for member in members for _, variant in _list_variants(member) if variant.isoscore is not None]
+    isoscore_range = _widen_range([variant.isoscore or 0.0 for variant in drawn])
+    score_range = _widen_range([end for variant in drawn for end in (variant.report.low, variant.report.high)])
     lines = []
     for style in (AS_IT_IS, CHOSEN):
         for layers in _group_layers(members).values():
@@ -120,19 +123,19 @@ def _draw_members(
     members: Sequence[FamilyMember], x_range: Sequence[float], y_range: Sequence[float]
 ) -> Iterator[go.Scatter]:
     """Yield the points of each embedding in its own color. Layers are numbered; others are in the legend."""
-    layers = _group_layers(members)
-    shares = {
-        member.task_id: number / (len(series) - 1) for series in layers.values() for number, member in enumerate(series)
+    layer_colors = {
+        layer.task_id: palette.ordered_color(position / (len(layers) - 1))
+        for layers in _group_layers(members).values()
+        for position, layer in enumerate(layers)
     }
-    single_members = [member for member in members if member.task_id not in shares]
-    colors = {
-        member.task_id: palette.SERIES[number] if number < len(palette.SERIES) else palette.QUIET
-        for number, member in enumerate(single_members)
+    single_members = [member for member in members if member.task_id not in layer_colors]
+    series_colors = chain(palette.SERIES, repeat(palette.QUIET))
+    colors = layer_colors | {
+        member.task_id: color for member, color in zip(single_members, series_colors, strict=False)
     }
-    colors |= {task_id: palette.ordered_color(share) for task_id, share in shares.items()}
     names = shorten_names([member.name for member in members], MAX_NAME_CHARACTERS)
     # The number of each layer and its text position, if there is room.
-    layer_members = [member for member in members if member.task_id in shares]
+    layer_members = [member for member in members if member.task_id in layer_colors]
     labeled_points = [
         LabeledPoint(member.as_it_is.isoscore or 0.0, member.as_it_is.report.value, 0, 0, str(member.layer))
         for member in layer_members
@@ -144,17 +147,10 @@ def _draw_members(
         if position is not None
     }
     for member, name in zip(members, names, strict=True):
-        is_joined = member.task_id in shares
         text, text_position = layer_texts.get(member.task_id, ("", "top right"))
-        yield _scatter(
-            member,
-            escape_text(name, MAX_NAME_CHARACTERS),
-            colors[member.task_id],
-            text,
-            text_position,
-            in_legend=not is_joined,
-        )
-    if layers:
+        name_text, in_legend = escape_text(name, MAX_NAME_CHARACTERS), member.task_id not in layer_colors
+        yield _scatter(member, name_text, colors[member.task_id], text, text_position, in_legend=in_legend)
+    if layer_colors:
         for style in (AS_IT_IS, CHOSEN):
             marker = {"color": palette.QUIET, "symbol": style.symbol, "size": 9}
             yield go.Scatter(x=[None], y=[None], mode="markers", name=style.layers_title, marker=marker)

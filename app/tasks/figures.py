@@ -26,7 +26,8 @@ from isotropy.catalog import METRICS
 MAX_NAME_CHARACTERS = 48
 MARKER_SIZE = 10
 SMALL_MARKER_SIZE = 7
-WHISKER = 1.5
+WHISKER_LENGTH = 1.5
+"""In interquartile ranges. Scores further below the lower quartile are outliers (Tukey 1977)."""
 SCORE_BOUNDS = (-1.0, 1.0)
 """Bounds of all metrics; a rank correlation may be negative."""
 ROOM = 0.05
@@ -51,9 +52,9 @@ def task_figures(results: TaskResults) -> list[Figure]:
     roles = {index: role for index, role in name_roles(results).items() if index != results.baseline}
     role_sentences = "".join(f" {role}: {results.variants[index].name}." for index, role in roles.items())
     drawn = [index for index, variant in enumerate(results.variants) if variant.isoscore is not None]
-    left_out = len(results.variants) - len(drawn)
-    note = f" IsoScore of {plural(left_out, 'variant')} is undefined." if left_out else ""
-    front, table = find_pareto_front(results), _tabulate_variants(results)
+    n_undefined = len(results.variants) - len(drawn)
+    note = f" IsoScore of {plural(n_undefined, 'variant')} is undefined." if n_undefined else ""
+    front_indices, table = find_pareto_front(results), _tabulate_variants(results)
     isoscore_axis = partial(linear_axis, "IsoScore, bias-corrected (1 is isotropic)")
     by_isotropy = Figure(
         slug="isotropy",
@@ -64,7 +65,7 @@ def task_figures(results: TaskResults) -> list[Figure]:
     )
     if not drawn:
         by_isotropy = undefined_figure(by_isotropy.slug, by_isotropy.title, "IsoScore is undefined for these vectors.")
-    rows: list[list[Cell]] = [[*row, "yes" if number in front else ""] for number, row in enumerate(table.rows)]
+    rows: list[list[Cell]] = [[*row, "yes" if index in front_indices else ""] for index, row in enumerate(table.rows)]
     bytes_axis, indices = partial(log_axis, "Bytes per vector"), range(len(results.variants))
     by_size = Figure(
         slug="bytes",
@@ -72,7 +73,7 @@ def task_figures(results: TaskResults) -> list[Figure]:
         caption="Each point is a variant. No other beats those on the line in both size and score, on these rows."
         f"{_describe_below(results)}{role_sentences}",
         table=FigureTable([*table.columns, "on the line"], rows),
-        draw=partial(_draw, results, indices, lambda variant: float(variant.bytes), bytes_axis, front),
+        draw=partial(_draw, results, indices, lambda variant: float(variant.bytes), bytes_axis, front_indices),
     )
     return [by_isotropy, by_size]
 
@@ -86,16 +87,11 @@ def name_roles(results: TaskResults) -> dict[int, str]:
 
 
 def _find_score_range(results: TaskResults) -> tuple[float, float] | None:
-    """Return the ends of the score axis if some variants lie far below the others, else None.
-
-    Far below: 1.5 interquartile ranges below the lower quartile (Tukey 1977), and below the named variants' intervals.
-    """
+    """Return the ends of the score axis if outliers lie below the intervals of the named variants, else None."""
     scores = sorted(variant.report.value for variant in results.variants)
     low, _, high = quantiles(scores, n=4, method="inclusive") if len(scores) > 1 else (scores[0],) * 3
-    decision_reports = [
-        results.variants[index].report for index in (results.baseline, results.chosen, results.smallest)
-    ]
-    fence = min(low - WHISKER * (high - low), *(report.low for report in decision_reports))
+    named_reports = [results.variants[index].report for index in (results.baseline, results.chosen, results.smallest)]
+    fence = min(low - WHISKER_LENGTH * (high - low), *(report.low for report in named_reports))
     if scores[0] >= fence:
         return None
     drawn = [variant.report for variant in results.variants if variant.report.value >= fence]
@@ -105,7 +101,7 @@ def _find_score_range(results: TaskResults) -> tuple[float, float] | None:
 
 
 def _describe_below(results: TaskResults) -> str:
-    """Name the variants below the axis: " Below the axis: binary (0.120)."."""
+    """Return a sentence that names the variants below the axis, such as binary; empty if there are none."""
     if (ends := _find_score_range(results)) is None:
         return ""
     below = [variant for variant in results.variants if variant.report.value < ends[0]]
@@ -147,18 +143,17 @@ def _tabulate_variants(results: TaskResults) -> FigureTable:
 
 
 def _draw(
-    results: TaskResults, indices: Sequence[int], get_x: GetX, make_axis: MakeAxis, front: Sequence[int]
+    results: TaskResults, indices: Sequence[int], get_x: GetX, make_axis: MakeAxis, front_indices: Sequence[int]
 ) -> go.Figure:
+    """Draw these variants by ``get_x`` and score, with a line through the Pareto front; no line if that is empty."""
     variants = results.variants
     roles_by_index = {results.baseline: AS_IT_IS, results.chosen: CHOSEN, results.smallest: SMALLEST}
     role_titles = name_roles(results)
     unmarked = [index for index in indices if index not in roles_by_index]
     traces = [_scatter(variants, unmarked, get_x, VariantRole("Others", palette.QUIET, "circle"), SMALL_MARKER_SIZE)]
-    if front:
-        x, y = (
-            [get_value(variants[index]) for index in front]
-            for get_value in (get_x, lambda variant: variant.report.value)
-        )
+    if front_indices:
+        x = [get_x(variants[index]) for index in front_indices]
+        y = [variants[index].report.value for index in front_indices]
         line = {"color": palette.QUIET, "dash": "dot", "shape": "hv", "width": 1.5}
         traces.append(
             go.Scatter(x=x, y=y, mode="lines", line=line, name="Best for its size", hoverinfo="skip", legendrank=2)
@@ -167,10 +162,11 @@ def _draw(
         if index in indices:
             traces.append(_scatter(variants, [index], get_x, role._replace(title=role_titles[index]), MARKER_SIZE))
     x_values = [get_x(variants[index]) for index in indices]
-    scores = linear_axis(METRICS[results.metric], [variants[index].report.value for index in indices], SCORE_BOUNDS)
+    scores = [variants[index].report.value for index in indices]
+    score_axis = linear_axis(METRICS[results.metric], scores, SCORE_BOUNDS)
     if (ends := _find_score_range(results)) is not None:
-        scores["range"] = list(ends)
-    return plot(traces, showlegend=True, xaxis=make_axis(x_values), yaxis=scores)
+        score_axis["range"] = list(ends)
+    return plot(traces, showlegend=True, xaxis=make_axis(x_values), yaxis=score_axis)
 
 
 def _scatter(

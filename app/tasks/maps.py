@@ -27,10 +27,10 @@ def create_mapped_embedding(
 ) -> Embedding:
     """Map the corpus or the queries of a task by its chosen or smallest variant, as a new embedding."""
     task, results = get_task(context, task_id), get_results(context, task_id)
-    mapped_id = {"corpus": task.embedding_id, "queries": task.queries_id}[side]
-    if mapped_id is None:
+    source_id = {"corpus": task.embedding_id, "queries": task.queries_id}[side]
+    if source_id is None:
         raise InvalidError("This task has no queries. Map its corpus.", "of")
-    source = get_embedding(context, mapped_id)
+    source = get_embedding(context, source_id)
     require_measured(source, "a map")
     variant = results.variants[{"chosen": results.chosen, "smallest": results.smallest}[map_variant]]
     if not variant.changes_vectors:
@@ -42,7 +42,7 @@ def create_mapped_embedding(
     method = describe_method(variant.method, variant.parameters) if variant.method in METHODS else ""
     reduction = variant.dimensions.replace("pca", "PCA").replace("first-", "first ")
     variant_title = ", ".join(part for part in (method, "" if reduction == "all" else reduction) if part)
-    dimensions = variant.dimensions.rsplit("-", 1)
+    reduction_kind, *kept_dimensions = variant.dimensions.rsplit("-", 1)  # such as "pca-192", "first-64" or "all"
     provenance = {
         "which": map_variant,
         "variant": variant_title,
@@ -52,9 +52,9 @@ def create_mapped_embedding(
         "similarity": results.similarity.value,
         "seed": task.config.seed,
     }
-    if side == "corpus" and (variant.method in METHODS or dimensions[0] == "pca"):
+    if side == "corpus" and (variant.method in METHODS or reduction_kind == "pca"):
         provenance |= {"rows": source.n_measured, "fit_rows": results.n}
-    d = results.d if len(dimensions) == 1 else int(dimensions[1])
+    d = int(kept_dimensions[0]) if kept_dimensions else results.d
     return add_mapped_embedding(
         context, source, task_id, clean_name(name, f"{source.name}, {variant_title}"), d, provenance
     )

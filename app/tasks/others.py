@@ -27,7 +27,7 @@ MODEL_FIELDS = ("model", "revision")
 
 
 class SameRowsEmbedding(NamedTuple):
-    """An embedding with as many rows as the task's, and its queries, or why the task cannot judge it."""
+    """An embedding with as many rows as the task's, with its queries, or the reason why the task cannot judge it."""
 
     embedding_id: str
     name: str
@@ -130,12 +130,13 @@ class PossibleTaskOut(Row):
 
 def list_possible_tasks(context: Context, embedding: Embedding) -> list[PossibleTaskOut]:
     """Return tasks of other embeddings of the same rows that have not judged this one, the newest first."""
-    key = func.coalesce(TaskRun.family_id, TaskRun.id)
+    family_key = func.coalesce(TaskRun.family_id, TaskRun.id)
     tasks = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
     conditions = Embedding.n == embedding.n, Embedding.trashed_at.is_(None), TaskRun.status == TaskStatus.FINISHED
-    judged = select(key).where(TaskRun.embedding_id == embedding.id)
-    first_ids = tasks.with_only_columns(func.min(TaskRun.id)).where(*conditions, WITH_TRUTH, key.not_in(judged))
-    newest = tasks.where(TaskRun.id.in_(first_ids.group_by(key))).order_by(TaskRun.created_at.desc(), TaskRun.id)
+    judging_families = select(family_key).where(TaskRun.embedding_id == embedding.id)
+    possible_tasks = tasks.where(*conditions, WITH_TRUTH, family_key.not_in(judging_families))
+    one_id_per_family = possible_tasks.with_only_columns(func.min(TaskRun.id)).group_by(family_key)
+    newest = tasks.where(TaskRun.id.in_(one_id_per_family)).order_by(TaskRun.created_at.desc(), TaskRun.id)
     load_options = *map(defer, (TaskRun.results, TaskRun.maps, TaskRun.preview)), lazyload(Embedding.tags)
     with context.sessions() as session:
         rows = session.execute(newest.limit(PAGE_ROWS).options(*load_options)).all()
@@ -187,10 +188,10 @@ class _TaskRows(NamedTuple):
         return queries
 
     def _find_queries(self, embedding: Embedding, task_queries: Embedding) -> Embedding:
-        same_file = self.is_layer(embedding) and embedding.encoding_id is None
+        is_layer_of_file = self.is_layer(embedding) and embedding.encoding_id is None
         model, row_sources = _get_model_identity(embedding), _get_row_sources(task_queries)
         for queries in self.possible_queries:
-            if same_file and queries.series == task_queries.series and queries.layer == embedding.layer:
+            if is_layer_of_file and queries.series == task_queries.series and queries.layer == embedding.layer:
                 return queries
             same_rows = _get_row_sources(queries) == row_sources
             if model is not None and _get_model_identity(queries) == model and same_rows:
@@ -208,6 +209,7 @@ class _TaskRows(NamedTuple):
 
 
 def _resolve_choice(context: Context, task_rows: _TaskRows, choice: EmbeddingChoice) -> EmbeddingChoice:
+    """Return a choice with its queries. Raise IsoscopeError at the field ``others`` if the task cannot judge it."""
     try:
         embedding = get_embedding(context, choice.embedding_id)
         chosen_queries = None if choice.queries_id is None else get_embedding(context, choice.queries_id)
@@ -247,8 +249,8 @@ def _require_same_rows(expected: Embedding, embedding: Embedding) -> None:
             "Choose the same rows."
         )
     row_sources = _get_row_sources(expected), _get_row_sources(embedding)
-    names = [(source.independent or {}).get("names_in_any_order") for source in (expected, embedding)]
-    if (None not in row_sources and row_sources[0] != row_sources[1]) or (None not in names and names[0] != names[1]):
+    name_hashes = [(source.independent or {}).get("names_in_any_order") for source in (expected, embedding)]
+    if any(None not in pair and pair[0] != pair[1] for pair in (row_sources, name_hashes)):
         raise InvalidError(f"{embedding.name} has different rows from {expected.name}. Choose the same rows.")
 
 
@@ -259,6 +261,7 @@ def _get_row_sources(embedding: Embedding) -> tuple[Any, ...] | None:
 
 
 def _get_model_identity(embedding: Embedding) -> tuple[Any, ...] | None:
+    """Return model, revision, layer and pooling; None for embeddings that are not encodings."""
     provenance = embedding.provenance or {}
     values = (*(provenance.get(name) for name in MODEL_FIELDS), embedding.layer, embedding.pooling)
     return None if embedding.encoding_id is None else values

@@ -111,7 +111,7 @@ def _render_task(
         values["workers"] = list_workers(context)
     if task.results is not None:
         members = read_family(context, task.family_key)
-        kind, rate = promise.split("-")
+        promised_kind, promised_rate = promise.split("-")
         values |= {
             "figures": task_figures(task.results),
             "roles": name_roles(task.results),
@@ -123,8 +123,8 @@ def _render_task(
             "statement": describe_relation(list_scored_embeddings(members), task.results.metric),
             "others": list_others(context, task),
             "cutoff_figures": cutoff_figures(task.results.calibration),
-            "promises": [(kind, promise) for kind in PromiseKind for promise in PROMISES],
-            "promised": (PromiseKind(kind), float(rate)),
+            "promises": [(kind, rate) for kind in PromiseKind for rate in PROMISES],
+            "promised": (PromiseKind(promised_kind), float(promised_rate)),
         }
     return render(request, "tasks/task.html", values, problem)
 
@@ -196,6 +196,7 @@ def make_embedding(
 
 
 def _parse_score(text: str) -> float | None:
+    """Return the typed score, None if empty. Raise InvalidError unless it is a finite number."""
     try:
         score = float(text) if text.strip() else None
     except ValueError:

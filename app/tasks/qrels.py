@@ -15,7 +15,7 @@ from isoscope.files.beir import choose_split
 
 
 class SplitQrels(NamedTuple):
-    """The relevant documents of one split, and the queries that belong to an embedding of the corpus."""
+    """The relevant documents of one split, and the embedding of its queries by the model and layer of the corpus."""
 
     split: str
     judgments: int
@@ -25,7 +25,7 @@ class SplitQrels(NamedTuple):
 
 
 def list_qrels(context: Context, corpus: Embedding) -> list[SplitQrels]:
-    """Return the qrels that came with an embedding's texts, the usual split first; empty without any."""
+    """Return the qrels that came with an embedding's texts, the usual split first; empty for texts without qrels."""
     if corpus.encoding_id is None:
         return []
     query = select(Qrels).where(Qrels.corpus_id == corpus.encoding_id).order_by(Qrels.place)

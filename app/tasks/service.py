@@ -29,13 +29,13 @@ from isoscope.files.selection import Selection
 from isotropy.catalog import TruthKind
 
 MAX_NUMBERS = 2**28
-"""Limit on the numbers in a task's vectors: 1 GiB in float32. The worker holds several copies."""
+"""Maximum numbers (rows x dimensions) in an embedding of a task: 1 GiB in float32. The worker holds several copies."""
 LAUNCHABLE = (TaskStatus.DRAFT, TaskStatus.FAILED, TaskStatus.CANCELLED)
 MISSING_FILE_MESSAGES = {
     TruthKind.QUERIES: "Choose a file of query ids, document ids and relevance.",
     TruthKind.PAIRS: "Choose a file of pairs with scores.",
 }
-"""What to say where the file that a kind of task needs is missing."""
+"""Error messages by kind of task that needs a file."""
 KINDS_WITH_QUERIES = (TruthKind.QUERIES, TruthKind.COMPRESSION)
 MAP_COLUMNS = (TaskRun.chosen_sha256, TaskRun.smallest_sha256, TaskRun.cutoff_sha256)
 MAP_IN_USE = "This task is making an embedding. Try again when that has finished."
@@ -152,20 +152,10 @@ def launch_task(context: Context, task_id: str, match: float | None = None) -> T
     check_vectors(corpus, None if task.queries_id is None else get_embedding(context, task.queries_id))
     context.require_room()
     launchable = update(TaskRun).where(TaskRun.id == task_id, TaskRun.status.in_(statuses))
+    cleared_columns = "total", "judged", "error", "notes", "results", "maps", "started_at", "finished_at"
+    cleared_values = dict.fromkeys((*cleared_columns, *(column.key for column in MAP_COLUMNS)))
     requeue = launchable.where(TaskRun.id.not_in(MAP_IDS_IN_USE)).values(
-        status=TaskStatus.QUEUED,
-        config=config,
-        done=0,
-        total=None,
-        judged=None,
-        attempts=0,
-        error=None,
-        notes=None,
-        results=None,
-        maps=None,
-        **dict.fromkeys(column.key for column in MAP_COLUMNS),
-        started_at=None,
-        finished_at=None,
+        status=TaskStatus.QUEUED, config=config, done=0, attempts=0, **cleared_values
     )
     with context.sessions.begin() as session:
         old_maps = session.execute(select(*MAP_COLUMNS).where(TaskRun.id == task_id)).one_or_none()
@@ -222,23 +212,27 @@ def _check_inputs(config: TaskConfig, queries: Embedding | None, truth: Incoming
 
 
 def check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | None) -> None:
-    """Require the columns that a task names. For pairs, groups are a column of the ground truth instead."""
+    """Raise InvalidError if an embedding lacks a column that a task names.
+
+    For pairs, the groups are a column of the ground truth, which is checked when that is read.
+    """
     required_columns = [("labels", corpus, config.labels), ("ids", corpus, config.ids)]
     if queries is not None:
         required_columns.append(("query_ids", queries, config.query_ids))
     if config.kind is not TruthKind.PAIRS:
         required_columns.append(("groups", queries or corpus, config.groups))
-    check_all(*(partial(_require_column, *column) for column in required_columns if column[2] is not None))
+    check_all(*(partial(_require_column, *required) for required in required_columns))
 
 
 def _require_column(field: str, embedding: Embedding, column: str | None) -> None:
     column_names = [annotation["name"] for annotation in (embedding.inspection or {}).get("annotations", [])]
-    if column not in column_names:
+    if column is not None and column not in column_names:
         columns = f"Columns are: {listed(column_names)}." if column_names else "It has no columns beside the vectors."
-        raise InvalidError(f"{embedding.name} has no column {quote(column or '')}. {columns}", field)
+        raise InvalidError(f"{embedding.name} has no column {quote(column)}. {columns}", field)
 
 
 def check_vectors(corpus: Embedding, queries: Embedding | None) -> None:
+    """Raise an error unless a task can read the vectors: measured, finite, not too many, of equal dimensions."""
     require_measured(corpus, "a task")
     for field, embedding in (("embedding_id", corpus), ("queries_id", queries)):
         if embedding is None:
@@ -272,14 +266,14 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
         stored = store(truth.stream, context.settings.max_dataset_bytes)
         target = Path(folder) / "truth.jsonl"
         read = partial(read_in_sandbox, context.settings, writable=target.parent)
-        source = context.storage.local_path(stored.sha256), task.filename
-        rows = _find_named_rows(context, corpus, task.config.ids)
+        location = context.storage.local_path(stored.sha256), task.filename
+        rows = _to_named_rows(context, corpus, task.config.ids)
         try:
             if queries is not None:
-                query_rows = _find_named_rows(context, queries, task.config.query_ids)
-                task.preview = read(check_qrels, *source, rows, query_rows, target)
+                query_rows = _to_named_rows(context, queries, task.config.query_ids)
+                task.preview = read(check_qrels, *location, rows, query_rows, target)
             else:
-                task.preview = read(check_pairs, *source, task.config.groups, rows, target)
+                task.preview = read(check_pairs, *location, task.config.groups, rows, target)
         except InvalidError as error:
             if error.field in (None, "qrels", "pairs"):
                 error.field = "file"
@@ -299,9 +293,9 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
     context.ledger.release(stored.sha256)
 
 
-def _find_named_rows(context: Context, embedding: Embedding, ids: str | None) -> NamedRows:
+def _to_named_rows(context: Context, embedding: Embedding, id_column: str | None) -> NamedRows:
     upload = embedding.upload(lambda file: context.storage.local_path(file.file_sha256))
-    return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, ids)
+    return NamedRows(upload, Selection.model_validate(embedding.selection), embedding.name, id_column)
 
 
 def _require_status(task: TaskRun, statuses: Collection[TaskStatus]) -> None:

@@ -3,7 +3,13 @@ import torch
 
 from app.core.names import describe_method
 from app.db.models import Embedding, Measurement
-from app.postprocess.method_settings import DRAWN_ROWS, check_settings, count_trial_rows, list_dials, parse_parameters
+from app.postprocess.method_settings import (
+    DRAWN_ROWS,
+    check_settings,
+    count_trial_rows,
+    list_parameter_inputs,
+    parse_parameters,
+)
 from app.postprocess.trial import TrialComparison, describe_outcome
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import MEASURES, METHODS
@@ -90,25 +96,25 @@ def test_method_description_names_changed_parameters():
     assert describe_method("soft_zca", {"eps": 0.1, "depth": 2}) == "Soft ZCA whitening, eps 0.1, depth 2"
 
 
-def dials(method, embedding, **texts):
-    return {dial.parameter.name: dial for dial in list_dials(embedding, METHODS[method], texts)}
+def inputs(method, embedding, **texts):
+    return {entry.parameter.name: entry for entry in list_parameter_inputs(embedding, METHODS[method], texts)}
 
 
 def test_slider_ranges_follow_embedding():
-    slider = dials("soft_zca", embedding(eigenvalues=[2e-6, 0.5e-6]))["eps"].slider
+    slider = inputs("soft_zca", embedding(eigenvalues=[2e-6, 0.5e-6]))["eps"].slider
     assert (slider.low, slider.high, slider.log, slider.value) == (-10, -1, True, -1)
-    slider = dials("soft_zca", embedding(eigenvalues=[2e6, 0.5e6]), eps="1000")["eps"].slider
+    slider = inputs("soft_zca", embedding(eigenvalues=[2e6, 0.5e6]), eps="1000")["eps"].slider
     assert (slider.low, slider.high, slider.value) == (-1, 9, 3)
-    assert dials("partial_whitening", embedding())["gamma"].slider == (0, 1, 0.05, 0.5, False)
-    assert dials("partial_whitening", embedding(), gamma="0")["gamma"].slider.value == 0
-    rate = dials("flow", embedding())["rate"].slider
+    assert inputs("partial_whitening", embedding())["gamma"].slider == (0, 1, 0.05, 0.5, False)
+    assert inputs("partial_whitening", embedding(), gamma="0")["gamma"].slider.value == 0
+    rate = inputs("flow", embedding())["rate"].slider
     assert (rate.low, rate.high, rate.log, rate.value) == (-6, 0, True, -3)
-    assert dials("all_but_the_top", embedding())["D"].slider[:4] == (0, 50, 1, 3)
-    assert dials("all_but_the_top", embedding(d=8))["D"].slider[:4] == (0, 8, 1, 1)
-    assert dials("cluster_based", embedding(n=60))["clusters"].slider[:4] == (1, 30, 1, 27)
-    assert dials("cluster_based", embedding())["seed"].slider is None
-    dial = dials("all_but_the_top", embedding(), D="three")["D"]
-    assert (dial.text, dial.slider.value) == ("three", 3)
+    assert inputs("all_but_the_top", embedding())["D"].slider[:4] == (0, 50, 1, 3)
+    assert inputs("all_but_the_top", embedding(d=8))["D"].slider[:4] == (0, 8, 1, 1)
+    assert inputs("cluster_based", embedding(n=60))["clusters"].slider[:4] == (1, 30, 1, 27)
+    assert inputs("cluster_based", embedding())["seed"].slider is None
+    entry = inputs("all_but_the_top", embedding(), D="three")["D"]
+    assert (entry.text, entry.slider.value) == ("three", 3)
 
 
 def compared(**values):
