@@ -208,11 +208,7 @@ def _draw_panels(points: Points, centered: Points, shift: float) -> go.Figure:
             marker={"color": palette.MARKED, "size": [10, 7], "opacity": 1, "symbol": ["cross", "circle"]},
             hoverinfo="skip",
         )
-        panel_traces = (
-            _draw_2d(centered, plane, palette.QUIET),
-            _draw_2d(points, plane, palette.MAIN),
-            mean_line,
-        )
+        panel_traces = (_draw_2d(centered, plane, palette.QUIET), _draw_2d(points, plane, palette.MAIN), mean_line)
         traces += [trace.update(xaxis=f"x{panel}", yaxis=f"y{panel}") for trace in panel_traces]
     return plot(traces, **layout)
 

@@ -176,7 +176,7 @@ def _scatter(member: FamilyMember, name: str, color: str, text: str, position: s
         error_y=interval_bars(
             ((report.value, report.low, report.high) for report in reports), color=color, thickness=0.8
         ),
-        text=[text, ""][: len(variants)],
+        text=[text, ""][: len(variants)],  # the chosen variant has no text
         textposition=position,
         hovertext=hover_texts,
         hovertemplate="%{hovertext}<extra></extra>",

@@ -55,6 +55,5 @@ def create_mapped_embedding(
     if side == "corpus" and (variant.method in METHODS or reduction_kind == "pca"):
         provenance |= {"rows": source.n_measured, "fit_rows": results.n}
     d = int(kept_dimensions[0]) if kept_dimensions else results.d
-    return add_mapped_embedding(
-        context, source, task_id, clean_name(name, f"{source.name}, {variant_title}"), d, provenance
-    )
+    title = clean_name(name, f"{source.name}, {variant_title}")
+    return add_mapped_embedding(context, source, task_id, title, d, provenance)

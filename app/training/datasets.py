@@ -112,7 +112,7 @@ def add_missing_counts(context: Context, dataset_id: str) -> Dataset:
     readings = {split: dataset.quoting_of(split) for split, (_, name) in locations.items() if ".tsv" in name.lower()}
     counted_columns = {column.name: column for column in _describe_files(context, locations, readings).columns}
     with context.sessions.begin() as session:
-        row = find_dataset(session, dataset_id)
+        row = require_dataset(session, dataset_id)
         columns = []
         for column in row.columns:
             counts, counted_column = {}, counted_columns.get(column.name)
@@ -145,10 +145,10 @@ def _describe_files(
     )
 
 
-def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = None) -> Dataset:
-    """Add a Hub task, which a worker downloads later. With ``test`` None, its test split is used if it has labels."""
+def create_hub_dataset(context: Context, hub_name: HubName, score_test: bool | None = None) -> Dataset:
+    """Add a Hub task, which a worker downloads later. None scores its test split if that has labels."""
     task = TASKS[hub_name]
-    if test and task.n_test is None:
+    if score_test and task.n_test is None:
         raise InvalidError(
             f"The test split of {task.title} has no labels (they are -1 or kept back), so no run can be scored on it. "
             "Leave it out, or upload files with a labeled test file.",
@@ -161,7 +161,7 @@ def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = 
             hub_name=hub_name.value,
             n_train=task.n_train,
             n_validation=task.n_validation,
-            n_test=None if test is False else task.n_test,
+            n_test=None if score_test is False else task.n_test,
             columns=task.columns(),
         )
         session.add(dataset)
@@ -178,10 +178,10 @@ def list_trainable_datasets(context: Context) -> list[Dataset]:
 
 def get_dataset(context: Context, dataset_id: str) -> Dataset:
     with context.sessions() as session:
-        return find_dataset(session, dataset_id)
+        return require_dataset(session, dataset_id)
 
 
-def find_dataset(session: Session, dataset_id: str) -> Dataset:
+def require_dataset(session: Session, dataset_id: str) -> Dataset:
     if (dataset := session.get(Dataset, dataset_id)) is None:
         raise not_found("data set", dataset_id, "dataset_id")
     return dataset
@@ -195,7 +195,7 @@ def list_experiments_using(context: Context, dataset_id: str) -> list[Experiment
 @makes_room
 def delete_dataset(context: Context, dataset_id: str) -> None:
     with context.sessions.begin() as session:
-        dataset = find_dataset(session, dataset_id)
+        dataset = require_dataset(session, dataset_id)
         in_use = select(exists().where(Experiment.dataset_id == dataset_id))
         if session.scalar(in_use, execution_options={INCLUDE_HIDDEN: True}):
             raise ConflictError(

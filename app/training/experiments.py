@@ -34,16 +34,9 @@ def run_not_found(run_id: str) -> NotFoundError:
 
 
 def get_run(context: Context, run_id: str) -> Run:
-    run = context.scalar(
-        select(Run)
-        .where(Run.id == run_id)
-        .options(
-            joinedload(Run.experiment).joinedload(Experiment.dataset),
-            selectinload(Run.steps),
-            selectinload(Run.timeline),
-            selectinload(Run.tags),
-        )
-    )
+    with_dataset = joinedload(Run.experiment).joinedload(Experiment.dataset)
+    with_lists = selectinload(Run.steps), selectinload(Run.timeline), selectinload(Run.tags)
+    run = context.scalar(select(Run).where(Run.id == run_id).options(with_dataset, *with_lists))
     if run is None:
         raise run_not_found(run_id)
     return run
@@ -116,7 +109,7 @@ def add_runs(context: Context, experiment_id: str, configs: Sequence[RunConfig])
     context.require_room()
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), study_lock(experiment_id), OPENINGS_LOCK)
-        experiment = _find_experiment(session, experiment_id)
+        experiment = _load_experiment(session, experiment_id)
         if not experiment.ended:
             raise ConflictError("The experiment has not ended. Add seeds when all its runs have.")
         if session.scalar(select(Opening.id).where(Opening.experiment_id == experiment_id).limit(1)):
@@ -153,7 +146,7 @@ def list_newest_ended(context: Context, limit: int) -> list[Experiment]:
 
 def get_experiment(context: Context, experiment_id: str) -> Experiment:
     with context.sessions() as session:
-        return _find_experiment(session, experiment_id)
+        return _load_experiment(session, experiment_id)
 
 
 def get_experiment_without_runs(context: Context, experiment_id: str) -> Experiment:
@@ -175,7 +168,7 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     with context.sessions.begin() as session:
         # Locked, because a worker might add runs that are not cancelled.
         acquire_locks(session.connection(), study_lock(experiment_id))
-        experiment = _find_experiment(session, experiment_id)
+        experiment = _load_experiment(session, experiment_id)
         cancelled_ids = mark_cancelled(session, [run.id for run in experiment.runs])
         if experiment.study is not None and not experiment.study.over:
             experiment.study = experiment.study.model_copy(update={"over": True, "why": "It was cancelled."})
@@ -190,7 +183,7 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
         acquire_locks(session.connection(), study_lock(experiment_id))
         # Lock the row, so that adding a run waits and then finds the experiment deleted.
         session.get(Experiment, experiment_id, with_for_update=True)
-        experiment = _find_experiment(session, experiment_id)
+        experiment = _load_experiment(session, experiment_id)
         if experiment.searching:
             raise ConflictError("Its search is still running. Cancel the search before deleting the experiment.")
         if n_unfinished := sum(not run.status.final for run in experiment.runs):
@@ -204,7 +197,7 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
     context.ledger.release(*(run.model_sha256 for run in experiment.runs))
 
 
-def _find_experiment(session: Session, experiment_id: str) -> Experiment:
+def _load_experiment(session: Session, experiment_id: str) -> Experiment:
     experiments = _load_experiments(session, select(Experiment).where(Experiment.id == experiment_id))
     return _require_experiment(experiments[0] if experiments else None, experiment_id)
 
@@ -261,18 +254,14 @@ def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True)
             f"Expected one zeta for {search.regularizer}, which reads none, got a range. Make both ends the same.",
             "zeta_high",
         )
-    options = request.model_dump(include=set(TrainingOptions.model_fields))
-    sweep = SweepRequest.model_validate(
-        options
-        | {
-            "dataset_id": request.dataset_id,
-            "regularizers": [search.regularizer],
-            "lambdas": [search.lam_low, search.lam_high],
-            "zetas": [search.zeta_low],
-            "seeds": seeds,
-        }
-    )
-    return plan_sweep(context, sweep, ask_hub=ask_hub)
+    swept_values = {
+        "regularizers": [search.regularizer],
+        "lambdas": [search.lam_low, search.lam_high],
+        "zetas": [search.zeta_low],
+        "seeds": seeds,
+    }
+    options = request.model_dump(include={*TrainingOptions.model_fields, "dataset_id"})
+    return plan_sweep(context, SweepRequest.model_validate(options | swept_values), ask_hub=ask_hub)
 
 
 def create_study(context: Context, request: StudyRequest) -> Experiment:

@@ -18,7 +18,7 @@ HUB_TIMEOUT_SECONDS = 5
 DEPTH_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 WIDTH_KEYS = ("hidden_size", "n_embd", "d_model", "dim")
 POSITION_KEYS = ("max_position_embeddings", "n_positions")
-EMBEDDING = re.compile(r"embed|\bw[tp]e\b|lm_head")
+EMBEDDING_NAME = re.compile(r"embed|\bw[tp]e\b|lm_head")
 
 
 class ModelChoice(NamedTuple):
@@ -99,7 +99,7 @@ def _first_number(config: Mapping[str, Any], keys: Sequence[str]) -> int | None:
 
 
 def find_model_folder(settings: Settings, name: str) -> Path | None:
-    """Return a model's folder on this machine, which may be in the Hub's cache."""
+    """Return a model's folder on this machine, which may be in the Hub's cache; None if there is none."""
     if name == BUNDLED_MODEL:
         return bundled_folder()
     if name in {choice.name for choice in list_models(settings)}:
@@ -124,7 +124,7 @@ def read_model_size(folder: Path) -> ModelSize | None:
         arrays = [array for path in folder.glob("*.safetensors") for array in read_safetensors(path)]
     except (OSError, IsoscopeError):
         return None
-    matrices = [array for array in arrays if len(array.shape) == 2 and not EMBEDDING.search(array.name)]
+    matrices = [array for array in arrays if len(array.shape) == 2 and not EMBEDDING_NAME.search(array.name)]
     # ALBERT's layers share their weights in groups, so each stored matrix serves several layers.
     n_groups = _first_number(config, ("num_hidden_groups",))
     layers_per_matrix = layers // n_groups if n_groups else 1

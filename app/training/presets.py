@@ -17,7 +17,7 @@ SHRINK_MODELS = ["bert-base-uncased", "roberta-base"]
 
 
 class Stage(StrEnum):
-    """The preset of a search stage."""
+    """The slug of a preset. The presets of the I-STAR paper are stages of its search."""
 
     ISTAR_SEARCH = "istar-1-search"
     ISTAR_TUNING = "istar-2-tuning"

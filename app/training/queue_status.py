@@ -179,8 +179,8 @@ def list_unfinished_experiments(
     ``runs_by_experiment`` is what ``list_runs_in_progress`` returns, if already called.
     """
     unfinished = Run.status.in_((*UNFINISHED, RunStatus.PAUSED))
-    states = (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)
-    counts = [func.count(case((Run.status == status, 1))).label(status.value) for status in states]
+    statuses = (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)
+    counts = [func.count(case((Run.status == status, 1))).label(status.value) for status in statuses]
     query = (
         select(Experiment.id, Experiment.name, *counts)
         .join(Run)
@@ -214,12 +214,12 @@ def list_runs_in_progress(context: Context) -> dict[str, list[RunProgress]]:
 def summarize_queue(context: Context) -> QueueSummary:
     experiments = list_unfinished_experiments(context)
     encodings, (imports, embeddings) = list_unfinished_encodings(context), list_unfinished_uploads(context)
-    states = [job.status.value for jobs in (encodings, imports, embeddings) for job in jobs]
-    n_waiting_jobs = states.count(RunStatus.QUEUED.value)
+    statuses = [job.status.value for jobs in (encodings, imports, embeddings) for job in jobs]
+    n_waiting_jobs = statuses.count(RunStatus.QUEUED.value)
     times = [experiment.seconds_left for experiment in experiments if experiment.running or experiment.queued]
     known_times = [seconds for seconds in times if seconds is not None]
     return QueueSummary(
-        sum(experiment.running for experiment in experiments) + len(states) - n_waiting_jobs,
+        sum(experiment.running for experiment in experiments) + len(statuses) - n_waiting_jobs,
         sum(experiment.queued for experiment in experiments) + n_waiting_jobs,
         count_live_workers(context.sessions) > 0,
         sum(known_times) if len(known_times) == len(times) else None,

@@ -125,7 +125,7 @@ def _set_priorities(context: Context, priority: int, condition: ColumnElement[bo
         return session.scalars(statement).all()
 
 
-SEARCH_IDS = select(Experiment.id).where(Experiment.study.is_not(None))
+SELECT_SEARCH_IDS = select(Experiment.id).where(Experiment.study.is_not(None))
 WITHOUT_WORKER: dict[str, Any] = {"worker": None, "phase": None, "phase_done": 0, "phase_total": None}
 
 
@@ -172,15 +172,15 @@ def resume_experiment(context: Context, experiment_id: str) -> Experiment:
 
 
 def pause_all(context: Context) -> int:
-    return len(_pause(context, search_ids=context.scalars(SEARCH_IDS)))
+    return len(_pause(context, search_ids=context.scalars(SELECT_SEARCH_IDS)))
 
 
 def resume_all(context: Context) -> int:
-    return len(_requeue(context, (RunStatus.PAUSED,), search_ids=context.scalars(SEARCH_IDS)))
+    return len(_requeue(context, (RunStatus.PAUSED,), search_ids=context.scalars(SELECT_SEARCH_IDS)))
 
 
 def _pause(context: Context, *conditions: ColumnElement[bool], search_ids: Sequence[str] = ()) -> Sequence[str]:
-    """Pause runs, and these searches, which then start no trials. Return the ids of the runs."""
+    """Pause unfinished runs that meet all conditions, and these searches, which start no trials. Return run ids."""
     paused_at = case((Run.status == RunStatus.RUNNING, utcnow()), else_=Run.finished_at)
     changes = WITHOUT_WORKER | {"status": RunStatus.PAUSED, "attempts": 0, "finished_at": paused_at}
     statement = update(Run).where(Run.status.in_(UNFINISHED), *conditions).values(changes)
@@ -202,9 +202,9 @@ def _set_searches_paused(session: Session, search_ids: Sequence[str], *, paused:
 
 
 def _requeue(
-    context: Context, states: Collection[RunStatus], *conditions: ColumnElement[bool], search_ids: Sequence[str] = ()
+    context: Context, statuses: Collection[RunStatus], *conditions: ColumnElement[bool], search_ids: Sequence[str] = ()
 ) -> Sequence[str]:
-    """Requeue runs in these states and resume these searches; return the runs' ids. Only paused runs keep their times.
+    """Requeue runs with these statuses and resume these searches; return the runs' ids. Paused runs keep their times.
 
     A retried run joins the latest round of seeds. A cancelled run starts a new round if all runs had ended, because the
     user may have cancelled it to look at the results.
@@ -229,13 +229,13 @@ def _requeue(
     }
     with context.sessions.begin() as session:
         _set_searches_paused(session, search_ids, paused=False)
-        run_ids = session.scalars(select(Run.id).where(Run.status.in_(states), *conditions)).all()
+        run_ids = session.scalars(select(Run.id).where(Run.status.in_(statuses), *conditions)).all()
         experiment_ids = select(Run.experiment_id).where(Run.id.in_(run_ids))
-        hold_values: dict[str, Any] = {"held": None} if RunStatus.PAUSED in states else {}
+        hold_values: dict[str, Any] = {"held": None} if RunStatus.PAUSED in statuses else {}
         session.execute(
             update(Experiment).where(Experiment.id.in_(experiment_ids)).values(notified_at=None, **hold_values)
         )
-        requeue = update(Run).where(Run.id.in_(run_ids), Run.status.in_(states))
+        requeue = update(Run).where(Run.id.in_(run_ids), Run.status.in_(statuses))
         return session.scalars(
             requeue.values(status=RunStatus.QUEUED, **WITHOUT_WORKER, **reset_values).returning(Run.id)
         ).all()

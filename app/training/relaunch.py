@@ -60,9 +60,7 @@ def to_document(request: LaunchRequest) -> dict[str, Any]:
     """Return a request's non-default values as JSON, in the order of the form."""
     settings = request.model_dump(mode="json", exclude_defaults=True)
     if Regularizer.NONE in settings.get("regularizers", []):
-        settings["regularizers"] = [
-            regularizer for regularizer in settings["regularizers"] if regularizer != Regularizer.NONE
-        ]
+        settings["regularizers"] = [name for name in settings["regularizers"] if name != Regularizer.NONE]
     if isinstance(request, StudyRequest):
         settings.setdefault("search", {})
     return {name: settings[name] for name in FIELD_ORDER if name in settings}

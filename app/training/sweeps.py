@@ -28,7 +28,7 @@ from app.db.types import RowId
 from app.db.work import slot_name
 from app.training.collapse_warnings import warn_of_collapse
 from app.training.columns import check_columns
-from app.training.datasets import find_dataset
+from app.training.datasets import require_dataset
 from app.training.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, build_product
 from app.training.models import ModelChoice, require_model
 from app.training.queue_status import WorkerState, has_gpu, list_workers
@@ -153,7 +153,7 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     Without ``ask_hub``, any possible name of a model on the Hub passes.
     """
     with context.sessions() as session:
-        dataset = find_dataset(session, request.dataset_id)
+        dataset = require_dataset(session, request.dataset_id)
     if dataset.origin is DatasetOrigin.BY_NAME:
         raise InvalidError(
             f"{dataset.name} has a name but no rows here, so nothing can be trained on it. Upload "

@@ -96,7 +96,6 @@ def _is_partial_login(received: bytes) -> bool:
         return False
     head, separator, body = received.partition(b"\r\n\r\n")
     length = CONTENT_LENGTH.search(head)
-    # Nine digits exceed the limit anyway.
     return not separator or (length is not None and len(body) < int(length[1][:9]) <= LOGIN_BYTES)
 
 

@@ -83,3 +83,4 @@ PagingDep = Annotated[Paging, Depends(_read_paging)]
 TOTAL: dict[int | str, dict[str, Any]] = {
     200: {"headers": {"X-Total-Count": {"description": "Rows on all pages.", "schema": {"type": "integer"}}}}
 }
+"""The argument ``responses`` of routes that call ``Paging.set_total``."""

@@ -34,7 +34,7 @@ class SharedPolls(HttpMiddleware):
             rights = (visitor.scope, visitor.cookie_hash is not None)  # base.html depends on them
             key = (scope["path"], scope["query_string"], *rights, *read_headers)
             if key not in self._responses:
-                self._responses[key] = asyncio.create_task(self._collect(scope, receive))
+                self._responses[key] = asyncio.create_task(self._collect_response(scope, receive))
                 asyncio.get_running_loop().call_later(SHARED_SECONDS, self._responses.pop, key, None)
             for message in await asyncio.shield(self._responses[key]):  # another request may be waiting for the task
                 await send({**message, "headers": [*message["headers"]]} if "headers" in message else message)
@@ -44,7 +44,7 @@ class SharedPolls(HttpMiddleware):
         else:
             await self._app(scope, receive, send_after_change)
 
-    async def _collect(self, scope: Scope, receive: Receive) -> list[Message]:
+    async def _collect_response(self, scope: Scope, receive: Receive) -> list[Message]:
         messages: list[Message] = []
 
         async def append(message: Message) -> None:

@@ -74,7 +74,7 @@ class Gate(HttpMiddleware):
             self._hosts.add(settings.host)
         self._n_delayed_by_network: Counter[str] = Counter()
         # A locked database can block the usual threads, so lookups and the recording of changes have their own.
-        self._readers, self.writer = CapacityLimiter(MAX_LOOKUPS), CapacityLimiter(1)
+        self._reader_threads, self.writer_thread = CapacityLimiter(MAX_LOOKUPS), CapacityLimiter(1)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, visit = Request(scope), scope["visit"]
@@ -85,9 +85,11 @@ class Gate(HttpMiddleware):
             return
         activity.current_visit.set(visit)
         await (self._app if scope["method"] in SAFE_METHODS else self._run_noting_change)(scope, receive, send)
-        if visit.changes or (visit.visitor.must_record_use and self.writer.available_tokens):
+        if visit.changes or (visit.visitor.must_record_use and self.writer_thread.available_tokens):
             try:
-                await to_thread.run_sync(activity.record_visit, request.app.state.context, visit, limiter=self.writer)
+                await to_thread.run_sync(
+                    activity.record_visit, request.app.state.context, visit, limiter=self.writer_thread
+                )
             except SQLAlchemyError as error:
                 access_logger.error("what %s did could not be recorded: %s", visit.visitor.name, error_line(error))
 
@@ -97,7 +99,7 @@ class Gate(HttpMiddleware):
         if (query := activity.select_name(subject)) is not None:
             with suppress(SQLAlchemyError):  # the route reports it
                 context: Context = scope["app"].state.context
-                stored_name = await to_thread.run_sync(context.scalar, query, limiter=self._readers)
+                stored_name = await to_thread.run_sync(context.scalar, query, limiter=self._reader_threads)
                 name = stored_name or ""
 
         async def send_noting(message: Message) -> None:
@@ -125,7 +127,7 @@ class Gate(HttpMiddleware):
                 visitor = await self.find_visitor(context, secret.strip())
             elif cookie:
                 visitor = await to_thread.run_sync(
-                    tokens.find_by_cookie, context, self.owner_token, cookie, limiter=self._readers
+                    tokens.find_by_cookie, context, self.owner_token, cookie, limiter=self._reader_threads
                 )
         except SQLAlchemyError as error:
             access_logger.error("an access token could not be looked up: %s", error_line(error))
@@ -156,7 +158,7 @@ class Gate(HttpMiddleware):
     async def find_visitor(self, context: Context, secret: str) -> Visitor | None:
         if self.owner_token is not None and hmac.compare_digest(secret.encode(), self.owner_token.encode()):
             return Visitor(tokens.OWNER)
-        return await to_thread.run_sync(tokens.find_by_secret, context, secret, limiter=self._readers)
+        return await to_thread.run_sync(tokens.find_by_secret, context, secret, limiter=self._reader_threads)
 
     async def delay_refusal(self, request: Request, refusal: Response) -> Response:
         """Log a wrong token. Delay refusals to one network, each longer than the last; answer 429 if too many wait."""
@@ -298,7 +300,7 @@ async def create_login(
         return await gate.delay_refusal(request, response)
     request.scope["visit"].visitor = visitor
     cookie = await to_thread.run_sync(
-        tokens.open_session, context, gate.owner_token, visitor.token_id, limiter=gate.writer
+        tokens.open_session, context, gate.owner_token, visitor.token_id, limiter=gate.writer_thread
     )
     # Other targets lead to other sites.
     target = next if (next.startswith("/") and not next.startswith(("//", "/\\"))) else "/"
