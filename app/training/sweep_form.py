@@ -132,7 +132,7 @@ def sweep_controls(values: FormValues, *, has_gpu: bool) -> tuple[dict[str, Cont
     controls = build_controls(SweepRequest, values)
     task, active = values["task"], active_regularizers(values)
     metrics = METRICS[TaskKind(task)] if task in set(TaskKind) else tuple(METRIC_TITLES)
-    metric_titles = {metric: METRIC_TITLES[metric] for metric in metrics}
+    metric_titles: dict[str, str] = {metric: METRIC_TITLES[metric] for metric in metrics}
     controls["metric"] = replace(controls["metric"], offered_words=metric_titles)
     if not has_gpu:
         controls["precision"] = replace(controls["precision"], note=" No worker has a GPU.")
