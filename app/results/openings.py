@@ -83,7 +83,7 @@ def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> 
     """Record a choice and open the test scores of an experiment.
 
     Raises:
-        ConflictError: nothing is scored, runs are unfinished, or this choice is the latest.
+        ConflictError: the choice has no test scores, runs are unfinished, or the latest choice is the same.
         InvalidError: there is no such setting or run.
 
     """

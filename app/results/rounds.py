@@ -30,7 +30,7 @@ def add_seeds(context: Context, experiment_id: str, request: SeedRequest) -> Exp
     """Queue new seeds of the undecided settings and their baselines. Testing them is one more look.
 
     Raises:
-        ConflictError: runs have not ended, nothing is undecided, or its runs cannot be repeated here.
+        ConflictError: runs have not ended, there is nothing to add, or the experiment is no sweep launched here.
 
     """
     experiment = get_experiment(context, experiment_id)

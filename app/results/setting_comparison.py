@@ -38,12 +38,12 @@ def compare_settings(table: RunTable) -> SettingComparison:
     """Compare the runs in all settings, except for the experiment."""
     columns_are_experiments = len(table.runs) > MAX_COMPARED_COLUMNS
     if columns_are_experiments:
-        runs_by_experiment: dict[str, list[AnyRun]] = {row_id: [] for row_id in table.experiment_names}
+        runs_by_experiment: dict[str, list[AnyRun]] = {experiment_id: [] for experiment_id in table.experiment_names}
         for run in table.runs:
             runs_by_experiment[run.experiment_id].append(run)
         columns = [
-            (table.experiment_names[row_id], f"/experiments/{row_id}", table.subset(runs))
-            for row_id, runs in runs_by_experiment.items()
+            (table.experiment_names[experiment_id], f"/experiments/{experiment_id}", table.subset(runs))
+            for experiment_id, runs in runs_by_experiment.items()
         ]
     else:
         columns = []
@@ -52,26 +52,26 @@ def compare_settings(table: RunTable) -> SettingComparison:
             name = f"{table.experiment_names[run.experiment_id]}: {name}" if len(table.experiment_names) > 1 else name
             columns.append((name, f"/runs/{run.id}", table.subset([run])))
     visible_columns = columns[:MAX_COMPARED_COLUMNS]
-    fields = [name for name in table.groupable_fields if name != EXPERIMENT]
+    fields = [field for field in table.groupable_fields if field != EXPERIMENT]
     return SettingComparison(
         [ComparedColumn(name=name, href=href, runs=len(subset.runs)) for name, href, subset in visible_columns],
         {
-            name: [_format_values(subset, name) for *_, subset in visible_columns]
-            for name in fields
-            if name in table.differing_fields
+            field: [_format_values(subset, field) for *_, subset in visible_columns]
+            for field in fields
+            if field in table.differing_fields
         },
         {
-            name: cell_text(next((value for value in table.iterate(name) if value is not None), None))
-            for name in fields
-            if table.runs and name not in table.differing_fields
+            field: cell_text(next((value for value in table.iterate(field) if value is not None), None))
+            for field in fields
+            if table.runs and field not in table.differing_fields
         },
         columns_are_experiments,
         len(columns) - len(visible_columns),
     )
 
 
-def _format_values(subset: RunTable, name: str) -> list[str]:
-    values = [cell_text(cell) for cell in sorted(subset.distinct(name), key=partial(sort_key, name))]
+def _format_values(subset: RunTable, field: str) -> list[str]:
+    values = [cell_text(cell) for cell in sorted(subset.distinct(field), key=partial(sort_key, field))]
     if len(values) > MAX_LISTED_VALUES:
         values = [*values[: MAX_LISTED_VALUES - 1], f"and {len(values) - MAX_LISTED_VALUES + 1} more"]
     return values or [cell_text(None)]

@@ -48,10 +48,10 @@ def propose_seeds(evidence: Evidence, sweep: RunTable) -> SeedProposal | None:
     ]
     if evidence.unfinished or not undecided or evidence.looks >= MAX_LOOKS:
         return None
-    chosen = [comparison.setting for comparison in undecided]
-    chosen += [baseline for setting in chosen if (baseline := sweep.find_baseline(setting, sweep.settings))]
-    fewest = min(len(comparison.seeds) for comparison in undecided)
-    n_seeds = MIN_SEEDS - fewest if fewest < MIN_SEEDS else max(len(comparison.seeds) for comparison in undecided)
+    proposed = [comparison.setting for comparison in undecided]
+    proposed += [baseline for setting in proposed if (baseline := sweep.find_baseline(setting, sweep.settings))]
+    seed_counts = [len(comparison.seeds) for comparison in undecided]
+    n_seeds = MIN_SEEDS - min(seed_counts) if min(seed_counts) < MIN_SEEDS else max(seed_counts)
     level_share = look_level(evidence.looks + 1) / look_level(max(evidence.looks, 1))
     differences = [
         comparison.contrast.detectable_difference(
@@ -60,11 +60,11 @@ def propose_seeds(evidence: Evidence, sweep: RunTable) -> SeedProposal | None:
         for comparison in undecided
         if comparison.tested
     ]
-    seconds = [run.seconds for run in sweep.finished_runs if run.seconds]
-    settings = [setting for setting in sweep.settings if setting in chosen]
+    run_seconds = [run.seconds for run in sweep.finished_runs if run.seconds]
+    settings = [setting for setting in sweep.settings if setting in proposed]
     return SeedProposal(
         settings,
         n_seeds,
-        (min(differences), max(differences)) if differences and fewest >= MIN_SEEDS else None,
-        n_seeds * len(settings) * fmean(seconds) if seconds else None,
+        (min(differences), max(differences)) if differences and min(seed_counts) >= MIN_SEEDS else None,
+        n_seeds * len(settings) * fmean(run_seconds) if run_seconds else None,
     )
