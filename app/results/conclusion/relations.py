@@ -22,7 +22,7 @@ class ComparableGroup(NamedTuple):
     """ζ of IsoScore*."""
 
 
-_Cells = dict[tuple[ComparableGroup, Setting, int], list[AnyRun]]
+_RunsByCell = dict[tuple[ComparableGroup, Setting, int], list[AnyRun]]
 _FamiliesByGroup = dict[ComparableGroup, dict[Regularizer, list[Family]]]
 
 
@@ -46,16 +46,16 @@ def average_performance(runs: Iterable[AnyRun]) -> float:
 def measure_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[MeasuredRun, ...]:
     """Return isotropy and performance by method, setting and seed.
 
-    A baseline belongs to every line that starts from it, but only for the method with the most values of λ. Otherwise
+    A baseline belongs to every family that starts from it, but only for the method with the most values of λ. Otherwise
     methods would share runs.
     """
-    cells: _Cells = {}
+    runs_by_cell: _RunsByCell = {}
     for run in runs:
         if run.isoscore_star is not None and isfinite(run.isoscore_star):
-            cells.setdefault((group_of(run), sweep.setting(run), run.seed), []).append(run)
-    families_by_group = _list_families(cells)
+            runs_by_cell.setdefault((group_of(run), sweep.setting(run), run.seed), []).append(run)
+    families_by_group = _list_families(runs_by_cell)
     measured = []
-    for (group, setting, seed), cell_runs in cells.items():
+    for (group, setting, seed), cell_runs in runs_by_cell.items():
         families = next(iter(families_by_group[group].values()), []) if setting.is_baseline else [setting.family]
         isotropy = fmean(run.isoscore_star for run in cell_runs if run.isoscore_star is not None)
         performance = average_performance(cell_runs)
@@ -67,18 +67,18 @@ def measure_runs(sweep: RunTable, runs: Iterable[AnyRun]) -> tuple[MeasuredRun, 
     return tuple(measured)
 
 
-def _list_families(cells: _Cells) -> _FamiliesByGroup:
+def _list_families(runs_by_cell: _RunsByCell) -> _FamiliesByGroup:
     """Return the families of each method by comparable group, starting with the method with the most values of λ."""
     families_by_group: _FamiliesByGroup = {}
-    for group, setting, _ in cells:
-        methods = families_by_group.setdefault(group, {})
+    for group, setting, _ in runs_by_cell:
+        families_by_method = families_by_group.setdefault(group, {})
         if not setting.is_baseline:
-            families = methods.setdefault(setting.regularizer, [])
+            families = families_by_method.setdefault(setting.regularizer, [])
             if (family := setting.family) not in families:
                 families.append(family)
-    distinct_lambdas = {(group, setting.regularizer, setting.lam) for group, setting, _ in cells}
+    distinct_lambdas = {(group, setting.regularizer, setting.lam) for group, setting, _ in runs_by_cell}
     n_lambdas = Counter((group, regularizer) for group, regularizer, _ in distinct_lambdas)
     return {
-        group: dict(sorted(methods.items(), key=lambda item: -n_lambdas[group, item[0]]))
-        for group, methods in families_by_group.items()
+        group: dict(sorted(families_by_method.items(), key=lambda item: -n_lambdas[group, item[0]]))
+        for group, families_by_method in families_by_group.items()
     }
