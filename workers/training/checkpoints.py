@@ -146,8 +146,8 @@ class SelectionCallback(TrainerCallback):
 
 TALLY_FILE = "tally.safetensors"
 PENALTIES_FILE = "penalties.safetensors"
-# Seconds of training per second of saving, at least: saving takes at most a tenth of the time even on a slow disk.
-MIN_TRAINING_PER_SAVING = 9
+# Seconds of training per second of saving, at least: saving takes at most a twentieth of the time, on a slow disk too.
+MIN_TRAINING_PER_SAVING = 19
 
 
 @dataclass(eq=False)
