@@ -207,15 +207,7 @@ def _parse_config(texts: Mapping[str, str | None]) -> AnyRunConfig:
 
 
 STRIP_POSITIONS = 68
-"""Distinct positions in a strip of performances, two pixels each."""
-
-
-class StripMark(NamedTuple):
-    """The performance of runs at one λ, as a mark in a strip from an experiment's lowest to its highest."""
-
-    lam: float
-    position: float
-    """From 0 (lowest) to 1."""
+"""Distinct positions in a strip of performances, from an experiment's lowest to its highest, two pixels each."""
 
 
 class PerformanceSpread(Row):
@@ -232,7 +224,8 @@ class ListedExperiment(NamedTuple):
     experiment: Experiment
     counts: Counter[RunStatus]
     performance: PerformanceSpread
-    marks: list[StripMark]
+    positions_by_lambda: dict[float, list[int]]
+    """Positions of performances in the strip, from 0 to ``STRIP_POSITIONS``, in order of λ."""
 
     @property
     def n_runs(self) -> int:
@@ -323,12 +316,12 @@ def _add_summaries(session: Session, experiments: Sequence[Experiment]) -> list[
     position = func.coalesce(func.round(cast(STRIP_POSITIONS * offset / extent, Float)), 0)
     mark_query = select(Run.experiment_id, Run.lam, position).join(ranges, ranges.c.experiment_id == Run.experiment_id)
     mark_query = mark_query.where(Run.performance.is_not(None)).distinct().order_by(Run.lam, position)
-    marks: dict[str, list[StripMark]] = {experiment_id: [] for experiment_id in ids}
-    for experiment_id, lam, step in session.execute(mark_query):
-        marks[experiment_id].append(StripMark(lam, step / STRIP_POSITIONS))
+    strips: dict[str, dict[float, list[int]]] = {experiment_id: {} for experiment_id in ids}
+    for experiment_id, lam, strip_position in session.execute(mark_query):
+        strips[experiment_id].setdefault(lam, []).append(int(strip_position))
     spreads = {row.experiment_id: PerformanceSpread.model_validate(row) for row in session.execute(select(ranges))}
     no_run = PerformanceSpread(n=0, lowest=None, highest=None)
     return [
-        ListedExperiment(experiment, counts[experiment.id], spreads.get(experiment.id, no_run), marks[experiment.id])
+        ListedExperiment(experiment, counts[experiment.id], spreads.get(experiment.id, no_run), strips[experiment.id])
         for experiment in experiments
     ]
