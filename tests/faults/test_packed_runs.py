@@ -1,6 +1,3 @@
-import io
-
-import numpy as np
 import pytest
 
 from app.db.work import SHARED_MEMORY_NOTE
@@ -28,6 +25,9 @@ def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
     def training_lambdas():
         return {lam for lam, run in runs(disturbed).items() if run["phase"] == "training" and run["phase_done"]}
 
+    def job_processes():
+        return server.children("multiprocessing.forkserver")
+
     def have_ended(experiment):
         return lambda: all(run["status"] in ("finished", "cancelled") for run in runs(experiment).values())
 
@@ -35,28 +35,22 @@ def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
     server.wait_for(have_ended(undisturbed), "the undisturbed runs")
     disturbed = launch(-1, 0.5, 1, 2)
     server.wait_for(lambda: training_lambdas() >= {0, -1}, "two runs to train side by side")
-    np.save(file := io.BytesIO(), np.random.default_rng(0).normal(size=(40_000, 256)))
-    created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.npy", file.getvalue())})
+    rows = "\n".join(",".join(str(i * k % 997) for k in range(1, 100)) for i in range(1, 20_000))
+    created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.csv", rows)})
     embedding = f"/api/embeddings/{created['id']}"
-    server.wait_for(
-        lambda: (
-            server.get(embedding)["status"] == "measuring" and len(server.children("multiprocessing.forkserver")) == 4
-        ),
-        "a process that measures beside those of two runs and their parent",
-    )
-    server.child("multiprocessing.forkserver").kill()
-    crash = f"the process of measure-{created['id']} ended with signal SIGKILL"
-    server.wait_for(lambda: crash in server.log(), "the measurement to crash")
+    server.wait_for(lambda: server.get(embedding)["status"] == "measuring", "the measurement to start")
+    server.wait_for(lambda: len(job_processes()) == 4, "its process beside those of two runs and their parent")
+    job_processes()[-1].kill()
+    crash = f"measure-{created['id']} ended with signal SIGKILL"
+    server.wait_for(lambda: crash in server.log(), "the crash of the measurement")
     server.post(f"/api/runs/{runs(disturbed)[-1]['id']}/cancel")
     server.wait_for(lambda: training_lambdas() - {0, -1}, "a run in the place of the cancelled one")
     worker = server.child("-m workers")
     worker.kill()
     worker.wait(60)  # or its processes are taken for those of the next one
-    server.wait_for(
-        lambda: len(server.children("multiprocessing.forkserver")) == 3 and len(training_lambdas()) == 2,
-        "two processes of runs beside their parent, after the worker was killed",
-    )
-    server.child("multiprocessing.forkserver").kill()  # the process of the run that started last
+    server.wait_for(lambda: len(job_processes()) == 3, "the processes of two runs and their parent, after the kill")
+    server.wait_for(lambda: len(training_lambdas()) == 2, "two runs to train again")
+    job_processes()[-1].kill()  # the process of the run that started last
     server.wait_for(have_ended(disturbed), "the end of the sweep")
 
     ended, expected = runs(disturbed), runs(undisturbed)
@@ -67,8 +61,7 @@ def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
             assert run[name] == expected[lam][name]
         details = server.get(f"/api/runs/{run['id']}")
         steps = [step["step"] for step in details["steps"]]
-        assert steps == sorted(set(steps))
-        assert steps[-1] == STEPS
+        assert steps == sorted({*steps, STEPS})
         notes += details["notes"]
     assert notes == [SHARED_MEMORY_NOTE]
     assert server.get(embedding)["status"] == "ready"

@@ -3,13 +3,8 @@ import torch
 
 from app.core.names import describe_method
 from app.db.models import Embedding, Measurement
-from app.postprocess.method_settings import (
-    DRAWN_ROWS,
-    check_settings,
-    count_trial_rows,
-    list_parameter_inputs,
-    parse_parameters,
-)
+from app.postprocess import method_settings
+from app.postprocess.method_settings import DRAWN_ROWS, check_settings, count_trial_rows, parse_parameters
 from app.postprocess.trial import TrialComparison, describe_outcome
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import MEASURES, METHODS
@@ -97,7 +92,8 @@ def test_method_description_names_changed_parameters():
 
 
 def inputs(method, embedding, **texts):
-    return {entry.parameter.name: entry for entry in list_parameter_inputs(embedding, METHODS[method], texts)}
+    entries = method_settings.list_parameter_inputs(embedding, METHODS[method], texts)
+    return {entry.parameter.name: entry for entry in entries}
 
 
 def test_slider_ranges_follow_embedding():
