@@ -11,7 +11,7 @@ from app.descriptions import api as descriptions_api
 from app.descriptions import pages as descriptions_pages
 from app.embeddings.choice import ChoiceDep, comparison_figures
 from app.embeddings.decision import describe_decision
-from app.embeddings.encoding_layers import LayersDep, read_layers
+from app.embeddings.encoding_layers import LayersDep, build_layers_report
 from app.embeddings.encodings import get_encoding
 from app.embeddings.library import EMBEDDINGS, list_newest_measured
 from app.embeddings.report import report_figures
@@ -178,7 +178,7 @@ def show_figure_of_task(context: ContextDep, task_id: str, slug: str) -> FigureO
 def show_figure_of_encoding(context: ContextDep, encoding_id: str, slug: str, query: LayersDep) -> FigureOut:
     """A figure of an encoding's layers."""
     return FigureOut.from_figure(
-        find_figure(read_layers(context, get_encoding(context, encoding_id), query).figures, slug)
+        find_figure(build_layers_report(context, get_encoding(context, encoding_id), query).figures, slug)
     )
 
 

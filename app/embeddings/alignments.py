@@ -12,12 +12,12 @@ from app.context import Context
 from app.core.evidence import block_degrees, t_quantile
 from app.db import job_kinds
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
-from app.embeddings.comparison import Against, Pairing, find_pairing, list_rows_left_out, pair_with_baselines
+from app.embeddings.comparison import Baseline, Pairing, find_pairing, list_rows_left_out, pair_with_baselines
 from app.embeddings.service import request_result
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
 
-SAME_ORDER = (Pairing.PAIRED, Pairing.OTHER_BLOCKS, Pairing.UNKNOWN_BLOCKS)
+PAIRINGS_IN_SAME_ORDER = (Pairing.PAIRED, Pairing.OTHER_BLOCKS, Pairing.UNKNOWN_BLOCKS)
 PAIRING_TEXTS = {
     RowsBy.NAME: "paired by name",
     RowsBy.POSITION: "paired by their place in the file",
@@ -51,7 +51,7 @@ class AlignedPair(NamedTuple):
     """Number of those that were compared."""
     values: Sequence[AlignmentValue] = ()
     upgrade: Mapping[str, Any] | None = None
-    """What a change from the baseline to the embedding takes (``isotropy.tasks.upgrade``); None for too few rows."""
+    """Whether queries can be mapped between the two models or rows must be embedded again; None if not computed."""
 
     @property
     def pairing_text(self) -> str:
@@ -61,17 +61,17 @@ class AlignedPair(NamedTuple):
 def find_row_matching(embedding: Embedding, counterpart: Embedding) -> RowsBy | None:
     """Choose how to match the rows of two embeddings; None if they cannot be matched.
 
-    Unless rows have names, embeddings match if their files have equal numbers of rows.
+    Embeddings without names for their rows match only if their files have equal numbers of rows.
     """
-    if find_pairing(embedding, counterpart, [embedding, counterpart]) in SAME_ORDER:
+    if find_pairing(embedding, counterpart, [embedding, counterpart]) in PAIRINGS_IN_SAME_ORDER:
         return RowsBy.ORDER
-    # Numbers of rows in the files, including rows that were left out.
-    sizes = {(row.n or 0) + len(list_rows_left_out(row)) for row in (embedding, counterpart)}
-    if len(sizes) == 1 and embedding.files and _get_file_key(embedding) == _get_file_key(counterpart):
+    # The files also hold the rows that were left out.
+    file_sizes = {(side.n or 0) + len(list_rows_left_out(side)) for side in (embedding, counterpart)}
+    if len(file_sizes) == 1 and embedding.files and _get_file_key(embedding) == _get_file_key(counterpart):
         return RowsBy.POSITION
-    if all((row.selection or {}).get("names") for row in (embedding, counterpart)):
+    if all((side.selection or {}).get("names") for side in (embedding, counterpart)):
         return RowsBy.NAME
-    if len(sizes) > 1:
+    if len(file_sizes) > 1:
         return None
     return RowsBy.ORDER if list_rows_left_out(embedding) == list_rows_left_out(counterpart) else RowsBy.POSITION
 
@@ -81,33 +81,33 @@ Pair = tuple[Embedding, Embedding]
 
 def pair_steps(embeddings: Sequence[Embedding]) -> list[Pair]:
     """Pair each embedding with its predecessor, and each from the third on also with the first."""
-    return [*pair_with_baselines(embeddings, Against.PREVIOUS), *pair_with_baselines(embeddings, Against.FIRST)[1:]]
+    return [*pair_with_baselines(embeddings, Baseline.PREVIOUS), *pair_with_baselines(embeddings, Baseline.FIRST)[1:]]
 
 
 class AlignedSteps(NamedTuple):
-    """The alignments of each step with the previous and the first; None without common rows."""
+    """The alignments of each step but the first with an earlier step; None for steps without common rows."""
 
     to_previous: list[AlignedPair | None]
     to_first: list[AlignedPair | None]
 
 
 def arrange_steps(embeddings: Sequence[Embedding], alignments: Sequence[AlignedPair]) -> AlignedSteps:
-    """Arrange the alignments of ``pair_steps`` by step."""
+    """Sort the alignments of the pairs from ``pair_steps`` into those with the previous and with the first step."""
     aligned = {(pair.baseline.id, pair.embedding.id): pair for pair in alignments}
     to_previous, to_first = (
-        [aligned.get((baseline.id, embedding.id)) for baseline, embedding in pair_with_baselines(embeddings, against)]
-        for against in (Against.PREVIOUS, Against.FIRST)
+        [aligned.get((baseline.id, embedding.id)) for baseline, embedding in pair_with_baselines(embeddings, choice)]
+        for choice in (Baseline.PREVIOUS, Baseline.FIRST)
     )
     return AlignedSteps(to_previous, to_first)
 
 
 def find_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedPair]:
-    """Return the alignments of pairs of embeddings. Pairs without common rows are left out."""
+    """Return the stored alignments of pairs of embeddings. Leave out pairs whose rows cannot be matched."""
     return _read_aligned(pairs, _load_alignments(context, pairs))
 
 
 def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Alignment]) -> list[AlignedPair]:
-    """Read pairs from stored alignments. Pairs without common rows are left out."""
+    """Combine pairs with their stored alignments. Leave out pairs whose rows cannot be matched."""
     aligned = []
     for baseline, embedding in pairs:
         if (matching := find_row_matching(baseline, embedding)) is None:
@@ -126,14 +126,16 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
                     minimum, maximum = measure.bounds
                     low, high = max(value - half_width, minimum), min(value + half_width, maximum)
                 values.append(AlignmentValue(measure, value, se, low, high, score["reason"]))
-        state = alignment.rows_by, alignment.status, alignment.error
+        # The stored alignment has an upgrade in each direction.
         upgrades = dict(zip((alignment.embedding_id, alignment.other_id), results.get("upgrades", ()), strict=False))
-        counts = results.get("shared"), results.get("rows")
-        aligned.append(AlignedPair(baseline, embedding, *state, *counts, values, upgrades.get(baseline.id)))
+        pair = AlignedPair(baseline, embedding, alignment.rows_by, alignment.status, alignment.error)
+        pair = pair._replace(shared=results.get("shared"), rows=results.get("rows"))
+        aligned.append(pair._replace(values=values, upgrade=upgrades.get(baseline.id)))
     return aligned
 
 
 def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedPair]:
+    """Queue the alignments that are missing or failed. Raise InvalidError if no pair's rows can be matched."""
     stored_alignments = _load_alignments(context, pairs)
     aligned = _read_aligned(pairs, stored_alignments)
     if not aligned:
@@ -153,12 +155,12 @@ def request_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedP
 
 
 def _load_alignments(
-    context: Context, pairs: Sequence[Pair], *, with_rows: bool = False
+    context: Context, pairs: Sequence[Pair], *, with_movement: bool = False
 ) -> dict[tuple[str, str], Alignment]:
-    """Return the alignments of pairs, by ``_sort_ids``. Load how far each row moves only ``with_rows``."""
+    """Return the stored alignments by their two ids, sorted. Load how far each row moves only if ``with_movement``."""
     ids = {embedding.id for pair in pairs for embedding in pair}
     statement = select(Alignment).where(Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids))
-    options = [undefer(Alignment.moved)] if with_rows else []
+    options = [undefer(Alignment.moved)] if with_movement else []
     with context.sessions() as session:
         return {
             (alignment.embedding_id, alignment.other_id): alignment
@@ -168,8 +170,7 @@ def _load_alignments(
 
 def _sort_ids(embedding: Embedding, counterpart: Embedding) -> tuple[str, str]:
     """Return the ids of two embeddings in the order that an alignment stores."""
-    first, second = sorted((embedding.id, counterpart.id))
-    return first, second
+    return min(embedding.id, counterpart.id), max(embedding.id, counterpart.id)
 
 
 def _get_file_key(embedding: Embedding) -> tuple[object, ...]:
@@ -197,9 +198,9 @@ class MovedRow(NamedTuple):
     """Its position in the file of the second embedding."""
     name: str
     neighbors_kept: float
-    """Share of its 10 nearest neighbors that are the same in both."""
+    """Share of its 10 nearest neighbors that are the same in both, in [0, 1]."""
     residual: float | None
-    """Distance between its two vectors after the best rotation, in typical row lengths; None if not computed."""
+    """Distance between its two vectors after the best rotation, as a multiple of the typical norm; None if unknown."""
 
 
 class MovedRows(NamedTuple):
@@ -217,16 +218,16 @@ class MovedRows(NamedTuple):
         return bool(self.rows) and self.rows[0].residual is not None
 
     def rows_by_movement(self, by: MovedBy) -> list[MovedRow]:
-        """Return the rows, those that moved most first. Ties in neighbors kept are sorted by residual."""
+        """Return the rows, those that moved most first. Without residuals, sort by neighbors kept."""
         if by is MovedBy.RESIDUAL and self.has_residuals:
             return sorted(self.rows, key=lambda row: row.residual or 0.0, reverse=True)
         return sorted(self.rows, key=lambda row: (row.neighbors_kept, -(row.residual or 0.0)))
 
 
 def find_moved_rows(context: Context, first: Embedding, counterpart: Embedding) -> MovedRows:
-    """Return how far each row moves, empty before that is computed. Raise InvalidError without common rows."""
+    """Return how far each row moves; no rows until that is computed. Raise InvalidError if they cannot be matched."""
     pairs = [(first, counterpart)]
-    alignments = _load_alignments(context, pairs, with_rows=True)
+    alignments = _load_alignments(context, pairs, with_movement=True)
     aligned = _read_aligned(pairs, alignments)
     if not aligned:
         raise InvalidError(f"{first.name} and {counterpart.name} have no rows in common.", "id")

@@ -24,9 +24,9 @@ class ComparisonChoice(NamedTuple):
 
     ids: list[str]
     differing: bool = False
-    """Whether to list only measures that differ."""
+    """Whether to list only measures whose difference from the baseline excludes 0."""
     measure: str = ""
-    """Slug of the measure that is drawn over steps."""
+    """Slug of the measure that is drawn over steps; empty for the default one."""
 
     def url(self, path: str = "/compare", **changes: Any) -> str:
         choice = self._replace(**changes)
@@ -40,10 +40,10 @@ class ComparisonChoice(NamedTuple):
         )
 
 
-def comparison_figures(context: Context, choice: ComparisonChoice, slug: str) -> list[Figure]:
-    """Return all figures of a comparison, over steps too if it is ordered; ``slug`` has its stored data."""
+def comparison_figures(context: Context, choice: ComparisonChoice, data_slug: str) -> list[Figure]:
+    """Return all figures of a comparison, over steps too if it is ordered. Load only the figure data ``data_slug``."""
     comparison = EmbeddingComparison(get_embeddings_to_compare(context, choice.ids))
-    figures = overlaid_figures(context, comparison.embeddings, slug) if comparison.fits_side_by_side else []
+    figures = overlaid_figures(context, comparison.embeddings, data_slug) if comparison.fits_side_by_side else []
     if comparison.is_ordered:
         measure = comparison.get_measure(choice.measure)
         figures += step_figures(comparison, measure) if measure else []
@@ -52,10 +52,10 @@ def comparison_figures(context: Context, choice: ComparisonChoice, slug: str) ->
     return figures
 
 
-def overlaid_figures(context: Context, embeddings: Sequence[Embedding], slug: str) -> list[Figure]:
-    """Return figures that draw all embeddings together, under distinct names."""
+def overlaid_figures(context: Context, embeddings: Sequence[Embedding], data_slug: str) -> list[Figure]:
+    """Return figures that draw all embeddings together. Load only the figure data ``data_slug``."""
     subjects = [
-        replace(Subject.from_embedding(embedding, get_figure_data(context, embedding.id, slug)), name=name)
+        replace(Subject.from_embedding(embedding, get_figure_data(context, embedding.id, data_slug)), name=name)
         for embedding, name in zip(embeddings, make_names_distinct(embeddings), strict=True)
     ]
     return draw_figures(subjects)

@@ -25,31 +25,31 @@ from isotropy.catalog import MEASURES, SIMILARITIES, Measure, Similarity
 MIN_COMPARED = 2
 MAX_SIDE_BY_SIDE = 8
 MAX_COMPARED = 200
-"""Number of embeddings whose ids fit into one URL."""
-USUAL_MEASURE = "isoscore_unbiased"
-ROUNDING = 1e-7
-"""Relative difference of two values up to which they count as equal, because of float32 rounding."""
-ROUNDING_OF_RANGE = 1e-9
-"""The same, relative to the range of the measure."""
+"""More ids would not fit into one URL."""
+DEFAULT_MEASURE = "isoscore_unbiased"
+ROUNDING_TOLERANCE = 1e-7
+"""Two values that differ by at most this fraction of the larger count as equal, because of float32 rounding."""
+RANGE_TOLERANCE = 1e-9
+"""So do values that differ by at most this fraction of the measure's range."""
 ROWS_PER_DIMENSION = 10
 """With fewer, IsoScore is visibly biased."""
-MEASURE_AGAIN = "Measured by an earlier version. Measure it again to get an interval."
-NO_ERROR = "One of the two has no standard error: it needs more independent rows."
+MEASURED_EARLIER = "Measured by an earlier version. Measure it again to get an interval."
+NO_STANDARD_ERROR = "One of the two has no standard error: it needs more independent rows."
 NUMBER = re.compile(r"\d+")
 Item = TypeVar("Item")
 
 
 class Pairing(Enum):
-    """How the rows of two embeddings correspond."""
+    """How the rows of two embeddings correspond. Standard errors leave out blocks of rows, and so need equal blocks."""
 
-    PAIRED = auto()
-    OTHER_ORDER = auto()
-    OTHER_BLOCKS = auto()
-    UNKNOWN_BLOCKS = auto()
-    INDEPENDENT = auto()
+    PAIRED = auto()  # the same rows in the same order and blocks
+    OTHER_ORDER = auto()  # rows of the same names in another order
+    OTHER_BLOCKS = auto()  # the same rows in the same order, but not in the same blocks
+    UNKNOWN_BLOCKS = auto()  # the same rows in the same order; an earlier version did not store the blocks of one
+    INDEPENDENT = auto()  # not known to be the same rows
 
 
-NOT_PAIRED = {
+UNPAIRED_REASONS = {
     Pairing.OTHER_ORDER: "in another order. Sort both by name to have them paired",
     Pairing.OTHER_BLOCKS: "but other rows of them are duplicates, in groups or left out",
     Pairing.UNKNOWN_BLOCKS: "but an earlier version measured one of them. Measure it again to have them paired",
@@ -57,20 +57,23 @@ NOT_PAIRED = {
 
 
 def find_pairing(embedding: Embedding, counterpart: Embedding, source_candidates: Sequence[Embedding]) -> Pairing:
-    """Return how the rows of two embeddings correspond; ``source_candidates`` may be the source of either.
+    """Return how the rows of two embeddings correspond.
 
-    They correspond if one embedding was made from the other, or both from a third; if both are layers of one encoding
-    or read from the same files; or if they have the same names in the same order.
+    They correspond if one embedding was made from the other, or both from one of ``source_candidates``; if both are
+    layers of one encoding or read from the same files; or if they have the same names in the same order.
     """
-    sources = {row.id: row for row in source_candidates}
-    first, second = (row.independent or {} for row in (embedding, counterpart))
+    sources = {candidate.id: candidate for candidate in source_candidates}
+    first, second = (side.independent or {} for side in (embedding, counterpart))
 
     def agree(key: str) -> bool:
         return first.get(key) is not None and first.get(key) == second.get(key)
 
     if embedding.n != counterpart.n:
         return Pairing.INDEPENDENT
-    if not (agree("names") or set(_list_origins(embedding, sources)) & set(_list_origins(counterpart, sources))):
+    if not (
+        agree("names")
+        or set(_iterate_origin_keys(embedding, sources)) & set(_iterate_origin_keys(counterpart, sources))
+    ):
         return Pairing.OTHER_ORDER if agree("names_in_any_order") else Pairing.INDEPENDENT
     if not (first and second):
         return Pairing.UNKNOWN_BLOCKS
@@ -78,8 +81,8 @@ def find_pairing(embedding: Embedding, counterpart: Embedding, source_candidates
     return Pairing.PAIRED if same_blocks else Pairing.OTHER_BLOCKS
 
 
-def _list_origins(embedding: Embedding, sources: dict[str, Embedding]) -> Iterator[object]:
-    """Yield keys of the origin of the rows; two embeddings share a key if their rows have the same origin."""
+def _iterate_origin_keys(embedding: Embedding, sources: dict[str, Embedding]) -> Iterator[object]:
+    """Yield keys for where an embedding's rows come from. Two embeddings share a key if they have the same origin."""
     origin = embedding
     # A selection without some rows is a separate origin, because its source has more rows.
     while not list_rows_left_out(origin) and origin.source_id is not None and origin.source_id in sources:
@@ -97,7 +100,7 @@ def list_rows_left_out(embedding: Embedding) -> list[int]:
 
 
 class Difference(NamedTuple):
-    """A value minus that of the baseline. ``se``, ``low`` and ``high`` are None without an interval."""
+    """A value minus the baseline's, with its 95% interval. ``se``, ``low`` and ``high`` are None without one."""
 
     value: float
     se: float | None = None
@@ -105,7 +108,7 @@ class Difference(NamedTuple):
     high: float | None = None
     paired: bool = False
     n: int | None = None
-    """Rows of each embedding that the difference was computed from, if fewer than all."""
+    """Number of rows of each embedding that the difference was computed from; None for all of them."""
     reason: str = ""
     """Why there is no interval; else empty."""
 
@@ -115,7 +118,7 @@ class Difference(NamedTuple):
 
 
 class _Estimate(NamedTuple):
-    """A value, and the parts of its standard error by block of rows."""
+    """A value, and the part of each block of rows in its standard error, which is the norm of the parts."""
 
     value: float
     parts: list[float]
@@ -126,7 +129,7 @@ def subtract_baseline(
 ) -> Difference | None:
     """Subtract the same measure of a baseline embedding. Return None if either value is missing.
 
-    ``same_rows``: whether both have the same rows in the same order, split into the same blocks.
+    ``same_rows``: whether both embeddings have the same rows in the same order, split into the same blocks.
     """
     if measurement is None or baseline is None or measurement.value is None or baseline.value is None:
         return None
@@ -134,9 +137,9 @@ def subtract_baseline(
     value = measurement.value - baseline.value
     magnitude = max(abs(measurement.value), abs(baseline.value))
     low, high = measure.bounds(max(measurement.n, 2), 2) if measure.bounds is not None else (0.0, 0.0)
-    if abs(value) <= max(ROUNDING * magnitude, ROUNDING_OF_RANGE * (high - low)):
+    if abs(value) <= max(ROUNDING_TOLERANCE * magnitude, RANGE_TOLERANCE * (high - low)):
         return Difference(0.0, reason="No difference: the values are equal up to rounding.")
-    at_any_size = measure.compared == "at any n" or measurement.n == baseline.n
+    are_comparable = measure.compared == "at any n" or measurement.n == baseline.n
     similarity, baseline_similarity = get_similarity(measurement), get_similarity(baseline)
     reason = ""
     if similarity is not baseline_similarity:
@@ -148,14 +151,15 @@ def subtract_baseline(
         reason = f"Biased by the number of rows. Compare {MEASURES[measure.corrected].name} instead."
     elif measure.compared == "never":
         reason = "This measure has no error estimate."
-    elif at_any_size and min(len(measurement.parts), len(baseline.parts)) < 2:
+    elif are_comparable and min(len(measurement.parts), len(baseline.parts)) < 2:
         is_old = any(side.se is not None and side.resampled is None for side in (measurement, baseline))
-        reason = MEASURE_AGAIN if is_old else NO_ERROR
+        reason = MEASURED_EARLIER if is_old else NO_STANDARD_ERROR
     if reason:
         return Difference(value, reason=reason)
-    if at_any_size:
+    if are_comparable:
         first, second = (_Estimate(side.value or 0.0, side.parts) for side in (measurement, baseline))
         return _subtract_estimate(first, second, None, same_rows)
+    # Compare estimates from equal numbers of rows, as many as possible. Their keys are numbers of rows.
     estimates, baselines = ((side.resampled or {}).get("at", {}) for side in (measurement, baseline))
     n = max((int(size) for size in estimates.keys() & baselines.keys()), default=0)
     if n == 0:
@@ -167,28 +171,29 @@ def _subtract_estimate(estimate: _Estimate, baseline: _Estimate, n: int | None, 
     value = estimate.value - baseline.value
     paired = same_rows and len(estimate.parts) == len(baseline.parts)
     if paired:
-        se = hypot(*(a - b for a, b in zip(estimate.parts, baseline.parts, strict=True)))
+        se = hypot(*(part - baseline_part for part, baseline_part in zip(estimate.parts, baseline.parts, strict=True)))
     else:
         se = hypot(*estimate.parts, *baseline.parts)
-    # Independent blocks have at least these degrees of freedom together, so the interval is conservative.
-    half_width = t_quantile(0.05, block_degrees(min(len(estimate.parts), len(baseline.parts)))) * se
+    # The degrees of freedom of the smaller number of blocks make the interval of independent rows conservative.
+    degrees = block_degrees(min(len(estimate.parts), len(baseline.parts)))
+    half_width = t_quantile(0.05, degrees) * se
     return Difference(value, se, value - half_width, value + half_width, paired, n)
 
 
-class Against(StrEnum):
-    """What each embedding of several is compared with."""
+class Baseline(StrEnum):
+    """The embedding that each of a series is compared with: the first, or the one before it."""
 
     FIRST = "first"
     PREVIOUS = "previous"
 
 
-def pair_with_baselines(items: Sequence[Item], against: Against) -> list[tuple[Item, Item]]:
-    """Pair each item but the first with its baseline: (baseline, item)."""
-    return [(items[0] if against is Against.FIRST else previous, item) for previous, item in pairwise(items)]
+def pair_with_baselines(items: Sequence[Item], choice: Baseline) -> list[tuple[Item, Item]]:
+    """Return the pair (baseline, item) of each item but the first."""
+    return [(items[0] if choice is Baseline.FIRST else previous, item) for previous, item in pairwise(items)]
 
 
 class ComparedMeasure(NamedTuple):
-    """A measure of several embeddings, in their order. Differences are None for the first and if undefined."""
+    """A measure of several embeddings, in their order. Differences are None for the first one and if undefined."""
 
     measure: Measure
     measurements: list[Measurement | None]
@@ -223,27 +228,27 @@ class EmbeddingComparison:
         for slug, measure in MEASURES.items():
             measurements = [row.get(slug) for row in measurements_by_slug]
             if any(measurements):
-                differences, changes = (self._subtract_baselines(measurements, against) for against in Against)
+                differences, changes = (self._subtract_baselines(measurements, choice) for choice in Baseline)
                 compared.append(ComparedMeasure(measure, measurements, differences, changes))
         return compared
 
-    def _subtract_baselines(self, measurements: list[Measurement | None], against: Against) -> list[Difference | None]:
-        pairs = zip(pair_with_baselines(measurements, against), self._same_rows_by_baseline[against], strict=True)
+    def _subtract_baselines(self, measurements: list[Measurement | None], choice: Baseline) -> list[Difference | None]:
+        pairs = zip(pair_with_baselines(measurements, choice), self._same_rows_by_baseline[choice], strict=True)
         return [None, *(subtract_baseline(item, baseline, same_rows=same) for (baseline, item), same in pairs)]
 
     @cached_property
-    def _same_rows_by_baseline(self) -> dict[Against, list[bool]]:
+    def _same_rows_by_baseline(self) -> dict[Baseline, list[bool]]:
         return {
-            against: [
+            choice: [
                 find_pairing(embedding, baseline, self.embeddings) is Pairing.PAIRED
-                for baseline, embedding in pair_with_baselines(self.embeddings, against)
+                for baseline, embedding in pair_with_baselines(self.embeddings, choice)
             ]
-            for against in Against
+            for choice in Baseline
         }
 
     @property
     def are_layers(self) -> bool:
-        """Return whether they are different layers of one encoding or of one uploaded file."""
+        """Return whether the embeddings are different layers of one encoding or of the same uploaded files."""
         origins = {
             (embedding.encoding_id, embedding.pooling)
             if embedding.encoding_id
@@ -266,7 +271,7 @@ class EmbeddingComparison:
 
     @property
     def labels(self) -> list[str]:
-        """Return the labels on an axis: layer numbers, else numbers from 1."""
+        """Return the labels of the embeddings on an axis: layer numbers, else numbers from 1."""
         numbered = enumerate(self.embeddings, 1)
         return [str(embedding.layer if self.are_layers else number) for number, embedding in numbered]
 
@@ -275,44 +280,45 @@ class EmbeddingComparison:
         return "Layer" if self.are_layers else "Step"
 
     def get_measure(self, slug: str) -> ComparedMeasure | None:
-        """Return the measure of a slug; else the usual one; else the first, among those with a value."""
+        """Return the measure of a slug, else the default, else the first, of those with a value; None without any."""
         measures = {
             compared.measure.slug: compared
             for compared in self.measures
             if any(measurement and measurement.value is not None for measurement in compared.measurements)
         }
-        return measures.get(slug) or measures.get(USUAL_MEASURE) or next(iter(measures.values()), None)
+        return measures.get(slug) or measures.get(DEFAULT_MEASURE) or next(iter(measures.values()), None)
 
     @property
     def table(self) -> FigureTable:
         """Return one row per value, with its difference from the first embedding and from the previous one."""
         columns = ["measure", "embedding", "id", "value", "se", "n", "reason"]
-        cells = ("difference", "difference_se", "low", "high", "paired", "rows", "why_no_interval", "excludes_zero")
-        columns += [*cells, *(f"{cell}_from_previous" for cell in cells)]
+        # The fields of a Difference, in their order, and ``excludes_zero``.
+        names = ("difference", "difference_se", "low", "high", "paired", "rows", "why_no_interval", "excludes_zero")
+        columns += [*names, *(f"{name}_from_previous" for name in names)]
         rows: list[list[Cell]] = []
         for compared in self.measures:
-            for embedding, name, measurement, *contrasts in zip(
+            for embedding, name, measurement, *differences in zip(
                 self.embeddings, self.names, compared.measurements, compared.differences, compared.changes, strict=True
             ):
                 values: list[Cell] = [None] * 4
                 if measurement:
                     values = [measurement.value, measurement.se, measurement.n, measurement.reason]
-                for contrast in contrasts:
-                    values += [*contrast, contrast.excludes_zero] if contrast else [None] * len(cells)
+                for difference in differences:
+                    values += [*difference, difference.excludes_zero] if difference else [None] * len(names)
                 rows.append([compared.measure.slug, name, embedding.id, *values])
         return FigureTable(columns, rows)
 
     @property
     def cautions(self) -> list[str]:
         names = dict(zip((embedding.id for embedding in self.embeddings), self.names, strict=True))
-        rows = {embedding.id: embedding.n_measured for embedding in self.embeddings}
+        n_rows = {embedding.id: embedding.n_measured for embedding in self.embeddings}
         sentences = []
         small_embeddings = [
-            embedding for embedding in self.embeddings if rows[embedding.id] < ROWS_PER_DIMENSION * (embedding.d or 0)
+            embedding for embedding in self.embeddings if n_rows[embedding.id] < ROWS_PER_DIMENSION * (embedding.d or 0)
         ]
-        if small_embeddings and len(set(rows.values())) > 1:
+        if small_embeddings and len(set(n_rows.values())) > 1:
             sizes = ", ".join(
-                f"{names[embedding.id]} ({rows[embedding.id]:,} rows for {embedding.d:,} dimensions)"
+                f"{names[embedding.id]} ({n_rows[embedding.id]:,} rows for {embedding.d:,} dimensions)"
                 for embedding in small_embeddings
             )
             sentences.append(
@@ -330,13 +336,13 @@ class EmbeddingComparison:
             for embedding in self.embeddings
         }
         if len(set(similarities.values())) > 1:
-            pairs = ", ".join(f"{names[key]} ({SIMILARITIES[value]})" for key, value in similarities.items())
+            listed = ", ".join(f"{names[key]} ({SIMILARITIES[value]})" for key, value in similarities.items())
             sentences.append(
-                f"Similarities differ: {pairs}. Hubness cannot be compared: measure all by the same similarity."
+                f"Similarities differ: {listed}. Hubness cannot be compared: measure all by the same similarity."
             )
         unpaired_by_reason: dict[str, list[str]] = {}
         for embedding in self.embeddings[1:]:
-            if reason := NOT_PAIRED.get(find_pairing(embedding, self.embeddings[0], self.embeddings)):
+            if reason := UNPAIRED_REASONS.get(find_pairing(embedding, self.embeddings[0], self.embeddings)):
                 unpaired_by_reason.setdefault(reason, []).append(names[embedding.id])
         sentences += [
             f"{', '.join(unpaired_names)} and {self.names[0]} hold the same rows, {reason}. Their intervals are those "
@@ -344,7 +350,7 @@ class EmbeddingComparison:
             for reason, unpaired_names in unpaired_by_reason.items()
         ]
         sentences += [
-            f"{names[embedding.id]} was fitted on {embedding.provenance['fit_rows']:,} of its {rows[embedding.id]:,} "
+            f"{names[embedding.id]} was fitted on {embedding.provenance['fit_rows']:,} of its {n_rows[embedding.id]:,} "
             "rows, which flatters its numbers: the lab judges the method on rows it has not seen."
             for embedding in self.embeddings
             if embedding.provenance and "fit_rows" in embedding.provenance
@@ -353,7 +359,7 @@ class EmbeddingComparison:
 
 
 def suggest_order(embeddings: Sequence[Embedding]) -> list[Embedding]:
-    """Sort layers by number and checkpoints by name; otherwise put sources first, then sort by age."""
+    """Sort layers by number and checkpoints by name. Otherwise put sources of the others first, then the oldest."""
     comparison = EmbeddingComparison(embeddings)
     if comparison.are_layers:
         return sorted(embeddings, key=lambda embedding: embedding.layer or 0)
@@ -364,6 +370,7 @@ def suggest_order(embeddings: Sequence[Embedding]) -> list[Embedding]:
 
 
 def get_embeddings_to_compare(context: Context, ids: Sequence[str], maximum: int = MAX_COMPARED) -> list[Embedding]:
+    """Return 2 to ``maximum`` embeddings with measurements, in this order. Raise as ``get_measured_embeddings``."""
     if not MIN_COMPARED <= len(ids) <= maximum:
         expected = f"{MIN_COMPARED} to {maximum}" if maximum > MIN_COMPARED else f"{MIN_COMPARED}"
         raise InvalidError(f"Expected {expected} embeddings to compare, got {len(ids)}.", "id")
@@ -371,14 +378,14 @@ def get_embeddings_to_compare(context: Context, ids: Sequence[str], maximum: int
 
 
 def get_measured_embeddings(context: Context, ids: Sequence[str]) -> list[Embedding]:
-    """Return embeddings with measurements in this order. Raise if too many, missing, repeated or unmeasured."""
+    """Return embeddings with measurements, in this order. Raise if one is unknown, repeated or unmeasured."""
     if len(ids) > MAX_COMPARED:
         raise InvalidError(f"Expected at most {MAX_COMPARED} embeddings, got {len(ids)}. Leave some out.", "id")
     if len(set(ids)) < len(ids):
         raise InvalidError("The same embedding is listed twice. Remove one of them.", "id")
     statement = select(Embedding).where(Embedding.id.in_(ids)).options(selectinload(Embedding.measurements))
     with context.sessions() as session:
-        embeddings_by_id = {row.id: row for row in session.scalars(statement)}
+        embeddings_by_id = {embedding.id: embedding for embedding in session.scalars(statement)}
     for embedding_id in ids:
         if (embedding := embeddings_by_id.get(embedding_id)) is None:
             raise not_found("embedding", embedding_id, "id")
@@ -387,7 +394,7 @@ def get_measured_embeddings(context: Context, ids: Sequence[str]) -> list[Embedd
 
 
 def make_names_distinct(embeddings: Iterable[Embedding]) -> list[str]:
-    """Return the names, with a number after repeated ones."""
+    """Return the names of embeddings, in order, with a number after repeated names."""
     names: list[str] = []
     for embedding in embeddings:
         candidates = [embedding.name, *(f"{embedding.name} ({number})" for number in range(2, len(names) + 2))]

@@ -10,7 +10,7 @@ from app.embeddings.service import list_stored_figures
 
 
 def find_deciding_task(context: Context, embedding_id: str) -> TaskRun | None:
-    """Return the newest finished task with ground truth; without one, the newest that waits or runs."""
+    """Return the newest finished task with ground truth, else the newest that waits or runs; None without either."""
     tasks = select(TaskRun).where(
         TaskRun.embedding_id == embedding_id,
         TaskRun.status.in_((TaskStatus.FINISHED, *UNFINISHED_TASK)),
@@ -23,7 +23,7 @@ def find_deciding_task(context: Context, embedding_id: str) -> TaskRun | None:
 
 
 def describe_decision(context: Context, embedding_id: str) -> str:
-    """Return the conclusion of the deciding task, else the worst finding with its advice."""
+    """Return the conclusion of the deciding task, else the worst finding with its advice, else that all is well."""
     task = find_deciding_task(context, embedding_id)
     if task is not None and task.results is not None:
         return task.results.conclusion

@@ -20,20 +20,21 @@ from isotropy.catalog import MEASURES, Measure, measures_in
 
 # Default measures of the heat map. Those without a value at any layer are left out.
 DEFAULT_MEASURES = tuple(measure.slug for measure in measures_in("layers"))
-BUSY = (EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
+UNFINISHED_STATUSES = (EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
 
 
 class LayersQuery(NamedTuple):
     """Query of the report by layer."""
 
     pooling: Pooling | None
+    """None for the default: the mean if the encoding has it, else its first pooling."""
     measures: tuple[str, ...]
     """Slugs of the measures of the heat map; empty for the default ones."""
     by: str
     """Slug of the measure drawn as a line over layers; empty for the first of the heat map."""
 
     def to_query_string(self, pooling: Pooling | None = None) -> str:
-        """Return the query string, optionally with another pooling."""
+        """Return the query string, with ``pooling`` in place of its own if given."""
         pooling = pooling or self.pooling
         pairs = [("pooling", pooling.value)] if pooling else []
         pairs += [("measures", slug) for slug in self.measures]
@@ -56,13 +57,15 @@ class LayersReport(NamedTuple):
     poolings: list[Pooling]
     pooling: Pooling
     embeddings: list[Embedding]
-    """Layers under the pooling."""
+    """Layers under ``pooling``, in order."""
     offered: list[Measure]
     """Measures with a value at some layer."""
     groups: dict[str, list[Measure]]
     """The offered measures by the heading of their group."""
     measures: list[Measure]
+    """Measures of the heat map."""
     by: Measure | None
+    """The measure drawn as a line over layers; None if none has a value."""
     waiting: int
     """Number of embeddings under all poolings that are not measured yet, out of ``total``."""
     total: int
@@ -87,11 +90,12 @@ class LayersReport(NamedTuple):
         return (min(values, key=by_value), max(values, key=by_value)) if len(values) > 1 else None
 
     def list_measurements(self, embedding: Embedding) -> list[Measurement | None]:
+        """Return the measurements of a layer in the order of the heat map; None where it has none."""
         measurements = {measurement.measure: measurement for measurement in embedding.measurements}
         return [measurements.get(measure.slug) for measure in self.measures]
 
 
-def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> LayersReport:
+def build_layers_report(context: Context, encoding: Encoding, query: LayersQuery) -> LayersReport:
     defined = list_defined_measures(context, encoding.id)
     slugs = [slug for slug in query.measures or DEFAULT_MEASURES if slug in defined]
     curve_slug = query.by if query.by in defined else next(iter(slugs), "")
@@ -104,12 +108,12 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
     measures, curve_measure = [MEASURES[slug] for slug in slugs if slug in MEASURES], MEASURES.get(curve_slug)
     rows = [
         HeatMapRow(
-            layer.layer or 0,
-            f"/embeddings/{layer.id}",
-            {measurement.measure: measurement for measurement in layer.measurements},
+            embedding.layer or 0,
+            f"/embeddings/{embedding.id}",
+            {measurement.measure: measurement for measurement in embedding.measurements},
         )
-        for layer in layers
-        if layer.status is EmbeddingStatus.READY
+        for embedding in layers
+        if embedding.status is EmbeddingStatus.READY
     ]
     figures = [heat_map(rows, measures)]
     if curve_measure is not None:
@@ -134,15 +138,15 @@ def read_layers(context: Context, encoding: Encoding, query: LayersQuery) -> Lay
         groups=group_items(offered, lambda measure: measure),
         measures=measures,
         by=curve_measure,
-        waiting=sum(layer.status in BUSY for layer in embeddings),
+        waiting=sum(embedding.status in UNFINISHED_STATUSES for embedding in embeddings),
         total=len(embeddings),
         figures=figures,
-        ranking=rank_layers(context, [layer.id for layer in layers]),
+        ranking=rank_layers(context, [embedding.id for embedding in layers]),
     )
 
 
 def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | None = None) -> list[Embedding]:
-    """Return the layers of an encoding by layer and pooling, not the trashed ones. Load ``measures``, or all."""
+    """Return an encoding's layers outside the trash, by layer and pooling. Load only ``measures``, or all for None."""
     measurements = Embedding.measurements
     loaded = measurements if measures is None else measurements.and_(Measurement.measure.in_(measures))
     layers = (
@@ -161,7 +165,7 @@ def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | No
 
 
 def list_defined_measures(context: Context, encoding_id: str) -> set[str]:
-    """Return the slugs of measures with a value at some layer."""
+    """Return the slugs of the measures that have a value at some layer of an encoding."""
     measures = (
         select(Measurement.measure)
         .join(Embedding, Embedding.id == Measurement.embedding_id)

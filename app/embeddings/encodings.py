@@ -64,9 +64,9 @@ def find_queries(context: Context, corpus: Encoding) -> Encoding | None:
 
 
 def create_encoding(context: Context, files: Sequence[Incoming], name: str | None = None) -> Encoding:
-    """Store texts and return a draft with their columns. For a BEIR data set, return the draft of its corpus.
+    """Store texts and return a draft with their columns; of a BEIR data set, the draft of its corpus.
 
-    The request waits for the sandbox that reads them, because the form on the next page lists the columns.
+    The request waits until a sandbox has read the columns, because the form on the next page lists them.
     """
     if is_beir([file.filename for file in files]):
         return _create_beir(context, files, name)
@@ -117,7 +117,7 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
     ):
 
         def store_file(filename: str) -> Stored:
-            with Path(folder, Path(filename).name).open("rb") as stream:  # stays in the folder, whatever the name
+            with Path(folder, Path(filename).name).open("rb") as stream:  # never outside the folder
                 return store(stream, settings.max_upload_bytes)
 
         uploads = [store(file.stream, settings.max_dataset_bytes) for file in files]
@@ -130,7 +130,7 @@ def _create_beir(context: Context, files: Sequence[Incoming], name: str | None) 
         qrels_files = [store_file(split.filename) for split in description.splits]
         with context.ledger.recording(corpus_file, queries_file, *qrels_files) as session:
             corpus = _new_draft(corpus_name, CORPUS, corpus_file, description.corpus)
-            # A name has at most 200 characters.
+            # With ", queries", the name must not exceed 200 characters.
             queries = _new_draft(f"{corpus_name[:190]}, queries", QUERIES, queries_file, description.queries)
             session.add_all((corpus, queries))
             session.flush()
@@ -164,7 +164,7 @@ def _new_draft(name: str, filename: str, stored: Stored, description: TextsDescr
 def plan_encoding(
     context: Context, encoding: Encoding, config: EncodingConfig, *, ask_hub: bool = True
 ) -> EncodingPlan:
-    """Check a configuration against the texts and the model. Without ``ask_hub``, accept any model of the Hub."""
+    """Check a configuration and count what it makes. Without ``ask_hub``, accept any model of the Hub."""
     _check_columns(encoding, config)
     if encoding.qrels and config.score_column is not None:
         raise InvalidError("A corpus with queries takes no scores. Upload the pairs as a table.", "score_column")
@@ -195,6 +195,7 @@ def plan_encoding(
 
 
 def _check_columns(encoding: Encoding, config: EncodingConfig) -> None:
+    """Raise InvalidError unless the configured columns exist and hold what they are chosen for."""
     columns_by_name = {column.name: column for column in encoding.columns}
 
     def get_column(name: str, field: str) -> Column:
@@ -223,6 +224,7 @@ def _check_columns(encoding: Encoding, config: EncodingConfig) -> None:
 
 
 def _check_scores(scores: Column, config: EncodingConfig, n_rows: int) -> None:
+    """Raise InvalidError unless a column of the ``n_rows`` texts can be the scores of the configured pairs."""
     if len(config.text_columns) < 2:
         raise InvalidError("Scores need two text columns: choose a second text column.", "text_columns")
     if scores.name in config.text_columns:
@@ -249,7 +251,7 @@ def _check_scores(scores: Column, config: EncodingConfig, n_rows: int) -> None:
 
 
 def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) -> Encoding:
-    """Queue a draft, or an encoding that failed or was cancelled, and the queries of a corpus if they can be queued."""
+    """Queue a draft, or an encoding that failed or was cancelled. With a corpus, queue its queries if they allow it."""
     encoding = get_encoding(context, encoding_id)
     _require_launchable(encoding)
     plan = plan_encoding(context, encoding, config)
@@ -275,7 +277,7 @@ def _require_launchable(encoding: Encoding) -> None:
 
 
 def _queue_encoding(session: Session, encoding_id: str, config: EncodingConfig) -> bool:
-    """Queue an encoding. Return False if it could no longer be launched."""
+    """Queue an encoding and return True; return False if its status no longer allows it."""
     launchable = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(LAUNCHABLE))
     queued = launchable.values(
         config=config, status=EncodingStatus.QUEUED, queued_at=utcnow(), done=0, total=None, attempts=0,
@@ -318,6 +320,7 @@ def _read_encoding(session: Session, encoding_id: str) -> Encoding:
 
 
 def _mark_cancelled(context: Context, encoding_id: str) -> bool:
+    """Set an unfinished encoding's status to cancelled. Return whether it was unfinished."""
     update_unfinished = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(UNFINISHED_ENCODING))
     cancellation = update_unfinished.values(status=EncodingStatus.CANCELLED, finished_at=utcnow())
     with context.sessions.begin() as session:

@@ -24,22 +24,22 @@ class FamilyMember(NamedTuple):
     embedding_id: str
     name: str
     series: str | None
-    """Key that the layers of an encoding under one pooling share, or those of a file; None if it is not a layer."""
+    """Key that layers share if they are of one encoding and pooling, or of one file; None if it is not a layer."""
     layer: int | None
     pooling: Pooling | None
     status: TaskStatus
     error: str | None
     as_it_is: JudgedVariant | None
-    """None until the embedding is judged; so are ``chosen`` and ``report``."""
+    """Scores of the vectors without post-processing. Like ``chosen`` and ``report``, None until they are judged."""
     chosen: JudgedVariant | None
     report: int | None
-    """Number of units that the scores are on, which depends on exact copies among the vectors."""
+    """Number of units in the report part, on which the scores are computed. Exact copies of vectors reduce it."""
 
 
 def read_family(context: Context, family_key: str) -> list[FamilyMember]:
-    """Return the members of a family: layers in order, then the other embeddings, the oldest task first.
+    """Return the members of a family: layers in order, then the other embeddings, those of the oldest task first.
 
-    An embedding is listed once, by its newest task with results, else by its newest task.
+    An embedding is listed once: with its newest task that has results, else with its newest task.
     """
     query = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
     query = query.where(or_(TaskRun.id == family_key, TaskRun.family_id == family_key), Embedding.trashed_at.is_(None))
@@ -84,7 +84,7 @@ class LayerRanking(NamedTuple):
 
 
 def rank_layers(context: Context, embedding_ids: Sequence[str]) -> LayerRanking | None:
-    """Rank layers by the task with ground truth that judges or will judge most of them; None for fewer than two."""
+    """Rank layers by the task with ground truth that has judged or will judge most of them; None for fewer than two."""
     family_id = func.coalesce(TaskRun.family_id, TaskRun.id)
     query = select(family_id).where(
         TaskRun.embedding_id.in_(embedding_ids),
@@ -107,7 +107,7 @@ def rank_layers(context: Context, embedding_ids: Sequence[str]) -> LayerRanking 
 
 
 def describe_best(members: Iterable[FamilyMember], metric: str) -> str:
-    """Say whose chosen variant scores highest and whether its lead is clear; empty for fewer than two embeddings."""
+    """Say which member's chosen variant scores highest, and whether its lead is clear; empty for fewer than two."""
     ranked = [
         RankedEmbedding(
             member.name, variant.choose.value, variant.report.value, variant.report.low, variant.report.high

@@ -14,15 +14,16 @@ from isoscope.files.npy import read_npy
 from isoscope.files.safetensors import TYPE_NAMES
 from isoscope.files.upload import NamedFile
 
-TENSOR = "embeddings"
+TENSOR_NAME = "embeddings"
 NPY = "npy"
+LENGTH_BYTES = 8
 # Safetensors pads its header to a multiple of this many bytes, so that the values are aligned.
-ALIGNMENT = 8
+HEADER_ALIGNMENT = 8
 
 
 @dataclass(frozen=True)
 class SafetensorsFile:
-    """A safetensors header, followed by the values of an .npy file, which are read from there."""
+    """A safetensors file that is made of a header and the values of a stored .npy file."""
 
     header: bytes
     array: StoredArray
@@ -61,18 +62,18 @@ def get_npy(context: Context, embedding_id: str) -> NamedFile:
 def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
     file = get_npy(context, embedding_id)
     (array,) = read_npy(file.path)
-    types = {name: code for code, name in TYPE_NAMES.items()}
-    if array.type_name not in types or array.fortran or array.dtype.newbyteorder("<") != array.dtype:
+    type_codes = {name: code for code, name in TYPE_NAMES.items()}
+    if array.type_name not in type_codes or array.fortran or array.dtype.newbyteorder("<") != array.dtype:
         raise ConflictError(
             "safetensors needs little-endian numbers in row-major order, and this file has "
             f"{array.dtype.str}{' in column-major order' if array.fortran else ''}. Download the .npy instead."
         )
-    tensor = {"dtype": types[array.type_name], "shape": array.shape, "data_offsets": [0, array.size_bytes]}
-    header = json.dumps({TENSOR: tensor}).encode()
-    header += b" " * (-len(header) % ALIGNMENT)
+    tensor = {"dtype": type_codes[array.type_name], "shape": array.shape, "data_offsets": [0, array.size_bytes]}
+    header = json.dumps({TENSOR_NAME: tensor}).encode()
+    header += b" " * (-len(header) % HEADER_ALIGNMENT)
     name = file.filename.removesuffix(".npy")
     # The file starts with the length of its header.
-    return SafetensorsFile(len(header).to_bytes(8, "little") + header, array, f"{name}.safetensors")
+    return SafetensorsFile(len(header).to_bytes(LENGTH_BYTES, "little") + header, array, f"{name}.safetensors")
 
 
 def get_trial_map(context: Context, postprocessing: PostProcessing) -> NamedFile:

@@ -18,6 +18,8 @@ MIN_CARRIED_SHARE = 0.1
 ROUNDED_DIMENSIONS = 9.95
 # Mean cosine from which its cause is explained.
 MIN_COSINE = 0.05
+# Difference of the mean cosine from the mean's share of the energy up to which the share explains it.
+COSINE_TOLERANCE, RELATIVE_TOLERANCE = 0.02, 0.1
 # Bias of IsoScore from which it is mentioned.
 MIN_BIAS = 0.05
 MAX_LISTED_ROWS = 5
@@ -29,6 +31,8 @@ MIN_CORRECTED_ROWS = 8
 MIN_FILLED_DIMENSIONS = 0.75
 # Distance between the rows and TwoNN's fit, as a fraction of the rows, up to which a misfit is not reported.
 MAX_FIT_DISTANCE = 0.05
+# Intrinsic dimension from which it is rounded to a whole number.
+MIN_ROUNDED_DIMENSION = 0.9
 # Intrinsic dimension above which estimates from neighbors are visibly low (Facco et al. 2017).
 UNDERESTIMATED_DIMENSION = 20
 
@@ -41,6 +45,7 @@ class SentencePart(NamedTuple):
 
 
 Sentence = list[SentencePart]
+"""Its parts in order; empty if there is nothing to say."""
 
 
 class Headline(NamedTuple):
@@ -51,10 +56,10 @@ class Headline(NamedTuple):
 
 
 def write_headline(embedding: Embedding) -> Headline:
-    """Summarize the measurements. If isotropy is undefined, say why; leave out other undefined measures."""
+    """Summarize an embedding's measurements. If isotropy is undefined, say why. Leave out other undefined measures."""
     measurements = {measurement.measure: measurement for measurement in embedding.measurements}
     n, d = embedding.n_measured, embedding.d or 0
-    independent = min((embedding.independent or {}).get("groups", n), n)  # groups also count rows left out
+    n_independent = min((embedding.independent or {}).get("groups", n), n)  # groups also count rows left out
     outliers = [
         _describe_outliers(finding)
         for finding in embedding.findings
@@ -62,22 +67,22 @@ def write_headline(embedding: Embedding) -> Headline:
     ]
     sentences = (
         _write_title(measurements, n, d, bool(outliers)),
-        _describe_few_rows(measurements, n, independent, d),
+        _describe_few_rows(measurements, n, n_independent, d),
         _describe_mean(measurements),
         _describe_intrinsic_dimension(measurements),
     )
-    # Outliers distort the numbers, so they come first.
+    # Outliers distort the numbers, so they come first, as the title.
     ordered = [*outliers, *filter(None, sentences)]
     return Headline(ordered[0], ordered[1:])
 
 
 def _write_title(measurements: Measurements, n: int, d: int, has_outliers: bool) -> Sentence:
     slug = "participation_ratio"
-    plain = used = _get_value(measurements, slug)
-    corrected = _get_value(measurements, "participation_ratio_unbiased")
-    if used is not None and corrected is not None and n >= MIN_CORRECTED_ROWS:
-        used, slug = min(max(corrected, 1.0), d), "participation_ratio_unbiased"
-    if plain is None or used is None or d < 2:
+    plain_ratio = ratio = _get_value(measurements, slug)
+    corrected_ratio = _get_value(measurements, "participation_ratio_unbiased")
+    if ratio is not None and corrected_ratio is not None and n >= MIN_CORRECTED_ROWS:
+        ratio, slug = min(max(corrected_ratio, 1.0), d), "participation_ratio_unbiased"
+    if plain_ratio is None or ratio is None or d < 2:
         reason = measurements["participation_ratio"].reason if "participation_ratio" in measurements else None
         default = "Isotropy compares dimensions, and there is only one." if d < 2 else "It was not measured."
         return [
@@ -98,14 +103,14 @@ def _write_title(measurements: Measurements, n: int, d: int, has_outliers: bool)
             SentencePart(comparison, "isoscore_unbiased"),
             SentencePart("."),
         ]
-    carriers = _describe_main_dimensions(measurements)
-    if not carriers and (has_outliers or plain >= MIN_FILLED_DIMENSIONS * used):
-        carriers = _describe_main_directions(measurements, d)
+    concentration = _describe_main_dimensions(measurements)
+    if not concentration and (has_outliers or plain_ratio >= MIN_FILLED_DIMENSIONS * ratio):
+        concentration = _describe_main_directions(measurements, d)
     if has_outliers:
-        return [SentencePart("With them, "), *carriers, SentencePart(".")] if carriers else []
-    effective = number(used, 2) if used < ROUNDED_DIMENSIONS else count(round(used))
+        return [SentencePart("With them, "), *concentration, SentencePart(".")] if concentration else []
+    effective = number(ratio, 2) if ratio < ROUNDED_DIMENSIONS else count(round(ratio))
     filled = SentencePart(f"The variance fills about {effective} of {count(d)} dimensions", slug)
-    return [filled, SentencePart("; "), *carriers, SentencePart(".")] if carriers else [filled, SentencePart(".")]
+    return [filled, *([SentencePart("; "), *concentration] if concentration else []), SentencePart(".")]
 
 
 def _describe_main_dimensions(measurements: Measurements) -> Sentence:
@@ -113,6 +118,7 @@ def _describe_main_dimensions(measurements: Measurements) -> Sentence:
     largest = max(std, default=0.0)
     if largest == 0:
         return []
+    # Relative to the largest, so that squares neither overflow nor vanish.
     variances = [(deviation / largest) ** 2 for deviation in std]
     total = sum(variances)
     outstanding = [variance for variance in variances if variance >= OUTSTANDING_VARIANCE * total / len(variances)]
@@ -127,12 +133,12 @@ def _describe_main_dimensions(measurements: Measurements) -> Sentence:
 def _describe_main_directions(measurements: Measurements, d: int) -> Sentence:
     eigenvalues = _get_detail_list(measurements, "spectrum", "eigenvalues")
     total = sum(eigenvalues)
-    half = next((i for i, cumulated in enumerate(accumulate(eigenvalues), 1) if cumulated >= total / 2 > 0), None)
-    if half is None:
+    n_half = next((n for n, cumulated in enumerate(accumulate(eigenvalues), 1) if cumulated >= total / 2 > 0), None)
+    if n_half is None:
         return []
-    if half == 1:
+    if n_half == 1:
         return [SentencePart(f"one direction carries {percent(eigenvalues[0] / total)} of the variance", "spectrum")]
-    return [SentencePart(f"half of the variance lies in {count(half)} of {count(d)} directions", "spectrum")]
+    return [SentencePart(f"half of the variance lies in {count(n_half)} of {count(d)} directions", "spectrum")]
 
 
 def _describe_outliers(finding: Mapping[str, Any]) -> Sentence:
@@ -152,22 +158,22 @@ def _describe_outliers(finding: Mapping[str, Any]) -> Sentence:
     ]
 
 
-def _describe_few_rows(measurements: Measurements, n: int, independent: int, d: int) -> Sentence:
+def _describe_few_rows(measurements: Measurements, n: int, n_independent: int, d: int) -> Sentence:
     plain, corrected = (_get_value(measurements, slug) for slug in ("isoscore", "isoscore_unbiased"))
     if plain is None:
         return []
-    correctable = corrected is not None and n >= MIN_CORRECTED_ROWS
+    is_correctable = corrected is not None and n >= MIN_CORRECTED_ROWS
     bias = 0.0
-    if correctable and corrected is not None and d > 1:
+    if is_correctable and corrected is not None and d > 1:
         # For a Gaussian cloud, n rows raise 1 / (participation ratio) by about 1 / n.
         ratio = 1 + (d - 1) * min(max(corrected, 0.0), 1.0)
-        bias = min(corrected - plain, ratio * ratio / (independent + ratio) / (d - 1))
+        bias = min(corrected - plain, ratio * ratio / (n_independent + ratio) / (d - 1))
     if n >= d and bias <= MIN_BIAS:
         return []
-    rows = f"{count(n)} rows" if independent == n else f"{count(independent)} independent rows"
+    rows = f"{count(n)} rows" if n_independent == n else f"{count(n_independent)} independent rows"
     comparison = "There are fewer rows than dimensions" if n < d else f"{rows} are few for {count(d)} dimensions"
     opening = [SentencePart(f"{comparison}: "), SentencePart(f"plain IsoScore, {number(plain)},", "isoscore")]
-    if not correctable:
+    if not is_correctable:
         return [*opening, SentencePart(" and the dimensions used are biased low.")]
     score = measurements["isoscore_unbiased"]
     return [
@@ -182,8 +188,8 @@ def _describe_mean(measurements: Measurements) -> Sentence:
     share, cosine = (_get_value(measurements, slug) for slug in ("mean_share", "mean_cosine"))
     if share is None or cosine is None:
         return []
-    # For rows of equal length, the mean cosine is about the mean's share of the energy.
-    is_explained = cosine >= MIN_COSINE and abs(cosine - share) <= 0.02 + 0.1 * cosine
+    # For rows of equal norm, the mean cosine is about the mean's share of the energy.
+    is_explained = cosine >= MIN_COSINE and abs(cosine - share) <= COSINE_TOLERANCE + RELATIVE_TOLERANCE * cosine
     sentence = [
         SentencePart(f"The mean carries {percent(share)} of the energy", "mean_share"),
         SentencePart(", which is why " if is_explained else "; "),
@@ -206,7 +212,8 @@ def _describe_intrinsic_dimension(measurements: Measurements) -> Sentence:
         return []
     (low, low_slug), (high, high_slug) = min(estimates), max(estimates)
     low_text, high_text = (
-        count(round(dimension)) if dimension >= 0.9 else number(dimension, 2) for dimension in (low, high)
+        count(round(dimension)) if dimension >= MIN_ROUNDED_DIMENSION else number(dimension, 2)
+        for dimension in (low, high)
     )
     dimension_parts = [SentencePart(f"about {low_text}-dimensional", estimates[0][1])]
     if low_text != high_text:
@@ -216,9 +223,9 @@ def _describe_intrinsic_dimension(measurements: Measurements) -> Sentence:
             SentencePart(f"{high_text}-dimensional", high_slug),
             SentencePart(", depending on the estimator"),
         ]
-    underestimated = ". The true value is probably higher: such estimates tend to be low."
-    doubt = SentencePart(underestimated if high > UNDERESTIMATED_DIMENSION else ".")
-    sentence = [SentencePart("Locally the cloud looks "), *dimension_parts, doubt]
+    caution = ". The true value is probably higher: such estimates tend to be low."
+    ending = SentencePart(caution if high > UNDERESTIMATED_DIMENSION else ".")
+    sentence = [SentencePart("Locally the cloud looks "), *dimension_parts, ending]
     goodness = (measurements["twonn"].detail or {}).get("parts", {}) if "twonn" in measurements else {}
     distance, chance_distance = goodness.get("fit_distance"), goodness.get("fit_distance_by_chance")
     if distance is not None and chance_distance is not None and distance > max(chance_distance, MAX_FIT_DISTANCE):

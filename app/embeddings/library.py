@@ -52,7 +52,7 @@ class EmbeddingSearch:
     origin: EmbeddingOrigin | None = None
     status: EmbeddingStatus | None = None
     layers: Annotated[bool, Query(description="Include layers of encodings.")] = False
-    """They are always listed if ``origin`` is encoded."""
+    """If ``origin`` is ENCODED, layers are listed in any case."""
     trashed: Annotated[bool, Query(description="List the trash instead of the library.")] = False
     sort: Annotated[Sort, Query(description="A minus sorts descending.")] = "-created"
 
@@ -93,8 +93,8 @@ def find_embeddings(
     listed_conditions = conditions if with_layers else [*conditions, Embedding.encoding_id.is_(None)]
     counts = select(func.count(), func.count(Embedding.encoding_id)).select_from(Embedding).where(*conditions)
     row_query = select(Embedding, CORRECTED.value, ISOSCORE.value, MEAN_COSINE.value)
-    scores = ((CORRECTED, "isoscore_unbiased"), (ISOSCORE, "isoscore"), (MEAN_COSINE, "mean_cosine"))
-    for alias, measure in scores:
+    joined_measures = ((CORRECTED, "isoscore_unbiased"), (ISOSCORE, "isoscore"), (MEAN_COSINE, "mean_cosine"))
+    for alias, measure in joined_measures:
         row_query = row_query.outerjoin(alias, and_(alias.embedding_id == Embedding.id, alias.measure == measure))
     page_query = (
         row_query.where(*listed_conditions)
@@ -104,8 +104,8 @@ def find_embeddings(
         .options(*WITHOUT_LARGE_FIELDS)
     )
     with context.sessions() as session:
-        total, layers = session.execute(counts).one()
-        layers_left_out = 0 if with_layers else layers
+        total, n_layers = session.execute(counts).one()
+        layers_left_out = 0 if with_layers else n_layers
         results = [
             EmbeddingListed(
                 **service.EmbeddingSummary.model_validate(embedding).model_dump(),
@@ -119,7 +119,7 @@ def find_embeddings(
 
 
 def list_newest_measured(context: Context, limit: int) -> list[Embedding]:
-    """Return the newest embeddings that can be compared. Layers of encodings follow all others."""
+    """Return the newest measured embeddings outside the trash, those that are not layers of encodings first."""
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
     newest_query = (
         select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order_columns("-created"))
@@ -134,6 +134,7 @@ def _order_columns(sort: Sort) -> tuple[ColumnElement[Any], ...]:
 
 
 def describe_embedding(context: Context, embedding_id: str, change: DescriptionChange) -> Embedding:
+    """Change the name, notes or tags of an embedding. Raise ConflictError if it is in the trash."""
     with context.sessions.begin() as session:
         embedding = service.find_embedding(session, embedding_id)
         service.require_not_trashed(embedding)
@@ -142,7 +143,7 @@ def describe_embedding(context: Context, embedding_id: str, change: DescriptionC
 
 
 class AdjacentLayers(NamedTuple):
-    """The encoding of an embedding, and the layers before and after it under the same pooling."""
+    """The encoding of an embedding, and the ids of the layers before and after it; None at either end."""
 
     encoding: Encoding
     previous_id: str | None
@@ -150,7 +151,7 @@ class AdjacentLayers(NamedTuple):
 
 
 def find_adjacent_layers(context: Context, embedding: Embedding) -> AdjacentLayers | None:
-    """Find the layers next to an embedding; None if it is not a layer or was just deleted."""
+    """Return the layers next to an embedding, with its pooling; None if it is no layer or was just deleted."""
     if embedding.encoding_id is None:
         return None
     layers = select(Embedding.id).where(

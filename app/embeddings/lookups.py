@@ -23,7 +23,7 @@ MAX_TEXT_CHARACTERS = 1000
 
 
 class NamedNeighbor(NamedTuple):
-    """A neighbor by its name, and its cosine, dot product or distance."""
+    """The name of a neighbor, and its cosine, dot product or distance to the row, as the similarity says."""
 
     name: str
     nearness: float
@@ -35,8 +35,9 @@ class NamedNeighbors(NamedTuple):
     names: list[str]
     """Names of all rows with stored neighbors."""
     chosen: str
+    """Name of the row whose neighbors these are."""
     unknown: str
-    """The requested name if it is not stored; then the first row is chosen. Else empty."""
+    """The requested name if no row of this name is stored, so that the first row was chosen; else empty."""
     rows: int
     """Number of rows that were searched."""
     method: str
@@ -59,7 +60,7 @@ class NamedNeighbors(NamedTuple):
 
 
 def read_neighbors(data: dict[str, Any] | None, name: str | None) -> NamedNeighbors | None:
-    """Return the neighbors of the named row, or of the first stored row; None if none are stored."""
+    """Read the neighbors of the named row, or else of the first row, from stored figure data; None without rows."""
     if data is None or not data["of"]:
         return None
     entries_by_name = {entry["name"]: entry for entry in reversed(data["of"])}
@@ -83,13 +84,16 @@ def read_neighbors(data: dict[str, Any] | None, name: str | None) -> NamedNeighb
 
 
 class TextSearch(NamedTuple):
-    """A text and its nearest rows, or why it cannot be looked up."""
+    """A text and its nearest rows, none before a worker has found them."""
 
     text: str
     reason: str
+    """Why texts cannot be looked up in this embedding; else empty."""
     lookup: Lookup | None = None
+    """None before the first request."""
     similarity: Similarity = Similarity.COSINE
     rows: int = 0
+    """Number of rows that were searched."""
     near: Sequence[NearRow] = ()
 
 

@@ -31,13 +31,13 @@ def write_parquet(stored_map: StoredMap) -> bytes:
     columns |= {"x": stored_map.xy[:, 0], "y": stored_map.xy[:, 1], "norm": stored_map.norms}
     if header.layout is not None:
         columns |= dict(zip(("layout_x", "layout_y"), stored_map.layout_xy.T.copy(), strict=True))
-    neighbors_of: list[dict[str, list[Any]] | None] = [None] * stored_map.header.points
+    neighbors_by_point: list[dict[str, list[Any]] | None] = [None] * header.points
     for point, neighbors, distances in zip(*stored_map.read_neighbors(), strict=True):
         is_present = neighbors != NO_POINT
-        neighbors_of[point] = {"ids": neighbors[is_present].tolist(), "distances": distances[is_present].tolist()}
-    columns["neighbors"] = pa.array(neighbors_of, NEIGHBORS)
-    for number, column in enumerate(header.columns):
-        values = stored_map.read_column(number)
+        neighbors_by_point[point] = {"ids": neighbors[is_present].tolist(), "distances": distances[is_present].tolist()}
+    columns["neighbors"] = pa.array(neighbors_by_point, NEIGHBORS)
+    for index, column in enumerate(header.columns):
+        values = stored_map.read_column(index)
         candidates = (column.name, *(f"{column.name} {suffix}" for suffix in range(2, len(columns) + 3)))
         name = next(candidate for candidate in candidates if candidate not in columns)
         if column.dates:
@@ -50,5 +50,7 @@ def write_parquet(stored_map: StoredMap) -> bytes:
 
 
 def _encode_labels(codes: NDArray[Any], labels: MapLabels) -> pa.Array:
-    empty = np.array([not name for name in labels.names])
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=empty[codes]), pa.array(labels.names))
+    """Return the labels of codes as a dictionary column, null where a label is empty."""
+    is_empty = np.array([not name for name in labels.names])
+    indices = pa.array(codes.astype(np.int32), mask=is_empty[codes])
+    return pa.DictionaryArray.from_arrays(indices, pa.array(labels.names))

@@ -10,7 +10,7 @@ from app.db.models import Embedding, Encoding, EncodingStatus, Pooling, StoredFi
 from app.db.types import utcnow
 from app.db.work import list_waiting_jobs
 from app.embeddings import encodings
-from app.embeddings.encoding_layers import LayersQuery, read_layers
+from app.embeddings.encoding_layers import LayersQuery, build_layers_report
 from app.embeddings.figures.layers import POOLING_TITLES
 from app.training.queue_status import list_unfinished_encodings
 from tests.cached_rows import make_once
@@ -143,7 +143,7 @@ def test_query_count_of_report_is_constant_in_layers(context):
                 context, values_by_measure={"isoscore": 0.5}, encoding_id=encoding_id, layer=layer, pooling=Pooling.MEAN
             )
         encoding = encodings.get_encoding(context, encoding_id)
-        selects = statements(context, lambda: read_layers(context, encoding, LayersQuery(None, (), "")))  # noqa: B023
+        selects = statements(context, lambda: build_layers_report(context, encoding, LayersQuery(None, (), "")))  # noqa: B023
         counts.append(len(selects))
         assert not any(re.search(r"\.(detail|inspection|selection)\b", row) for row in selects)
     assert counts == [4, 4]

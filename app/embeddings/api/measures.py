@@ -163,7 +163,7 @@ def show_zeta_curve(
 @readings_router.post("/curves/zeta", status_code=202)
 def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurveRequest) -> ZetaCurveOut:
     """Request the curve with another embedding's covariance."""
-    return _serialize_curve(zeta_curves.request_zeta_curve(context, embedding_id, request.source_id), None)
+    return _serialize_curve(zeta_curves.request_zeta_curve(context, embedding_id, request.source_id))
 
 
 @readings_router.get("/neighbors", response_model=LookupOut)
@@ -205,7 +205,8 @@ def request_lookup(context: ContextDep, embedding_id: str, request: LookupReques
     return lookups.request_lookup(context, embedding_id, request.text)
 
 
-def _serialize_curve(curve: ZetaCurve, rows: int | None) -> ZetaCurveOut:
+def _serialize_curve(curve: ZetaCurve, rows: int | None = None) -> ZetaCurveOut:
+    """Return a curve with its line for ``rows`` rows, or with all lines for None."""
     lines = [ZetaLine.model_validate(line) for line in curve.lines or []]
     return ZetaCurveOut(
         source=curve.source,

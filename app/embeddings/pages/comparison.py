@@ -26,7 +26,7 @@ from app.embeddings.choice import ChoiceDep, ComparisonChoice, comparison_figure
 from app.embeddings.comparison import (
     MAX_COMPARED,
     MIN_COMPARED,
-    Against,
+    Baseline,
     EmbeddingComparison,
     get_embeddings_to_compare,
     get_measured_embeddings,
@@ -107,7 +107,7 @@ def show_comparison(
 def _read_alignments(context: Context, comparison: EmbeddingComparison) -> dict[str, Any]:
     """Return the similarity of pairs as far as it was requested, and the rows that moved most from first to last."""
     embeddings = comparison.embeddings
-    pairs = pair_steps(embeddings) if comparison.is_ordered else pair_with_baselines(embeddings, Against.FIRST)
+    pairs = pair_steps(embeddings) if comparison.is_ordered else pair_with_baselines(embeddings, Baseline.FIRST)
     alignments = find_alignments(context, pairs)
     states = [pair.status for pair in alignments]
     n_waiting = states.count(ResultStatus.QUEUED)
@@ -142,7 +142,7 @@ def align(context: ContextDep, choice: ChoiceDep) -> Response:
     comparison = EmbeddingComparison(get_embeddings_to_compare(context, choice.ids))
     embeddings = comparison.embeddings
     request_alignments(
-        context, pair_steps(embeddings) if comparison.is_ordered else pair_with_baselines(embeddings, Against.FIRST)
+        context, pair_steps(embeddings) if comparison.is_ordered else pair_with_baselines(embeddings, Baseline.FIRST)
     )
     return redirect_to(f"{choice.url()}#alignments")
 
@@ -171,7 +171,7 @@ def show_moved_rows(
 @router.post("/rows")
 def request_moved_rows(context: ContextDep, choice: ChoiceDep) -> Response:
     request_alignments(
-        context, pair_with_baselines(get_embeddings_to_compare(context, choice.ids, MIN_COMPARED), Against.FIRST)
+        context, pair_with_baselines(get_embeddings_to_compare(context, choice.ids, MIN_COMPARED), Baseline.FIRST)
     )
     return redirect_to(choice.url("/compare/rows"))
 

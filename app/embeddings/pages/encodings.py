@@ -13,7 +13,7 @@ from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus
 from app.db.options.option import collect_options
 from app.embeddings import encodings
-from app.embeddings.encoding_layers import LayersDep, LayersQuery, read_layers
+from app.embeddings.encoding_layers import LayersDep, LayersQuery, build_layers_report
 from app.embeddings.figures.layers import POOLING_TITLES
 from app.embeddings.service import describe_lost_tasks
 from app.training.datasets import list_datasets
@@ -169,7 +169,9 @@ def delete(context: ContextDep, encoding_id: str) -> Response:
 
 @router.get("/{encoding_id}/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, encoding_id: str, slug: str, kind: FileKind, query: LayersDep) -> Response:
-    return figure_file(read_layers(context, encodings.get_encoding(context, encoding_id), query).figures, slug, kind)
+    return figure_file(
+        build_layers_report(context, encodings.get_encoding(context, encoding_id), query).figures, slug, kind
+    )
 
 
 def _render_page(
@@ -203,7 +205,7 @@ def _render_page(
     elif encoding.status in UNFINISHED_ENCODING:
         page["workers"] = list_workers(context)
     elif encoding.status is EncodingStatus.FINISHED:
-        page["layers"] = read_layers(context, encoding, query)
+        page["layers"] = build_layers_report(context, encoding, query)
     problem = label_fields(problem, LABELS) if problem else None
     return render(request, "embeddings/encoding.html", page, problem, status=None if request.method == "POST" else 200)
 
