@@ -23,6 +23,8 @@ PAIRING_TEXTS = {
     RowsBy.POSITION: "paired by their place in the file",
     RowsBy.ORDER: "paired in order",
 }
+Pair = tuple[Embedding, Embedding]
+"""A baseline and the embedding that is compared with it."""
 
 
 class AlignmentValue(NamedTuple):
@@ -74,9 +76,6 @@ def find_row_matching(embedding: Embedding, counterpart: Embedding) -> RowsBy | 
     if len(file_sizes) > 1:
         return None
     return RowsBy.ORDER if list_rows_left_out(embedding) == list_rows_left_out(counterpart) else RowsBy.POSITION
-
-
-Pair = tuple[Embedding, Embedding]
 
 
 def pair_steps(embeddings: Sequence[Embedding]) -> list[Pair]:

@@ -95,8 +95,7 @@ def _iterate_origin_keys(embedding: Embedding, sources: dict[str, Embedding]) ->
 
 def list_rows_left_out(embedding: Embedding) -> list[int]:
     """Return the positions in the file of the rows that an embedding's selection leaves out."""
-    rows: list[int] = unpack_rows((embedding.selection or {}).get("without_rows", []))
-    return rows
+    return list(unpack_rows((embedding.selection or {}).get("without_rows", [])))
 
 
 class Difference(NamedTuple):

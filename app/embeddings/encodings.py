@@ -33,7 +33,6 @@ from isoscope.files.upload import NamedFile
 from isotropy.catalog import FEWEST_GROUPS
 
 LAUNCHABLE = (EncodingStatus.DRAFT, EncodingStatus.FAILED, EncodingStatus.CANCELLED)
-
 Split = Literal["train", "validation"]
 
 

@@ -16,7 +16,6 @@ from isoscope.files.upload import NamedFile
 
 TENSOR_NAME = "embeddings"
 NPY = "npy"
-LENGTH_BYTES = 8
 # Safetensors pads its header to a multiple of this many bytes, so that the values are aligned.
 HEADER_ALIGNMENT = 8
 
@@ -72,8 +71,8 @@ def get_safetensors(context: Context, embedding_id: str) -> SafetensorsFile:
     header = json.dumps({TENSOR_NAME: tensor}).encode()
     header += b" " * (-len(header) % HEADER_ALIGNMENT)
     name = file.filename.removesuffix(".npy")
-    # The file starts with the length of its header.
-    return SafetensorsFile(len(header).to_bytes(LENGTH_BYTES, "little") + header, array, f"{name}.safetensors")
+    # The file starts with the length of its header, as 8 bytes.
+    return SafetensorsFile(len(header).to_bytes(8, "little") + header, array, f"{name}.safetensors")
 
 
 def get_trial_map(context: Context, postprocessing: PostProcessing) -> NamedFile:

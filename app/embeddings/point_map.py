@@ -29,18 +29,18 @@ MAX_DRAWN = 200_000
 MAX_DETAILS = 3
 """Columns that are shown beside a row."""
 BLOCK_ROWS = 8192
-NEIGHBORS = 10
+N_NEIGHBORS = 10
 PCA, TSNE = "pca", "neighbors"
-"""The pictures of a map, as in URLs."""
+"""The two layouts of a map, by their names in URLs. Pages call the layout by t-SNE "Neighbors"."""
 
 
 class NamedRow(NamedTuple):
-    """A row by its position in the file, and its name, empty if it has none."""
+    """A row: its position in the file, from 0, and its name, empty if it has none."""
 
     position: int
     name: str
     details: Mapping[str, str] = MappingProxyType({})
-    """Its label and its values in kept columns, by column name."""
+    """Its label, under "label", and its values in further columns, by column name."""
 
     @property
     def title(self) -> str:
@@ -52,7 +52,7 @@ class NearRow(NamedTuple):
 
     row: NamedRow
     nearness: float
-    """The distance, the cosine or the dot product."""
+    """Its distance, cosine or dot product with the row, as the similarity says."""
 
 
 class RowSearch(NamedTuple):
@@ -62,13 +62,15 @@ class RowSearch(NamedTuple):
     row: NamedRow | None
     near: list[NearRow]
     alternatives: list[NamedRow]
+    """Other rows that the query may mean."""
     reason: str = ""
+    """Why there are no neighbors; else empty."""
     n_searched: int = 0
     similarity: Similarity = Similarity.EUCLIDEAN
 
 
 class StoredMap:
-    """A map whose numbers and names are read from its files as they are needed."""
+    """A map whose numbers and names are read from its files as they are needed. A point is the index of a row in it."""
 
     def __init__(self, storage: Storage, header: point_map.MapHeader, files: dict[str, str], layout: str = PCA) -> None:
         self.header = header
@@ -106,10 +108,12 @@ class StoredMap:
 
     @property
     def layouts(self) -> dict[str, str]:
+        """Return the titles of the available layouts, by their names in URLs."""
         return {PCA: "PCA"} | ({} if self.header.layout is None else {TSNE: "Neighbors"})
 
     @property
     def version(self) -> str:
+        """Return the hash of the file that holds the drawn coordinates."""
         return self._files[point_map.MAP if self.layout == PCA else point_map.MAP_LAYOUT]
 
     @property
@@ -118,9 +122,10 @@ class StoredMap:
 
     @property
     def colors(self) -> dict[str, str]:
-        first = {"label": "label"} if self.header.labels else {"none": "one color"}
+        """Return the titles of what can color the points, by form value. The first is the default."""
+        default = {"label": "label"} if self.header.labels else {"none": "one color"}
         columns = {f"column-{i}": column.name for i, column in enumerate(self.header.columns)}
-        return first | {"norm": "norm"} | columns
+        return default | {"norm": "norm"} | columns
 
     @cached_property
     def positions(self) -> NDArray[np.uint32]:
@@ -155,8 +160,8 @@ class StoredMap:
     def names(self) -> list[str]:
         return self._names.read_lines() if self._names is not None else []
 
-    def read_column(self, number: int) -> NDArray[Any]:
-        return self.read(point_map.MAP_COLUMN.format(number), self.header.columns[number].values)
+    def read_column(self, index: int) -> NDArray[Any]:
+        return self.read(point_map.MAP_COLUMN.format(index), self.header.columns[index].values)
 
     def read_neighbors(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64]]:
         """Return the points with stored neighbors [m], these neighbors [m, k] and their distances [m, k]."""
@@ -170,7 +175,7 @@ class StoredMap:
         return points, neighbors.reshape(-1, stored.k), scaled_distances
 
     def get_row(self, point: int, color: str = "") -> NamedRow:
-        """Return the row of a point. Its details are the label, the value that colors it, and further columns."""
+        """Return the row of a point. ``color``, a key of ``colors``, is the column whose value is the first detail."""
         details = {}
         if self.header.labels is not None:
             details["label"] = self.header.labels.names[self.read(point_map.MAP, self.header.sections["label"])[point]]
@@ -184,6 +189,7 @@ class StoredMap:
         return NamedRow(int(self.positions[point]), name, details)
 
     def find_details(self, position: int) -> Mapping[str, str]:
+        """Return the details of the row at a position in the file; empty if the map does not have it."""
         point = self._find_point(position)
         return {} if point is None else self.get_row(point).details
 
@@ -211,11 +217,11 @@ class StoredMap:
         return RowSearch(query, None, [], [self.get_row(candidate) for candidate in similar], reason)
 
     def find_named_point(self, name: str) -> int | None:
-        """Return the first point with this name, else the first whose name differs only in ASCII case."""
+        """Return the first point with this name, else the first whose name differs only in ASCII case, else None."""
         return self._names.find_line(name) if self._names is not None and name else None
 
     def find_neighbors(self, point: int, query: str, alternatives: list[NamedRow], color: str = "") -> RowSearch:
-        """Return the rows nearest to a point: its stored neighbors, else those found among the stored vectors."""
+        """Return the result of a search that found a point: its stored neighbors, else those among stored vectors."""
         row, stored = self.get_row(point, color), self.header.neighbors
         if stored is None:
             reason = "An earlier version measured these rows. Choose again on the Details tab to get neighbors."
@@ -247,11 +253,13 @@ class StoredMap:
                          n_searched, stored.similarity)  # fmt: skip
 
     def _find_point(self, position: int) -> int | None:
+        """Return the point of the row at a position in the file; None if the map does not have it."""
         # A larger position does not fit the 32-bit integers of the map.
         index = int(np.searchsorted(self.positions, min(position, point_map.NO_POINT)))
         return index if index < self.header.points and self.positions[index] == position else None
 
     def _search_vectors(self, point: int, similarity: Similarity) -> list[NearestRow]:
+        """Return the points nearest to a point among the stored vectors; empty if its own vector is not stored."""
         vectors = np.load(self._storage.local_path(self._files[point_map.MAP_VECTORS]), mmap_mode="r")
         points = point_map.vector_points(self.header.points, len(vectors))
         index = int(np.searchsorted(points, point))
@@ -259,7 +267,7 @@ class StoredMap:
             return []
 
         def read_block(rows: slice) -> NDArray[np.floating[Any]]:
-            block: NDArray[np.float32] = vectors[rows].astype(np.float32)  # unit vectors
+            block: NDArray[np.float32] = vectors[rows].astype(np.float32)  # stored as unit vectors
             return block if similarity is Similarity.COSINE else block * self.norms[points[rows], None]
 
         def read_blocks() -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
@@ -268,7 +276,7 @@ class StoredMap:
                 yield read_block(rows), points[rows]
 
         (query,) = read_block(slice(index, index + 1))
-        return nearest_rows(read_blocks(), query, NEIGHBORS, similarity, point)
+        return nearest_rows(read_blocks(), query, N_NEIGHBORS, similarity, point)
 
     def read(self, slug: str, section: point_map.MapSection) -> NDArray[Any]:
         """Return the numbers in a section of a map file, as stored on disk."""
@@ -300,15 +308,15 @@ def get_map(context: Context, embedding_id: str, layout: str = PCA) -> StoredMap
 
 
 def explain_no_layout(context: Context, embedding_id: str, stored_map: StoredMap) -> tuple[str, bool]:
-    """Return why a map has no neighbor layout, empty if it has or its rows are too few; and whether it is underway."""
+    """Return why a map has no neighbor layout (empty if it has one or too few rows), and whether one is being made."""
     header = stored_map.header
     if header.layout is not None or header.points < point_map.MIN_LAID_OUT:
         return "", False
     with context.sessions() as session:
-        row = session.scalar(select(MapLayout).where(MapLayout.embedding_id == embedding_id))
-    if row is None:
+        layout = session.scalar(select(MapLayout).where(MapLayout.embedding_id == embedding_id))
+    if layout is None:
         return "An earlier version measured these rows. Choose again on the Details tab to add Neighbors.", False
-    return row.error or "A worker is computing Neighbors, a second layout.", row.error is None
+    return layout.error or "A worker is computing Neighbors, a second layout.", layout.error is None
 
 
 def _open_map(context: Context, embedding_id: str, header: dict[str, Any], layout: str) -> StoredMap:
@@ -323,7 +331,7 @@ def _open_map(context: Context, embedding_id: str, header: dict[str, Any], layou
 
 
 class _MappedLines:
-    """Lines of a memory-mapped file."""
+    """Lines of a memory-mapped file, numbered from 0."""
 
     def __init__(self, content: mmap.mmap | bytes) -> None:
         self._content = content
@@ -343,7 +351,7 @@ class _MappedLines:
         return next((self._find_line_number(match.start()) for match in matches if match), None)
 
     def find_containing(self, text: str) -> list[int]:
-        """Return the first lines that contain a text, ignoring the case of ASCII letters."""
+        """Return the first MAX_ALTERNATIVES line numbers whose line contains a text, ignoring ASCII case."""
         numbers: dict[int, None] = {}
         for match in re.finditer(re.escape(text.encode()), self._content, re.IGNORECASE):
             numbers[self._find_line_number(match.start())] = None

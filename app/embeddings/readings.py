@@ -9,17 +9,16 @@ from app.figures.figure import Cell, FigureTable
 from isoscope.core.formatting import capitalized, tick
 from isotropy.catalog import GROUPS, MEASURES, SIMILARITIES, Measure, Similarity, measures_in, references
 
-# Headings of the lists that a measurement's detail may hold.
-DETAIL_LISTS = {"by_label": "label", "dimensions": "dimension", "parts": "part", "values": "k"}
+# The lists that a measurement's detail may hold, and the heading of the column that tells their items apart.
+DETAIL_HEADINGS = {"by_label": "label", "dimensions": "dimension", "parts": "part", "values": "k"}
 SIMILARITY_CHOICES = {slug.value: capitalized(title) for slug, title in SIMILARITIES.items()}
 """Titles of the similarities in the form of a draft, by form value."""
-
 REFERENCE_ENCODER = "all-MiniLM-L6-v2"
 Grouped = TypeVar("Grouped")
 
 
 class ReadingItem(NamedTuple):
-    """One of the many values of a measure: the k-th, or that of a label, a dimension or a part."""
+    """One of the many values of a measure. Its key is k, a label, a dimension or the name of a part."""
 
     key: int | str
     value: Cell
@@ -30,7 +29,7 @@ class ReadingItem(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A measurement with its measure and the ends of its range."""
+    """A measurement, its measure, and the ends of the measure's range; None where an end is infinite."""
 
     measure: Measure
     measurement: Measurement
@@ -92,9 +91,9 @@ class Reading(NamedTuple):
 
     @property
     def table(self) -> FigureTable:
-        """Return the items with the columns that have a value; n only by label."""
+        """Return the items with those columns that have a value. Only items by label have a column for n."""
         detail, items = self.measurement.detail or {}, self.items
-        heading = next(heading for name, heading in DETAIL_LISTS.items() if name in detail)
+        heading = next(heading for name, heading in DETAIL_HEADINGS.items() if name in detail)
         keys: list[Cell] = [str(item.key).replace("_", " ") if heading == "part" else item.key for item in items]
         columns: dict[str, list[Cell]] = {heading: keys, "value": [item.value for item in items]}
         for name in ("se", "unbiased", "n", "reason"):
@@ -115,7 +114,7 @@ def list_readings(embedding: Embedding) -> list[Reading]:
 
 
 def list_headlines(embedding: Embedding) -> list[Reading]:
-    """Return the readings at the top of a report, with the estimates of all estimators of the same quantity."""
+    """Return the readings at the top of a report, each with the values of all estimators of its quantity."""
     readings = {reading.measure.slug: reading for reading in list_readings(embedding)}
     headlines = []
     for measure in measures_in("report"):
@@ -123,8 +122,7 @@ def list_headlines(embedding: Embedding) -> list[Reading]:
             estimators = [entry for entry in MEASURES.values() if measure.slug in (entry.slug, entry.listed_with)]
             values = [(entry.name.rpartition(", ")[2], readings.get(entry.slug)) for entry in estimators]
             estimates = [(name, reading.value) for name, reading in values if reading and reading.value is not None]
-            estimates = estimates if len(estimators) > 1 else []
-            headlines.append(readings[measure.slug]._replace(estimates=tuple(estimates)))
+            headlines.append(readings[measure.slug]._replace(estimates=tuple(estimates) if len(estimators) > 1 else ()))
     return headlines
 
 
@@ -148,11 +146,11 @@ def group_readings(embedding: Embedding) -> dict[str, list[ReadingFamily]]:
     return group_items(families.values(), lambda family: family.reading.measure)
 
 
-def group_items(items: Iterable[Grouped], measure: Callable[[Grouped], Measure]) -> dict[str, list[Grouped]]:
-    """Group items under the heading of their measure's group, in order, without empty groups."""
+def group_items(items: Iterable[Grouped], get_measure: Callable[[Grouped], Measure]) -> dict[str, list[Grouped]]:
+    """Group items under the headings of their measures' groups, in the order of the groups. Leave out empty groups."""
     groups: dict[str, list[Grouped]] = {group: [] for group in GROUPS}
     for item in items:
-        groups[measure(item).group].append(item)
+        groups[get_measure(item).group].append(item)
     return {heading: groups[group] for group, heading in GROUPS.items() if groups[group]}
 
 
@@ -182,7 +180,7 @@ class ReferenceValue(NamedTuple):
 
 @cache
 def list_references() -> dict[str, list[ReferenceValue]]:
-    """Return the scores of known clouds by measure."""
+    """Return the scores of known clouds, by the slug of the measure."""
     values: dict[str, list[ReferenceValue]] = {}
     for cloud in references():
         for slug, (value, se, n) in cloud.values.items():
@@ -191,7 +189,7 @@ def list_references() -> dict[str, list[ReferenceValue]]:
 
 
 class ReferenceBand(NamedTuple):
-    """The smallest and the largest score of a known encoder's layers on one measure."""
+    """The smallest and the largest score of the reference encoder's layers on one measure."""
 
     encoder: str
     low: float
@@ -201,7 +199,7 @@ class ReferenceBand(NamedTuple):
 
 @cache
 def list_bands() -> dict[str, ReferenceBand]:
-    """Return the range of the known encoder by measure."""
+    """Return the range of the reference encoder's scores, by the slug of the measure."""
     bands = {}
     for slug, values in list_references().items():
         if layers := [reference for reference in values if reference.name.startswith(REFERENCE_ENCODER)]:
@@ -216,7 +214,7 @@ def get_similarity(measurement: Measurement) -> Similarity:
 
 
 class Hub(NamedTuple):
-    """A row that is among the k nearest neighbors of many rows (its ``occurrences``)."""
+    """A row that is among the k nearest neighbors of many other rows; ``occurrences`` is their number."""
 
     row: int
     """Position in the file, from 0."""

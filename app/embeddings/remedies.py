@@ -26,21 +26,22 @@ class Remedy(NamedTuple):
 def rank_remedies(results: TaskResults | None) -> list[Remedy]:
     """Return the baseline, the variants by their score on the choose part, then methods that were not judged."""
     variants = [] if results is None else results.variants
+    # The baseline is the first variant.
     positions = sorted(range(len(variants)), key=lambda position: (position > 0, -variants[position].choose.value))
     judged = [
         _make_remedy(variants[position], is_chosen=results is not None and position == results.chosen)
         for position in positions
     ]
-    tried = {variant.method for variant in variants}
+    judged_methods = {variant.method for variant in variants}
     return judged + [
         Remedy(method.name, method.meaning, urlencode({"method": slug}), None, is_chosen=False)
         for slug, method in METHODS.items()
-        if slug not in tried
+        if slug not in judged_methods
     ]
 
 
 def describe_trial(results: TaskResults | None, method: str) -> str:
-    """Describe how a method at its best settings scored, in float32 with all dimensions; empty if it was not judged."""
+    """Describe the score of a method's best variant in float32 with all dimensions; empty if none was judged."""
     variants = [] if results is None else results.variants
     settings = (method, "all", "float32")
     tried = [variant for variant in variants if (variant.method, variant.dimensions, variant.storage) == settings]
@@ -58,7 +59,7 @@ def describe_trial(results: TaskResults | None, method: str) -> str:
 
 
 def find_remedy(context: Context, embedding: Embedding) -> str:
-    """Return the query of the remedy that the deciding task chose, else of the worst finding; empty without one."""
+    """Return the lab's query for the remedy that the deciding task chose, else for the worst finding; else empty."""
     task = find_deciding_task(context, embedding.id)
     chosen = [remedy.query for remedy in rank_remedies(None if task is None else task.results) if remedy.is_chosen]
     methods = [FINDINGS[finding["slug"]].method for finding in embedding.findings if finding["slug"] in FINDINGS]

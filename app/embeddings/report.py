@@ -49,15 +49,18 @@ MAX_MARKED = 5000
 
 
 class ReportQuery(NamedTuple):
-    """Query of a report: its tab, and what its figures and searches show."""
+    """Query of a report. An empty string selects nothing, or the default."""
 
     shrinkage: ShrinkageQuery
     tab: str = TABS[0].slug
     finding: str = ""
+    """Slug of the finding whose rows and dimensions are marked."""
     row: str = ""
+    """Number or name of the row to find on the map."""
     text: str = ""
+    """Text to find the nearest rows of."""
     select: str = ""
-    """Rows selected on the map, as runs: see ``parse_rows``."""
+    """Ranges of rows selected on the map: see ``parse_rows``."""
     color: str = ""
     layout: str = ""
 
@@ -65,7 +68,7 @@ class ReportQuery(NamedTuple):
 def build_report(
     context: Context, embedding: Embedding, query: ReportQuery, *, standalone: bool = False
 ) -> dict[str, Any]:
-    """Return the values of the report's template. Only ``standalone`` reads all tabs and their figures' data."""
+    """Return the values of the report's template: those of all tabs if ``standalone``, else of the query's tab."""
     slugs = set(DATA_BY_FIGURE.values()) if standalone else set(TAB_DATA.get(query.tab, ()))
     stored = list_stored_figures(context, embedding.id, slugs | ({FULL_FINDINGS} if query.finding else set()))
     data = {slug: figure_data for slug, figure_data in stored.items() if figure_data is not None}
@@ -75,6 +78,7 @@ def build_report(
     parts: dict[str, list[Figure]] = {}
     for figure in figures if standalone or query.tab == "details" else ():
         parts.setdefault(PARTS_BY_FIGURE[figure.slug], []).append(_mark_figure(figure, marked))
+    # Findings link only to figures that are there, or load later.
     anchors = {f"figure-{figure.slug}" for figure in figures if not figure.empty}
     anchors |= {anchor for anchor, slug in (("map", MAP), (f"figure-{SAMPLE_SIZE}", SAMPLE_SIZE)) if slug in stored}
     marked_rows = ""
@@ -122,7 +126,7 @@ def build_report(
 def report_figures(
     context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery, finding: str = ""
 ) -> list[Figure]:
-    """Return the figure of a slug, or an empty list if there is none. Read only its data."""
+    """Return a list of the figure of a slug, empty if there is none. Mark the dimensions of ``finding``, a slug."""
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
@@ -142,7 +146,7 @@ def _read_query(
     color: str = "",
     layout: str = "",
 ) -> ReportQuery:
-    """Read the query. If the tab is not named, infer it from the parameters of its form."""
+    """Read the query. Without ``tab``, choose the tab whose form sends these parameters."""
     parameters = request.query_params.keys()
     form_tab = "details" if parameters & {"zeta", "rows", "source"} else ""
     form_tab = "map" if parameters & {"row", "text", "select", "color", "layout"} else form_tab
@@ -222,7 +226,7 @@ class ReportFinding(NamedTuple):
 def list_report_findings(
     embedding: Embedding, selections: Mapping[str, str], anchors: Collection[str], results: TaskResults | None
 ) -> list[ReportFinding]:
-    """Return the findings in their stored order, the most severe first.
+    """Return the findings, the most severe first, which is their stored order.
 
     ``selections``: ids of selections by the finding that they leave out. ``anchors``: those of the report's figures.
     """
@@ -259,7 +263,10 @@ class MarkedFinding(NamedTuple):
 
 
 def find_marked_finding(embedding: Embedding, full_findings: Mapping[str, Any], slug: str) -> MarkedFinding | None:
-    """Return the finding of a slug, with all the rows or dimensions that ``full_findings`` has; None without it."""
+    """Return the finding of a slug with its rows (at most MAX_MARKED) and dimensions; None if there is no such finding.
+
+    ``full_findings``: by slug, findings with more rows and dimensions than the embedding itself stores.
+    """
     for finding in embedding.findings:
         if finding["slug"] == slug:
             full_finding = full_findings.get(slug, finding)
@@ -280,7 +287,7 @@ def _mark_figure(figure: Figure, marked: MarkedFinding | None) -> Figure:
 
 
 class FittedNote(NamedTuple):
-    """A note that a method was fitted on some of an embedding's rows, with the score of the others."""
+    """How many of an embedding's rows its method was fitted on, and the score of the other rows."""
 
     fit_rows: int
     rows: int
@@ -292,10 +299,11 @@ class FittedNote(NamedTuple):
 
 
 def describe_fit(context: Context, embedding: Embedding) -> FittedNote | None:
+    """Return the note of an embedding that a trial or a task made by fitting a method; None for others."""
     provenance = embedding.provenance or {}
     if "fit_rows" not in provenance:
         return None
-    by_task = "which" in provenance  # the variant of a task
+    by_task = "which" in provenance  # only tasks store which variant they made
     url = ""
     if embedding.source_id is not None and by_task:
         url = f"/tasks/{embedding.made_by_id}"

@@ -1,6 +1,6 @@
 """Selections: new embeddings of the same files, without some rows or dimensions.
 
-Forms and URLs write rows as runs: ``0-99 120 130-180``.
+Forms and URLs write rows as ranges: ``0-99 120 130-180``.
 """
 
 import re
@@ -33,13 +33,14 @@ USABLE_SELECTION = (
 
 
 class LeftOut(NamedTuple):
-    """Rows and dimensions that a selection leaves out in addition to its source, by position in the file."""
+    """Rows and dimensions, by position in the file, that a selection leaves out but its source still has."""
 
     rows: Sequence[int] = ()
     dimensions: Sequence[int] = ()
     finding: str | None = None
+    """Slug of the finding that names them, if one does."""
     selected_count: int | None = None
-    """Number of rows that stay, if these were selected instead; else None."""
+    """Number of remaining rows if a user selected these; None if a user chose what to leave out."""
 
     def default_name(self, source: str) -> str:
         if self.selected_count is not None:
@@ -53,7 +54,7 @@ class LeftOut(NamedTuple):
 
 
 def create_selection(context: Context, embedding_id: str, left_out: LeftOut, name: str | None = None) -> Embedding:
-    """Measure an embedding's files without some rows or dimensions, or return the existing selection."""
+    """Return a new embedding of the same files, queued to be measured, or an existing one that leaves out the same."""
     source = get_embedding(context, embedding_id)
     require_measured(source, "a selection")
     if not left_out.rows and not left_out.dimensions:
@@ -95,7 +96,7 @@ def create_selection(context: Context, embedding_id: str, left_out: LeftOut, nam
 
 
 def leave_out_unselected(context: Context, embedding_id: str, rows: Sequence[int]) -> LeftOut:
-    """Leave out all rows of an embedding but ``rows``, which are positions in its file."""
+    """Return all rows of an embedding but ``rows`` (positions in its file). Raise InvalidError if there are none."""
     source = get_embedding(context, embedding_id)
     require_measured(source, "a selection")
     missing_rows, selected_rows = set(Selection.model_validate(source.selection).without_rows), set(rows)
@@ -119,6 +120,7 @@ def leave_out_unselected(context: Context, embedding_id: str, rows: Sequence[int
 
 
 def leave_out_finding(context: Context, embedding_id: str, finding: str) -> LeftOut:
+    """Return the rows and dimensions that a finding names. Raise if these are none, too many or not all stored."""
     embedding = get_embedding(context, embedding_id)
     findings = {entry["slug"]: entry for entry in embedding.findings}
     if (entry := findings.get(finding)) is None:
@@ -144,7 +146,7 @@ def leave_out_finding(context: Context, embedding_id: str, finding: str) -> Left
 
 
 def find_selections(context: Context, embedding: Embedding) -> dict[str, str]:
-    """Return the id of the newest selection that leaves out a finding, by its slug."""
+    """Return the id of the newest selection that leaves out each finding, by the finding's slug."""
     slugs = {finding["slug"] for finding in embedding.findings}
     if not any(entry.removed_nouns for slug, entry in FINDINGS.items() if slug in slugs):
         return {}
@@ -157,7 +159,7 @@ def find_selections(context: Context, embedding: Embedding) -> dict[str, str]:
 
 
 def _extend_selection(source: Embedding, source_selection: Selection, left_out: LeftOut) -> Selection:
-    """Leave more rows and dimensions out of the selection of an embedding. Raise InvalidError if they do not fit."""
+    """Return a selection that also leaves out ``left_out``. Raise InvalidError if that is not possible."""
     n, d = (
         (source.n or 0) + len(source_selection.without_rows),
         (source.d or 0) + len(source_selection.without_dimensions),
@@ -186,15 +188,16 @@ def _extend_selection(source: Embedding, source_selection: Selection, left_out: 
 
 
 def _max_left_out(n: int) -> int:
+    """Return how many of a file's n rows a selection can leave out."""
     return MAX_EXCLUDED_ROWS if n <= MAX_BITS else MAX_LISTED
 
 
 def parse_rows(text: str) -> list[int]:
-    """Parse ranges of row numbers into distinct rows, ascending. Raise InvalidError."""
+    """Return the distinct rows of ranges such as ``0-99 120``, ascending. Raise InvalidError if they are not valid."""
     ranges: list[tuple[int, int]] = []
     for part in text.split():
         match = RANGE_PATTERN.fullmatch(part)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)  # an invalid range
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)  # no row
         if first > last:
             raise InvalidError(
                 f"`{part[:40]}` names no rows. Write a number or a range, such as `120` or `0-99`.", ROWS_FIELD
@@ -205,11 +208,11 @@ def parse_rows(text: str) -> list[int]:
         raise InvalidError("No rows are selected. Select some on the map first.", ROWS_FIELD)
     if total > MAX_MAPPED:
         raise InvalidError(f"{total:,} rows are too many. Select at most {MAX_MAPPED:,}.", ROWS_FIELD)
-    rows: list[int] = np.unique(np.concatenate([np.arange(first, last + 1) for first, last in ranges])).tolist()
-    return rows
+    return list(np.unique(np.concatenate([np.arange(first, last + 1) for first, last in ranges])).tolist())
 
 
 def format_rows(rows: Sequence[int]) -> str:
+    """Write rows as ranges, as ``parse_rows`` reads them."""
     ranges: list[list[int]] = []
     for row in sorted(set(rows)):
         if ranges and row == ranges[-1][1] + 1:

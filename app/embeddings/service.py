@@ -42,10 +42,9 @@ from isoscope.files.selection import Selection
 from isoscope.files.upload import NamedFile, check_annotations, common_format
 from isotropy.catalog import Similarity
 
-# The kind of job that works on an embedding in each state.
+# The kind of job that works on an embedding, by the embedding's status. Other statuses have no job.
 JOB_KINDS = {status: kind for kind in job_kinds.KINDS.values() if kind.table is Embedding for status in kind.waiting}
 SELECTABLE = (EmbeddingStatus.DRAFT, EmbeddingStatus.READY, EmbeddingStatus.FAILED)
-
 Result = Alignment | Lookup | PostProcessing | ZetaCurve
 
 
@@ -78,7 +77,7 @@ class EmbeddingSummary(Row):
 
 
 def request_result(context: Context, kind: job_kinds.JobKind, stored_result: Result | None, new_result: Result) -> None:
-    """Add the new result and queue its job if none is stored; if the stored one failed, queue its job again."""
+    """Store and queue ``new_result`` if ``stored_result`` is None. Queue the stored result again if it failed."""
     if stored_result is None:
         with suppress(IntegrityError):  # another request just added the same or deleted an embedding
             with context.sessions.begin() as session:
@@ -95,7 +94,7 @@ def request_result(context: Context, kind: job_kinds.JobKind, stored_result: Res
 
 
 def deletion_of_oldest(session: Session, table: type[Lookup | PostProcessing], embedding_id: str, limit: int) -> Delete:
-    """Return the deletion of an embedding's results in a table, except for the newest ones and those that wait."""
+    """Return a statement that deletes an embedding's results, but not queued ones or the ``limit`` newest."""
     newest = select(table.id).where(table.embedding_id == embedding_id).order_by(table.created_at.desc(), table.id)
     newest_ids = session.scalars(newest.limit(limit)).all()
     old_results = table.id.not_in(newest_ids), table.status != ResultStatus.QUEUED
@@ -115,15 +114,15 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
     """Delete all results of embeddings. Return the jobs to cancel and the hashes of files to release."""
     jobs: list[Job] = []
     hashes: list[str | None] = []
-    tasks = (TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids))
+    task_conditions = (TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids))
     task_files = (TaskRun.truth_sha256, TaskRun.chosen_sha256, TaskRun.smallest_sha256, TaskRun.cutoff_sha256)
-    states = (PostProcessing.state_sha256,)
+    map_files = (PostProcessing.state_sha256,)
     for kind, table, conditions, files in (
         (job_kinds.CURVE, ZetaCurve, (ZetaCurve.embedding_id.in_(ids), ZetaCurve.source_id.in_(ids)), ()),
-        (job_kinds.POSTPROCESS, PostProcessing, (PostProcessing.embedding_id.in_(ids),), states),
+        (job_kinds.POSTPROCESS, PostProcessing, (PostProcessing.embedding_id.in_(ids),), map_files),
         (job_kinds.LAYOUT, MapLayout, (MapLayout.embedding_id.in_(ids),), ()),
         (job_kinds.LOOKUP, Lookup, (Lookup.embedding_id.in_(ids),), ()),
-        (job_kinds.JUDGE, TaskRun, tasks, task_files),
+        (job_kinds.JUDGE, TaskRun, task_conditions, task_files),
         (job_kinds.ALIGN, Alignment, (Alignment.embedding_id.in_(ids), Alignment.other_id.in_(ids)), ()),
     ):
         deleted = delete(table).where(or_(*conditions)).returning(table.id, table.status, *files)
@@ -138,7 +137,7 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
 
 
 def describe_lost_tasks(context: Context, *conditions: ColumnElement[bool]) -> str:
-    """Return a sentence about the tasks that use these embeddings and are deleted with them; empty without any."""
+    """Return a sentence about the tasks that go with the deleted embeddings (``conditions``); empty without tasks."""
     ids = select(Embedding.id).where(*conditions)
     count_query = select(func.count()).where(or_(TaskRun.embedding_id.in_(ids), TaskRun.queries_id.in_(ids)))
     with context.sessions() as session:
@@ -229,7 +228,7 @@ def add_mapped_embedding(
 
 
 def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
-    """Select other vectors, names or labels, delete earlier results, and inspect; ``commit`` also measures."""
+    """Select other vectors, names or labels, delete all results, and queue the inspection; ``commit`` also measures."""
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_not_trashed(embedding)
@@ -255,6 +254,7 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
 
 
 def commit_embedding(context: Context, embedding_id: str, similarity: Similarity | None = None) -> Embedding:
+    """Queue the measuring of a draft. ``similarity`` replaces that of its selection, unless it is None."""
     with context.sessions.begin() as session:
         embedding = find_embedding(session, embedding_id)
         require_not_trashed(embedding)
@@ -272,7 +272,7 @@ def commit_embedding(context: Context, embedding_id: str, similarity: Similarity
 
 
 def find_embedding(session: Session, embedding_id: str) -> Embedding:
-    """Return an embedding with its files, tags, measurements, curves and findings. Raises NotFoundError."""
+    """Return an embedding with its files, tags, measurements, curves and findings, or raise NotFoundError."""
     loading_options = map(selectinload, (Embedding.measurements, Embedding.curves, Embedding.findings_data))
     embedding = session.scalar(select(Embedding).where(Embedding.id == embedding_id).options(*loading_options))
     if embedding is None:
@@ -286,19 +286,19 @@ def require_not_trashed(embedding: Embedding) -> None:
 
 
 def require_measured(embedding: Embedding, purpose: str) -> None:
-    """Raise ConflictError unless an embedding is measured and outside the trash."""
+    """Raise ConflictError unless an embedding is measured and outside the trash. The error names the ``purpose``."""
     require_not_trashed(embedding)
     require_ready(embedding, purpose)
 
 
 def require_ready(embedding: Embedding, purpose: str) -> None:
-    """Raise ConflictError unless an embedding is measured. It may be in the trash."""
+    """Raise ConflictError unless an embedding is measured. It may be in the trash. The error names the ``purpose``."""
     if embedding.status is not EmbeddingStatus.READY:
         raise ConflictError(f"{embedding.name} is {embedding.status}; {purpose} needs a measured embedding.")
 
 
 def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[str, dict[str, Any]]:
-    """Return the figure data of an embedding by slug, for ``slugs`` or for all."""
+    """Return the figure data of an embedding by slug: those of ``slugs``, or all if none are given."""
     rows = select(FigureData).where(FigureData.embedding_id == embedding_id)
     if slugs:
         rows = rows.where(FigureData.slug.in_(slugs))
@@ -306,7 +306,7 @@ def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[st
 
 
 def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[str, Any]:
-    """Return the data of one figure. Raise NotFoundError that says why there are none."""
+    """Return the data of one figure. If there are none, raise a NotFoundError that says why."""
     data = get_figure_data(context, embedding_id, slug)
     if slug not in data:
         embedding = get_embedding(context, embedding_id)
@@ -325,7 +325,7 @@ def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[st
 def list_stored_figures(
     context: Context, embedding_id: str, slugs: Collection[str]
 ) -> dict[str, dict[str, Any] | None]:
-    """Return the slugs of all stored figures, with data for ``slugs`` and None for the others."""
+    """Return the slugs of all stored figures with their data, which are loaded only for ``slugs`` and else None."""
     data = case((FigureData.slug.in_(slugs), FigureData.data), else_=null())
     rows = select(FigureData.slug, data).where(FigureData.embedding_id == embedding_id)
     with context.sessions() as session:

@@ -20,8 +20,8 @@ TRASHED = Embedding.trashed_at.is_not(None)
 TRASHED_EMBEDDINGS = select(Embedding).where(TRASHED).options(lazyload(Embedding.files), defer(Embedding.inspection))
 # Held while embeddings enter or leave the trash, so that none is purged while it is being restored.
 TRASH_LOCK = "trash"
-# Embeddings purged in one transaction. Other requests can write between two.
-BATCH = 100
+# Number of embeddings purged in one transaction. Other requests can write between two transactions.
+PURGE_BATCH = 100
 
 
 class TrashedEmbedding(Row):
@@ -85,7 +85,7 @@ def get_trashed(context: Context, embedding_id: str) -> TrashedEmbedding:
 
 @makes_room
 def purge_embedding(context: Context, embedding_id: str) -> Purged:
-    """Permanently delete a trashed embedding: its rows, its jobs, and the files that nothing else needs."""
+    """Permanently delete an embedding in the trash, its results, its jobs, and the files that nothing else needs."""
     purged = _purge(context, Embedding.id == embedding_id)
     if not purged.embeddings:
         raise _not_in_trash(embedding_id)
@@ -102,9 +102,10 @@ def empty_trash(context: Context) -> Purged:
 
 
 def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
+    """Permanently delete up to PURGE_BATCH embeddings in the trash that meet all conditions."""
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), TRASH_LOCK)
-        ids = session.scalars(select(Embedding.id).where(TRASHED, *conditions).limit(BATCH)).all()
+        ids = session.scalars(select(Embedding.id).where(TRASHED, *conditions).limit(PURGE_BATCH)).all()
         jobs, hashes = drop_embeddings(session, ids)
     context.queue.cancel(*jobs)
     return Purged(embeddings=len(ids), freed_bytes=context.ledger.release(*hashes))
@@ -112,20 +113,20 @@ def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
 
 def _add_freed_bytes(session: Session, embeddings: Sequence[Embedding]) -> list[TrashedEmbedding]:
     files = _select_freed_files().subquery()
-    unshared = (
+    unshared_bytes = (
         select(files.c.holder, func.sum(files.c.size_bytes))
         .where(files.c.holders == 1, files.c.holder.in_([embedding.id for embedding in embeddings]))
         .group_by(files.c.holder)
     )
-    freed = {embedding_id: int(size_bytes) for embedding_id, size_bytes in session.execute(unshared)}
+    freed = {embedding_id: int(size_bytes) for embedding_id, size_bytes in session.execute(unshared_bytes)}
     return [
-        TrashedEmbedding(embedding=EmbeddingSummary.model_validate(row), frees_bytes=freed.get(row.id, 0))
-        for row in embeddings
+        TrashedEmbedding(embedding=EmbeddingSummary.model_validate(embedding), frees_bytes=freed.get(embedding.id, 0))
+        for embedding in embeddings
     ]
 
 
 def _select_freed_files() -> Select[int, int, Any]:
-    """Select files that only the trash needs: bytes, the number of embeddings that need each, and one of these."""
+    """Select the files that only the trash needs: their bytes, how many embeddings need each, and the id of one."""
     references = select_references().subquery()
     return (
         select(

@@ -1,4 +1,4 @@
-"""Shrinkage-zeta curves, toward the default covariances or that of a requested embedding."""
+"""Shrinkage-zeta curves, toward the default covariances or that of another embedding (the source)."""
 
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
@@ -20,7 +20,7 @@ DEFAULT_SOURCES = {"identity": "the identity, scaled to the data", "sample": "al
 
 
 def list_curve_sources(context: Context, embedding: Embedding) -> Sequence[Row[str, str, int | None]]:
-    """Return id, name and n of other embeddings with the same d: layers of the same encoding, then the newest."""
+    """Return id, name and n of other embeddings with the same d: layers of the same encoding first, then the newest."""
     candidates = select(Embedding.id, Embedding.name, Embedding.n).where(
         Embedding.id != embedding.id,
         Embedding.d == embedding.d,
@@ -86,7 +86,7 @@ class ShrinkageQuery(NamedTuple):
 
 
 class Shrinkage(NamedTuple):
-    """A shrinkage-zeta curve in a report. ``curve`` is None until it has been requested."""
+    """A shrinkage-zeta curve in a report. ``curve`` is None until requested, the last two until computed."""
 
     query: ShrinkageQuery
     sources: dict[str, str]

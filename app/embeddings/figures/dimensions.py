@@ -166,8 +166,7 @@ def rogue(overlay: Overlay) -> Figure:
 
 
 def _read_contributions(series: Series) -> list[float]:
-    contributions: list[float] = series.detail(ROGUE)["contributions"]
-    return contributions
+    return list(series.detail(ROGUE)["contributions"])
 
 
 def _shares_of_mean(series: Series) -> list[float | None]:

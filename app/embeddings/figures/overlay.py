@@ -9,6 +9,11 @@ from app.db.models import Embedding, Measurement
 from app.figures.figure import Cell, ColumnarRows, FigureTable, escape_text
 from isoscope.core.formatting import count, plural
 
+UNEXPLAINED = "There is no value here."
+UNMEASURED = "Not measured for this embedding."
+VALUE_ONLY = "Only its value is stored."
+LONGEST_NAME = 28
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -27,12 +32,6 @@ class Subject:
     ) -> "Subject":
         measurements = {measurement.measure: measurement for measurement in embedding.measurements}
         return cls(embedding.name, measurements, data or {}, flagged)
-
-
-UNEXPLAINED = "There is no value here."
-UNMEASURED = "Not measured for this embedding."
-VALUE_ONLY = "Only its value is stored."
-LONGEST_NAME = 28
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,6 @@ def projection(overlay: Overlay) -> Figure:
         if density := data["density"]:
             outside_note = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
             remarks.append(f"Shade: number of rows{outside_note}.")
-
     sizes = overlay.describe(
         lambda series: (
             f"{count(_count_drawn(series, max_points))} of {count(series.detail(PROJECTION)['n'])} points drawn"

@@ -37,8 +37,7 @@ def cumulative(overlay: Overlay) -> Figure:
 
 
 def _read_eigenvalues(series: Series) -> list[float]:
-    eigenvalues: list[float] = series.detail("spectrum")["eigenvalues"]
-    return eigenvalues
+    return list(series.detail("spectrum")["eigenvalues"])
 
 
 def _accumulate_shares(series: Series) -> list[float]:

@@ -169,9 +169,8 @@ def delete(context: ContextDep, encoding_id: str) -> Response:
 
 @router.get("/{encoding_id}/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, encoding_id: str, slug: str, kind: FileKind, query: LayersDep) -> Response:
-    return figure_file(
-        build_layers_report(context, encodings.get_encoding(context, encoding_id), query).figures, slug, kind
-    )
+    report = build_layers_report(context, encodings.get_encoding(context, encoding_id), query)
+    return figure_file(report.figures, slug, kind)
 
 
 def _render_page(

@@ -150,7 +150,6 @@ router.get("/{embedding_id}/files/{position}")(show_file)
 router.get("/{embedding_id}/vectors.npy")(show_npy)
 router.get("/{embedding_id}/vectors.safetensors")(show_safetensors)
 
-
 report_router = APIRouter(prefix="/embeddings/{embedding_id}")
 
 
