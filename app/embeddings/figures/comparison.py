@@ -25,18 +25,18 @@ from isoscope.core.formatting import number, plural, starred
 from isotropy.catalog import ALIGNMENTS
 
 MAX_TICKS = 13
-LONGEST_NAME = 40
+LONGEST_NAME = 40  # characters
 FROM_PREVIOUS, FROM_FIRST = "from the step before", "from the first"
 TO_PREVIOUS, TO_FIRST = "to the step before", "to the first"
 LINE_OFFSET = 0.08
 """Distance in steps between the two lines of a figure, so that their bars stand side by side."""
 COLUMN_SUFFIXES = ("", ", low", ", high", ", note")
 BINS = 30
-NEIGHBORS = 10
+N_NEIGHBORS = 10
 
 
 class StepPoint(NamedTuple):
-    """A value at a step and the ends of its error bar; None where undefined."""
+    """A value at a step, the ends of its error bar (None where undefined), and why there is no value or bar."""
 
     value: float | None = None
     low: float | None = None
@@ -53,6 +53,7 @@ class StepLine(NamedTuple):
 
 
 def step_figures(comparison: EmbeddingComparison, compared: ComparedMeasure) -> list[Figure]:
+    """Return the figures of a measure and of its changes over the steps."""
     measure, name = compared.measure, starred(compared.measure.name)
     rows: list[list[Cell]] = []
     line = StepLine(name, palette.MAIN, [])
@@ -86,9 +87,9 @@ def _changes_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) 
         StepLine(
             title,
             color,
-            [StepPoint(step.value, step.low, step.high, step.reason) if step else StepPoint() for step in steps],
+            [StepPoint(item.value, item.low, item.high, item.reason) if item else StepPoint() for item in differences],
         )
-        for title, color, steps in (
+        for title, color, differences in (
             (FROM_PREVIOUS, palette.MAIN, compared.changes),
             (FROM_FIRST, palette.SECOND, compared.differences),
         )
@@ -105,8 +106,10 @@ def _changes_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) 
 
 
 def similarity_figures(comparison: EmbeddingComparison, steps: AlignedSteps) -> list[Figure]:
+    """Return a figure of each alignment measure, of every step with the previous and with the first."""
     figures = []
     for entry in ALIGNMENTS.values():
+        # The first step has no earlier step to compare with.
         lines = [StepLine(TO_PREVIOUS, palette.MAIN, [StepPoint()]), StepLine(TO_FIRST, palette.SECOND, [StepPoint()])]
         for line, pairs in zip(lines, steps, strict=True):
             for pair in pairs:
@@ -137,7 +140,7 @@ def _tabulate_lines(comparison: EmbeddingComparison, lines: Sequence[StepLine]) 
     columns = [
         comparison.axis.lower(),
         "embedding",
-        *(f"{line.name}{end}" for line in lines for end in COLUMN_SUFFIXES),
+        *(f"{line.name}{suffix}" for line in lines for suffix in COLUMN_SUFFIXES),
     ]
     rows: list[list[Cell]] = [
         [label, name, *(cell for line in lines for cell in line.points[step])]
@@ -186,21 +189,22 @@ def _draw_lines(
 
 
 def moved_figures(moved: MovedRows) -> list[Figure]:
+    """Return histograms of neighbors kept and, if computed, of residuals; none before rows are compared."""
     if not moved.rows:
         return []
-    rows_by_neighbors = [0] * (NEIGHBORS + 1)
+    row_counts = [0] * (N_NEIGHBORS + 1)  # by number of neighbors kept
     for row in moved.rows:
-        rows_by_neighbors[round(NEIGHBORS * row.neighbors_kept)] += 1
-    neighbors_kept = [float(neighbors) for neighbors in range(NEIGHBORS + 1)]
+        row_counts[round(N_NEIGHBORS * row.neighbors_kept)] += 1
+    neighbors_kept = [float(neighbors) for neighbors in range(N_NEIGHBORS + 1)]
     neighbors_figure = Figure(
         slug="kept",
         title="Neighbors kept",
-        caption=f"How many of a row's {NEIGHBORS} nearest by cosine, among {plural(moved.references, 'row')}, are the "
-        "same in both. Rows on the left moved most.",
+        caption=f"How many of a row's {N_NEIGHBORS} nearest by cosine, among {plural(moved.references, 'row')}, are "
+        "the same in both. Rows on the left moved most.",
         table=FigureTable(
-            ["neighbors kept", "rows"], [list(pair) for pair in zip(neighbors_kept, rows_by_neighbors, strict=True)]
+            ["neighbors kept", "rows"], [list(pair) for pair in zip(neighbors_kept, row_counts, strict=True)]
         ),
-        draw=partial(_draw_histogram, neighbors_kept, rows_by_neighbors, 1.0, "Neighbors kept"),
+        draw=partial(_draw_histogram, neighbors_kept, row_counts, 1.0, "Neighbors kept"),
     )
     if not moved.has_residuals:
         return [neighbors_figure]

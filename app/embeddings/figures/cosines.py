@@ -16,7 +16,7 @@ HISTOGRAM = "cosine_histogram"
 
 
 class CosineHistogram(NamedTuple):
-    """A histogram of the cosines of pairs, and the mean that a line marks."""
+    """A histogram of the cosines of pairs, and their mean, which a line marks unless it is None."""
 
     name: str
     color: str
@@ -63,14 +63,16 @@ def cosines(overlay: Overlay) -> Figure:
 
 
 def _draw(overlay: Overlay) -> go.Figure:
-    """Draw the raw cosines of each subject. For a single subject, also draw the centered ones, in the data's color."""
+    """Draw the raw cosines of each subject. For a single subject, also draw the centered ones, if they are stored."""
     if overlay.several:
-        histograms = [_read_raw_pairs(series, series.label, series.color, series.label) for series in overlay.series]
+        histograms = [
+            _read_raw_histogram(series, series.label, series.color, series.label) for series in overlay.series
+        ]
     else:
         series = overlay.series[0]
         raw_legend = f"raw, mean {number(series.value('mean_cosine'))}"
         centered = series.detail(HISTOGRAM).get("centred")
-        histograms = [_read_raw_pairs(series, "raw", palette.SECOND if centered else palette.MAIN, raw_legend)]
+        histograms = [_read_raw_histogram(series, "raw", palette.SECOND if centered else palette.MAIN, raw_legend)]
         if centered:
             legend, edges = f"centered, mean {number(centered['mean'])}", series.detail(HISTOGRAM)["edges"]
             histograms.append(
@@ -97,16 +99,16 @@ def _draw(overlay: Overlay) -> go.Figure:
     )
 
 
-def _read_raw_pairs(series: Series, name: str, color: str, legend: str) -> CosineHistogram:
+def _read_raw_histogram(series: Series, name: str, color: str, legend: str) -> CosineHistogram:
     histogram = series.detail(HISTOGRAM)
     return CosineHistogram(name, color, legend, histogram["edges"], histogram["counts"], series.value("mean_cosine"))
 
 
 def _draw_outline(histogram: CosineHistogram) -> go.Scatter:
-    """Return the filled outline of the bars as fractions of all pairs, so that clouds of different sizes compare."""
+    """Return the filled outline of the bars. Their heights are shares of all pairs, comparable between clouds."""
     total = sum(histogram.counts)
     bars = list(zip(pairwise(histogram.edges), histogram.counts, strict=True))
-    bars.append(bars[-1])  # a step goes from its edge to the next, the last one too
+    bars.append(bars[-1])  # plotly draws each step up to the next edge, so the last edge repeats the last bar
     return go.Scatter(
         x=list(histogram.edges),
         y=[pairs / total if total else 0.0 for _, pairs in bars],

@@ -15,8 +15,8 @@ from isotropy.catalog import OUTLIER_RULES
 
 PROFILE = "activation_profile"
 ACTIVATION = "activation"
-MAX_NAMED = 8
-MAX_LINES = 100
+MAX_NAMED = 8  # dimensions with a name each
+MAX_LINES = 100  # dimensions with a line each
 # Fraction of the plot's height, for the name of an outlier at its top.
 HEADROOM = 0.2
 ROGUE = "rogue_dimensions"
@@ -40,7 +40,7 @@ def activation(overlay: Overlay) -> Figure:
             {
                 "mean": lambda series: series.detail(PROFILE)["mean"],
                 "standard_deviation": lambda series: series.detail(PROFILE)["std"],
-                "outlier_by": _outlier_cells,
+                "outlier_by": _list_outlier_rules,
             },
             start=0,
         ),
@@ -59,12 +59,13 @@ def _describe_flagged(series: Series) -> str:
 
 
 def mark_dimensions(figure: Figure, dimensions: Sequence[int], finding_title: str) -> Figure:
-    lines = f"; the first {MAX_LINES} have lines" if len(dimensions) > MAX_LINES else ""
+    """Return an activation figure with a line at each dimension of a finding, and a column for them in its table."""
+    lines_note = f"; the first {MAX_LINES} have lines" if len(dimensions) > MAX_LINES else ""
     rows = [[*row, "yes" if row[0] in set(dimensions) else ""] for row in figure.table.rows]
     return replace(
         figure,
         caption=f"{figure.caption} Dotted: {plural(len(dimensions), 'dimension')} of the finding “{finding_title}”"
-        f"{lines}.",
+        f"{lines_note}.",
         table=FigureTable([*figure.table.columns, "in_the_finding"], rows),
         draw=partial(_draw_with_lines, figure.draw, dimensions[:MAX_LINES]),
     )
@@ -78,14 +79,14 @@ def _draw_with_lines(draw: Callable[[], go.Figure], dimensions: Sequence[int]) -
 
 
 def _name_outlier_rules(profile: dict[str, Any]) -> dict[int, list[str]]:
-    """Return the outlier dimensions with the rules that flag each. A rule of another version is given by its slug."""
+    """Return the names of the rules that flag each outlier, by dimension. Unknown rules keep their slug."""
     return {
         outlier["dimension"]: [OUTLIER_RULES.get(rule, rule) for rule in outlier["rules"]]
         for outlier in profile["outliers"]
     }
 
 
-def _outlier_cells(series: Series) -> list[Cell]:
+def _list_outlier_rules(series: Series) -> list[Cell]:
     rules = _name_outlier_rules(series.detail(PROFILE))
     return ["; ".join(rules.get(i, [])) for i in range(len(series.detail(PROFILE)["mean"]))]
 
@@ -97,17 +98,17 @@ def _draw_activation(overlay: Overlay) -> go.Figure:
     if not overlay.several:
         profile = overlay.series[0].detail(PROFILE)
         tops = [mean + std for mean, std in zip(profile["mean"], profile["std"], strict=True)]
-        marks = _mark_flagged(overlay.series[0], tops, 7)
+        marks = _mark_flagged(overlay.series[0], tops, size=7)
         traces.append(marks)
         if 0 < len(marks.y) <= MAX_NAMED:
-            # Room above the highest mark, whose name plotly does not count.
+            # Leave room above the highest mark for its name, which plotly does not count.
             low = min(mean - std for mean, std in zip(profile["mean"], profile["std"], strict=True))
             y_axis["autorangeoptions"] = {"include": max(marks.y) + HEADROOM * (max(marks.y) - low)}
     return _plot_by_dimension(traces, overlay, dimensions, y_axis)
 
 
 def _mark_flagged(series: Series, heights: Sequence[float], size: int, **settings: Any) -> go.Scatter:
-    """Return marks at the height of the dimensions that findings name, with their numbers if they are few."""
+    """Return a mark at the height of each dimension that findings name, with its number if there are few."""
     flagged = [i for i in series.subject.flagged if i < len(heights)]
     return go.Scatter(
         x=flagged,
@@ -130,7 +131,7 @@ def _draw_bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
     """Return the band of one standard deviation, and the line of means."""
     mean, std = series.detail(PROFILE)["mean"], series.detail(PROFILE)["std"]
     dimensions = list(range(len(mean)))
-    low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
+    low, high = ([center + sign * sd for center, sd in zip(mean, std, strict=True)] for sign in (-1, 1))
     opacity = 0.1 if overlay.several else 0.22
     return [
         *band(dimensions, low, high, series.color, opacity, legendgroup=series.name),
@@ -142,12 +143,12 @@ def _draw_bands(overlay: Overlay, series: Series) -> list[go.Scatter]:
             name=series.label,
             legendgroup=series.name,
             customdata=list(std),
-            hovertemplate=overlay.hover(series, "dimension %{x:,}<br>mean %{y:.3g}, sd %{customdata:.3g}"),
+            hovertemplate=overlay.hover_template(series, "dimension %{x:,}<br>mean %{y:.3g}, sd %{customdata:.3g}"),
         ),
     ]
 
 
-def rogue(overlay: Overlay) -> Figure:
+def rogue_dimensions(overlay: Overlay) -> Figure:
     return Figure(
         slug="rogue",
         title="Rogue dimensions",
@@ -170,9 +171,9 @@ def _read_contributions(series: Series) -> list[float]:
 
 
 def _shares_of_mean(series: Series) -> list[float | None]:
+    """Return each dimension's share of the mean cosine; None for all if contributions cancel."""
     contributions = _read_contributions(series)
     mean_cosine = sum(contributions)
-    # If contributions cancel, shares of their sum mean nothing.
     has_shares = 0 < max(contributions) <= mean_cosine
     return [contribution / mean_cosine if has_shares else None for contribution in contributions]
 
@@ -194,7 +195,7 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
     for series in back_to_front:
         contributions = _read_contributions(series)
         shares = ["" if share is None else f", {share:.1%} of the mean" for share in _shares_of_mean(series)]
-        # A line up from zero for each dimension stays at least a pixel wide however many there are.
+        # Lines stay at least a pixel wide, while bars of many dimensions would vanish.
         stems = go.Scatter(
             x=[x for i in range(len(contributions)) for x in (i, i, None)],
             y=[y for contribution in contributions for y in (0, contribution, None)],
@@ -203,10 +204,10 @@ def _draw_rogue(overlay: Overlay) -> go.Figure:
             name=series.label,
             legendrank=overlay.series.index(series) + 1,
             text=[text for share in shares for text in (share, share, None)],
-            hovertemplate=overlay.hover(series, "dimension %{x:,}: %{y:.3g}%{text}"),
+            hovertemplate=overlay.hover_template(series, "dimension %{x:,}: %{y:.3g}%{text}"),
         )
         traces.append(stems)
     if not overlay.several:
         (series,) = overlay.series
-        traces.append(_mark_flagged(series, _read_contributions(series), 6, showlegend=False, cliponaxis=False))
+        traces.append(_mark_flagged(series, _read_contributions(series), size=6, showlegend=False, cliponaxis=False))
     return _plot_by_dimension(traces, overlay, dimensions, {"title": {"text": "Contribution to the mean cosine"}})

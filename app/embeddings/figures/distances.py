@@ -16,7 +16,7 @@ MAX_BARS = 150
 LENGTH_AXIS = {"title": {"text": "Length"}, "rangemode": "tozero"}
 TWONN = "twonn"
 MAX_POINTS = 2000
-ROUNDING = 1e-9
+ROUNDING_TOLERANCE = 1e-9
 
 
 def barcode(overlay: Overlay) -> Figure:
@@ -56,7 +56,7 @@ def _describe_bars(series: Series) -> str:
 
 
 def _draw_bars(overlay: Overlay) -> go.Figure:
-    """Draw a line from 0 for each bar: first the noise, then the prominent bars."""
+    """Draw a line from 0 for each bar: first the others, then the prominent ones in another color."""
     (series,) = overlay.series
     lengths, n_prominent = _list_bar_lengths(series), _count_prominent(series)
     traces = [
@@ -65,7 +65,7 @@ def _draw_bars(overlay: Overlay) -> go.Figure:
             y=[y for i in ranks for y in (i + 1, i + 1, None)],
             mode="lines",
             line={"color": color, "width": 3 if len(lengths) <= MAX_BARS / 3 else 1.2},
-            hovertemplate=overlay.hover(series, "bar %{y:,}: length %{x:.3g}"),
+            hovertemplate=overlay.hover_template(series, "bar %{y:,}: length %{x:.3g}"),
         )
         for ranks, color in ((range(n_prominent, len(lengths)), palette.MAIN), (range(n_prominent), palette.MARKED))
         if ranks
@@ -80,7 +80,7 @@ def _draw_outlines(overlay: Overlay) -> go.Figure:
         lengths, n_prominent = _list_bar_lengths(series), _count_prominent(series)
         fill = {} if overlay.several else {"fill": "tozerox", "fillcolor": palette.with_opacity(series.color, 0.22)}
         ranks = list(range(1, len(lengths) + 1))
-        hover = overlay.hover(series, "bar %{y:,}: length %{x:.3g}")
+        hover = overlay.hover_template(series, "bar %{y:,}: length %{x:.3g}")
         line = {"color": series.color, "width": 1.6, "shape": "hv"}
         marker = {"color": series.color if overlay.several else palette.MARKED, "size": 5}
         traces += [
@@ -123,9 +123,9 @@ def twonn(overlay: Overlay) -> Figure:
 
 
 def _list_twonn_points(series: Series) -> list[tuple[float, float, bool]]:
-    """Return log μ and −log(1 − F) of rows in ascending order, and whether each is fitted. The largest μ are not."""
+    """Return log μ, −log(1 − F) and whether it is fitted for each row, by ascending μ. The largest μ are not fitted."""
     fit = series.detail(TWONN)
-    min_survival = fit["discard"] * (1 - ROUNDING)
+    min_survival = fit["discard"] * (1 - ROUNDING_TOLERANCE)
     return [
         (log_mu, minus_log_survival, exp(-minus_log_survival) >= min_survival)
         for log_mu, minus_log_survival in zip(fit["log_mu"], fit["minus_log_survival"], strict=True)
@@ -156,10 +156,10 @@ def _draw_twonn(overlay: Overlay, max_points: int) -> go.Figure:
                     marker={"color": series.color if fitted else palette.QUIET, "size": 3},
                     legendgroup=series.name,
                     showlegend=False,
-                    hovertemplate=overlay.hover(series, hover_text),
+                    hovertemplate=overlay.hover_template(series, hover_text),
                 )
             )
-        # The line reaches as far as the points.
+        # End the line where it leaves the rectangle of the points.
         end = min(points[-1][0], points[-1][1] / slope) if slope else 0.0
         traces.append(
             go.Scatter(

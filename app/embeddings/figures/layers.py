@@ -16,7 +16,7 @@ from isotropy.catalog import Measure
 
 # Characters that fit over a column on a wide page.
 HEADING_CHARACTERS = 14
-ISOTROPIC_END = {"more isotropic": "↑ isotropic", "less isotropic": "↓ isotropic", "neither": ""}
+ISOTROPY_HINTS = {"more isotropic": "↑ isotropic", "less isotropic": "↓ isotropic", "neither": ""}
 SHADES = len(palette.SCALE)
 # Shade of a value that all layers share.
 MIDDLE_SHADE = 0.5
@@ -25,7 +25,7 @@ POOLING_COLORS = dict(zip(Pooling, palette.SERIES, strict=False))
 
 
 class HeatMapRow(NamedTuple):
-    """A layer, the address of its report, and its measurements by measure."""
+    """A layer, the URL of its report, and its measurements by the slug of the measure."""
 
     layer: int
     href: str
@@ -83,7 +83,7 @@ def _draw_heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> g
     headings = []
     for measure in measures:
         lines = wrap(starred(measure.name), HEADING_CHARACTERS, break_long_words=False, break_on_hyphens=False)
-        headings.append("<br>".join(filter(None, [*map(escape, lines), ISOTROPIC_END[measure.higher_means]])))
+        headings.append("<br>".join(filter(None, [*map(escape, lines), ISOTROPY_HINTS[measure.higher_means]])))
     no_lines = {"showline": False, "ticks": "", "showgrid": False}
     return plot(
         [cells],
@@ -95,13 +95,13 @@ def _draw_heat_map(rows: Sequence[HeatMapRow], measures: Sequence[Measure]) -> g
 
 
 def _write_hover_text(row: HeatMapRow, measure: Measure) -> str:
-    head = f"layer {row.layer}, {starred(measure.name)}"
+    heading = f"layer {row.layer}, {starred(measure.name)}"
     measurement = row.measurements.get(measure.slug)
     if measurement is None:
-        return f"{head}<br>not measured"
+        return f"{heading}<br>not measured"
     if measurement.value is None:
-        return f"{head}<br>undefined: {escape_text(measurement.reason or '', 120)}"
-    return f"{head}<br>{with_se(measurement.value, measurement.se)}, n = {count(measurement.n)}"
+        return f"{heading}<br>undefined: {escape_text(measurement.reason or '', 120)}"
+    return f"{heading}<br>{with_se(measurement.value, measurement.se)}, n = {count(measurement.n)}"
 
 
 class LayerPoint(NamedTuple):
@@ -117,8 +117,9 @@ def measure_by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoi
         for pooling, points in lines.items()
         for layer, measurement in points
     ]
-    has_errors = any(row[3] is not None for row in rows)
-    undefined = [next((point for point in points if point.measurement.reason), None) for points in lines.values()]
+    measurements = [point.measurement for points in lines.values() for point in points]
+    has_errors = any(measurement.se is not None for measurement in measurements)
+    first_undefined = [next((point for point in points if point.measurement.reason), None) for points in lines.values()]
     return Figure(
         slug="by-layer",
         title=f"{starred(measure.name)} by layer",
@@ -126,12 +127,14 @@ def measure_by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoi
         + (" Bars are one standard error each way." if has_errors else "")
         + "".join(
             f" Undefined at layer {point.layer}, {POOLING_TITLES[pooling]}: {point.measurement.reason}"
-            for pooling, point in zip(lines, undefined, strict=True)
+            for pooling, point in zip(lines, first_undefined, strict=True)
             if point
         ),
         table=FigureTable(["pooling", "layer", measure.slug, "se", "n", "reason"], rows),
         draw=partial(_draw_layers, measure, lines),
-        empty=None if any(row[2] is not None for row in rows) else "No layer has a value of this measure yet.",
+        empty=None
+        if any(item.value is not None for item in measurements)
+        else "No layer has a value of this measure yet.",
     )
 
 

@@ -41,7 +41,7 @@ class Series:
     name: str
     """Distinct among the subjects."""
     short_name: str
-    """The name without the parts that all names share, or with its middle cut."""
+    """The name without what all names share, or without its middle if it is long."""
     color: str
     subject: Subject
 
@@ -50,19 +50,20 @@ class Series:
         return escape_text(self.short_name, LONGEST_NAME)
 
     def can_draw(self, slug: str) -> bool:
-        """Return whether a measure or a figure's data can be drawn."""
+        """Return whether a figure can draw the measure, or the figure data, of a slug."""
         if (measurement := self.subject.measurements.get(slug)) is not None:
             return bool(measurement.detail)
         data = self.subject.data.get(slug)
         return data is not None and data.get("reason") is None
 
     def can_report(self, slug: str) -> bool:
-        """Return whether there is something to draw, or a reason why there is nothing."""
+        """Return whether the measure or figure data of a slug can be drawn or are undefined for a stored reason."""
         if slug in self.subject.measurements:
             return self.can_draw(slug) or self.value(slug) is None
         return slug in self.subject.data
 
     def detail(self, slug: str) -> dict[str, Any]:
+        """Return the detail of a measure, or the figure data, of a slug; empty if there are none."""
         measurement = self.subject.measurements.get(slug)
         return (measurement.detail if measurement is not None else self.subject.data.get(slug)) or {}
 
@@ -100,20 +101,21 @@ class Overlay:
             return f"n = {self.describe(lambda series: count(series.n(measure)))} rows"
         return f"n = {plural(sizes.pop(), 'row')}{' each' if self.several else ''}"
 
-    def hover(self, series: Series, words: str) -> str:
+    def hover_template(self, series: Series, words: str) -> str:
         """Return the template of a hover text, which starts with the name if there are several subjects."""
         return f"{series.label}<br>{words}<extra></extra>" if self.several else f"{words}<extra></extra>"
 
     def table(
-        self, index: str, columns: Mapping[str, Callable[[Series], Sequence[Cell]]], *, start: int = 1
+        self, index_heading: str, columns: Mapping[str, Callable[[Series], Sequence[Cell]]], *, start: int = 1
     ) -> FigureTable:
-        """Put the columns of subjects side by side. Columns shorter than the longest one end with gaps."""
-        heads = [f"{head}: {series.name}" if self.several else head for series in self.series for head in columns]
+        """Put the columns of all subjects side by side, after a column of numbers from ``start``."""
+        headings = [f"{name}: {series.name}" if self.several else name for series in self.series for name in columns]
         lists = [read(series) for series in self.series for read in columns.values()]
-        return FigureTable([index, *heads], [[i, *row] for i, row in enumerate(zip_longest(*lists), start)])
+        rows = [[number, *cells] for number, cells in enumerate(zip_longest(*lists), start)]
+        return FigureTable([index_heading, *headings], rows)
 
     def stacked_table(self, columns: Mapping[str, Callable[[Series], Sequence[Cell]]]) -> FigureTable:
-        """Stack the rows of subjects, with a column of names if there are several."""
+        """Stack the rows of all subjects, after a column of their names if there are several."""
         if not self.several:
             return FigureTable(list(columns), ColumnarRows(*(read(self.series[0]) for read in columns.values())))
         lists = [[read(series) for read in columns.values()] for series in self.series]

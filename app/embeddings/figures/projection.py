@@ -18,7 +18,7 @@ MAX_DRAWN_POINTS = 50_000
 """Points of one plot: what a browser draws at once without a pause."""
 MAX_WITHOUT_WEBGL = 1000
 """Up to this many points, SVG is as fast as WebGL, which needs three times as much script."""
-LARGE_POINT_COUNT = 5000
+LARGE_POINT_COUNT = 5000  # more points have smaller markers
 LONGEST_LABEL = 18
 LONGEST_NAME = 40
 LEGEND = {"itemsizing": "constant", "orientation": "v", "tracegroupgap": 0, "x": 1.02, "y": 1, "yanchor": "top"}
@@ -29,7 +29,7 @@ SPACE = "space"
 SPACE_TITLE = "First three principal components"
 MAX_POINTS_IN_SPACE = 10_000
 """Maximum number of points: a browser without a graphics card still turns them smoothly."""
-LARGE_SPACE_COUNT = 2000
+LARGE_SPACE_COUNT = 2000  # more points have smaller markers
 CAMERA = {"projection": {"type": "orthographic"}}
 """No perspective: distant points are as large as near ones, as in the 2-D figure."""
 LONGEST_AXIS = 1.45
@@ -38,7 +38,7 @@ TraceType = type[go.Scatter | go.Scattergl]
 
 
 class PointGroup(NamedTuple):
-    """Points of one color, as their indices among all."""
+    """Points of one color, by their indices among the stored points."""
 
     name: str
     color: str
@@ -46,7 +46,7 @@ class PointGroup(NamedTuple):
 
 
 def projection(overlay: Overlay) -> Figure:
-    """Draw the points by label over the density of all rows, in one panel per subject."""
+    """Draw the points, colored by label, in one panel per subject; a single one also has the density of all rows."""
     max_points = MAX_DRAWN_POINTS // len(overlay.series)
     remarks = [
         "Each panel has its own components, labeled with their share of the variance. Compare shapes, not positions."
@@ -80,18 +80,18 @@ def _count_drawn(series: Series, max_points: int) -> int:
 
 
 def _tabulate_points(overlay: Overlay, axes: str) -> FigureTable:
-    """Return a table of the points along ``axes``, with row, name and label if they are stored."""
+    """Return the points along ``axes``, "xy" or "xyz", with their row, name and label if these are stored."""
 
-    def column(key: str, missing: Cell, series: Series) -> Sequence[Cell]:
+    def read_column(key: str, missing: Cell, series: Series) -> Sequence[Cell]:
         data = series.detail(PROJECTION)
         return data.get(key) or [missing] * len(data["x"])
 
     columns: dict[str, Callable[[Series], Sequence[Cell]]] = {}
     if any("rows" in series.detail(PROJECTION) for series in overlay.series):
-        columns["row"] = partial(column, "rows", None)
+        columns["row"] = partial(read_column, "rows", None)
     if any(series.detail(PROJECTION).get("names") for series in overlay.series):
-        columns["name"] = partial(column, "names", "")
-    columns |= {f"component_{i}": partial(column, axis, None) for i, axis in enumerate(axes, start=1)}
+        columns["name"] = partial(read_column, "names", "")
+    columns |= {f"component_{i}": partial(read_column, axis, None) for i, axis in enumerate(axes, start=1)}
     return overlay.stacked_table(columns | {"label": _list_labels})
 
 
@@ -123,7 +123,7 @@ def _group_points(series: Series, max_points: int, colors: dict[str, str]) -> li
 
 def _draw_single(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure:
     (series,) = overlay.series
-    points = _group_points(series, max_points, _assign_label_colors(overlay))
+    groups = _group_points(series, max_points, _assign_label_colors(overlay))
     density = series.detail(PROJECTION)["density"]
     traces = []
     if density:
@@ -139,9 +139,9 @@ def _draw_single(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
                 hoverinfo="skip",
             )
         )
-    for group in points:
-        entry = f"{escape_text(group.name, LONGEST_LABEL)} ({count(len(group.indices))})"
-        traces.append(_draw_markers(trace_type, series, group, entry, max_points))
+    for group in groups:
+        legend_name = f"{escape_text(group.name, LONGEST_LABEL)} ({count(len(group.indices))})"
+        traces.append(_draw_markers(trace_type, series, group, legend_name, max_points))
     x_axis, y_axis = (
         {"title": {"text": f"Component {component} ({share:.1%} of variance)"}, "constrain": "domain"}
         for component, share in enumerate(series.detail(PROJECTION)["shares"][:2], 1)
@@ -158,10 +158,10 @@ def _draw_single(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
 def _draw_panels(overlay: Overlay, max_points: int, trace_type: TraceType) -> go.Figure:
     colors = _assign_label_colors(overlay)
     columns = ceil(sqrt(len(overlay.series)))
-    traces, legend_names, names = [], set[str](), []
+    traces, legend_names, annotations = [], set[str](), []
     axes: dict[str, dict[str, Any]] = {}
     for i, series in enumerate(overlay.series):
-        suffix = str(i + 1) if i else ""
+        suffix = str(i + 1) if i else ""  # plotly names the axes of panels x, x2, x3, ...
         for group in _group_points(series, max_points, colors):
             in_legend = (
                 bool(colors) and group.name not in legend_names and series.detail(PROJECTION)["labels"] is not None
@@ -181,11 +181,11 @@ def _draw_panels(overlay: Overlay, max_points: int, trace_type: TraceType) -> go
             for share in series.detail(PROJECTION)["shares"][:2]
         )
         axes[f"yaxis{suffix}"]["scaleanchor"] = f"x{suffix}"
-        names.append({"text": series.label, "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0, "y": 1,
-                      "xanchor": "left", "yanchor": "bottom", "showarrow": False})  # fmt: skip
+        annotations.append({"text": series.label, "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0,
+                            "y": 1, "xanchor": "left", "yanchor": "bottom", "showarrow": False})  # fmt: skip
     rows = ceil(len(overlay.series) / columns)
     grid = {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.12, "ygap": 0.3}
-    return plot(traces, annotations=names, grid=grid, showlegend=bool(colors), legend=LEGEND, **axes)
+    return plot(traces, annotations=annotations, grid=grid, showlegend=bool(colors), legend=LEGEND, **axes)
 
 
 def _draw_markers(
@@ -200,7 +200,7 @@ def _draw_markers(
 
 
 def _list_point_arguments(series: Series, group: PointGroup, axes: str) -> dict[str, Any]:
-    """Return trace arguments for the points of one color: coordinates along ``axes`` and hover texts."""
+    """Return trace arguments for points of one color: coordinates along ``axes``, "xy" or "xyz", and hover texts."""
     data = series.detail(PROJECTION)
     names = data.get("names")
     values = ", ".join(f"%{{{axis}:.3g}}" for axis in axes)

@@ -6,19 +6,19 @@ from functools import partial
 from typing import NamedTuple
 
 from app.embeddings.figures.cosines import cosines
-from app.embeddings.figures.dimensions import activation, rogue
+from app.embeddings.figures.dimensions import activation, rogue_dimensions
 from app.embeddings.figures.distances import barcode, twonn
 from app.embeddings.figures.overlay import LONGEST_NAME, Overlay, Series, Subject
 from app.embeddings.figures.projection import PROJECTION, SPACE, projection, projection_3d
 from app.embeddings.figures.sample_size import SAMPLE_SIZE, sample_size
-from app.embeddings.figures.spectrum import anisotropy, cumulative, spectrum
+from app.embeddings.figures.spectrum import anisotropy, cumulative_variance, spectrum
 from app.figures import palette
 from app.figures.figure import Figure, undefined_figure
 from app.figures.labels import shorten_names
 
 
 class ReportFigure(NamedTuple):
-    """A kind of figure: its name, the data it needs, and how it is drawn."""
+    """A kind of figure: the data it needs, its slug and title, and how it is drawn."""
 
     needs: str
     """Slug of a measure or of a figure's data."""
@@ -28,7 +28,7 @@ class ReportFigure(NamedTuple):
     large: bool = False
     """Whether it takes the width of the page."""
     heavy: bool = False
-    """Whether its data are so large that a report loads it from the figure's own page."""
+    """Whether its data are so large that reports load it later, from its own page."""
     part: str = "Directions"
     """Heading under which reports and comparisons show it."""
     single: bool = False
@@ -52,10 +52,10 @@ FIGURES = (
     ),
     ReportFigure("activation_profile", "activation", "Activation by dimension", activation, large=True),
     ReportFigure("spectrum", "spectrum", "Eigenvalue spectrum", spectrum),
-    ReportFigure("spectrum", "cumulative", "Cumulative variance", cumulative),
+    ReportFigure("spectrum", "cumulative", "Cumulative variance", cumulative_variance),
     ReportFigure("anisotropy_raw", "anisotropy", "k-th anisotropy", anisotropy),
     ReportFigure("cosine_histogram", "cosines", "Cosines of pairs", cosines),
-    ReportFigure("rogue_dimensions", "rogue", "Rogue dimensions", rogue),
+    ReportFigure("rogue_dimensions", "rogue", "Rogue dimensions", rogue_dimensions),
     ReportFigure("twonn", "twonn", "TwoNN fit", twonn, part="Neighborhoods"),
     ReportFigure("barcode", "barcode", "Barcode in dimension 0", barcode, part="Neighborhoods"),
     ReportFigure(SAMPLE_SIZE, SAMPLE_SIZE, "How many rows it takes", sample_size, part="Number of rows"),
@@ -64,15 +64,15 @@ FIGURES = (
 HEAVY_FIGURES = tuple(record for record in FIGURES if record.heavy)
 LARGE_FIGURES = frozenset(record.slug for record in FIGURES if record.large)
 DATA_BY_FIGURE = {record.slug: record.needs for record in FIGURES}
-FIGURES_BY_MEASURE = {record.needs: record.slug for record in reversed(FIGURES)}
+FIGURES_BY_MEASURE = {record.needs: record.slug for record in reversed(FIGURES)}  # the first figure of each
 PARTS_BY_FIGURE = {record.slug: record.part for record in FIGURES}
 
 
 def draw_figures(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
-    """Return the figures that the subjects have measurements for, or only that of ``slug``. Each shows all subjects.
+    """Return the figures that the subjects have data for, or only that of ``slug``. Each shows all subjects.
 
-    A figure that is undefined for all subjects says why. If some subjects are undefined, the figure draws the others
-    and names these in its caption. A measure with nothing but a value has no figure.
+    If a figure is undefined for some subjects, its caption says why, and it draws the others; if for all, it only says
+    why. There is no figure of a measure for which only a value is stored.
     """
     names = [subject.name for subject in subjects]
     colors = [*palette.SERIES, *[palette.QUIET] * len(names)]

@@ -16,15 +16,16 @@ from isoscope.core.formatting import count, number
 
 SEED = 0
 RAMP = (palette.MAIN, "#2f6fb3", palette.SECOND, palette.MARKED)
-"""Colors from the smallest number to the largest, each with enough contrast to light and dark paper."""
-TAIL = 0.01
-"""Share of the rows beyond each end of the ramp."""
+"""Colors from the smallest number to the largest, each with enough contrast on light and dark pages."""
+TAIL_SHARE = 0.01
+"""Share of the rows with numbers beyond each end of the ramp, which have the color of that end."""
 NO_VALUE = "no value"
 MARKER_SIZES = ((5000, 5), (50_000, 3), (MAX_DRAWN, 2))
 """Maximum number of points, and the marker size up to that number."""
 
 
 def draw_map(stored_map: StoredMap, color: str) -> go.Figure:
+    """Draw a map in its chosen layout. ``color`` is a key of the map's ``colors``; if unknown, take the first."""
     points = np.isfinite(stored_map.drawn_xy[:, 0]).nonzero()[0]
     if len(points) > MAX_DRAWN:
         points = np.sort(np.random.default_rng(SEED).choice(points, MAX_DRAWN, replace=False))
@@ -92,7 +93,7 @@ def _draw_numbers(
     title: str,
     column: MapColumn | None,
 ) -> list[go.Scattergl]:
-    """Return a trace colored by number or date along a ramp, drawn over a trace of the rows without one."""
+    """Return a trace of rows colored by their number or date, traces for its legend, and one of rows without."""
     format_value = number if column is None else column.format_value
     has_number = ~np.isnan(values)
     traces = []
@@ -109,7 +110,7 @@ def _draw_numbers(
         )
     if has_number.any():
         numbers = values[has_number].astype(np.float32)
-        low, high = (float(end) for end in np.quantile(numbers, (TAIL, 1 - TAIL)))
+        low, high = (float(quantile) for quantile in np.quantile(numbers, (TAIL_SHARE, 1 - TAIL_SHARE)))
         stops = np.linspace(low, high if high > low else low + 1, len(RAMP)).tolist()
         marker = {
             "color": numbers,
@@ -122,22 +123,22 @@ def _draw_numbers(
         trace = _draw_points(stored_map, points[has_number], name, marker, hover)
         trace.hovertext = [format_value(value) for value in numbers.tolist()] if has_dates else None
         traces.append(trace.update(showlegend=False))
-        # Entries of the legend: plotly's bar of colors sets empty styles, which the policy of pages forbids.
+        # Legend entries replace plotly's color bar, which sets styles that the Content-Security-Policy forbids.
         for stop, color in zip(stops, RAMP, strict=True):
-            end = ""
+            suffix = ""
             if stop == low > numbers.min():
-                end = " or less"
+                suffix = " or less"
             elif stop == high < numbers.max():
-                end = " or more"
+                suffix = " or more"
             entry = {"x": [None], "y": [None], "mode": "markers", "hoverinfo": "skip", "marker": {"color": color}}
-            traces.append(go.Scattergl(name=f"{format_value(stop)}{end}", **entry))
+            traces.append(go.Scattergl(name=f"{format_value(stop)}{suffix}", **entry))
     return traces
 
 
 def _draw_points(
     stored_map: StoredMap, points: NDArray[np.int64], name: str, marker: dict[str, Any], hover: str = ""
 ) -> go.Scattergl:
-    """Return the points as one trace. ``customdata`` are the positions of the rows in the file."""
+    """Return points as one trace. Its ``customdata`` are positions in the file; ``hover`` ends the hover text."""
     names: Sequence[str] = stored_map.names
     lines = filter(None, ["%{text}" if names else "", "row %{customdata:,}", hover])
     size = next(size for largest, size in MARKER_SIZES if stored_map.header.points <= largest or largest == MAX_DRAWN)

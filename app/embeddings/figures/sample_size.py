@@ -13,9 +13,10 @@ from app.figures.figure import Cell, Figure, FigureTable, band, log_axis, plot
 from isoscope.core.formatting import count, number, plural, short
 
 SAMPLE_SIZE = "sample_size"
-ZETAS = [step / 100 for step in range(101)]
+ZETA_STEPS = 100
+ZETAS = [step / ZETA_STEPS for step in range(ZETA_STEPS + 1)]
 ZETA_TICKS = [0, 0.2, 0.4, 0.6, 0.8, 1]
-# Minimum difference of IsoScore* at zeta = 0 between lines that are named there.
+# Minimum difference of IsoScore* at zeta = 0 between lines that are labeled there, so that labels do not overlap.
 MIN_NAME_GAP = 0.045
 
 
@@ -69,7 +70,7 @@ def sample_size(overlay: Overlay) -> Figure:
 
 
 def _list_score_lines(overlay: Overlay, series: Series) -> list[SampleSizeLine]:
-    """Return all lines of a single subject; for each of several, the two without ζ, in the subject's color."""
+    """Return all lines of a single subject; of several, only the two lines without ζ, in the color of ``series``."""
     data = series.detail(SAMPLE_SIZE)
     plain, unbiased = data["isoscore"], data["isoscore_unbiased"]
     if overlay.several:
@@ -119,13 +120,13 @@ def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
 
 
 def _draw_band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[go.Scatter]:
-    """Return the edges of the band, if draws have a spread, and the line, at sample sizes with a score."""
+    """Return a line and the edges of its band. Leave out sample sizes without a score, or without a spread (band)."""
     data = series.detail(SAMPLE_SIZE)
     columns = zip(data["rows"], data["drawn"], line.scores["mean"], line.scores["sd"], strict=True)
     points = [(rows, draws, mean, sd) for rows, draws, mean, sd in columns if mean is not None]
-    spread = [(rows, mean - sd, mean + sd) for rows, _, mean, sd in points if sd is not None]
+    intervals = [(rows, mean - sd, mean + sd) for rows, _, mean, sd in points if sd is not None]
     group = {"legendgroup": series.name if overlay.several else line.slug}
-    sizes, low, high = ([end[column] for end in spread] for column in range(3))
+    sizes, low, high = ([interval[column] for interval in intervals] for column in range(3))
     hover_texts = [
         f"{'' if sd is None else f' (SD {number(sd, 2)})'}, {plural(draws, 'draw')}" for _, draws, _, sd in points
     ]
@@ -155,7 +156,7 @@ class ZetaLine(BaseModel):
 
     def score_at(self, zeta: float) -> float | None:
         """Return IsoScore* at the nearest of ``ZETAS``."""
-        return self.values[round(zeta * 100)] if self.values else None
+        return self.values[round(zeta * ZETA_STEPS)] if self.values else None
 
 
 def parse_zeta_lines(stored: Sequence[dict[str, Any]]) -> list[ZetaLine]:
@@ -163,10 +164,12 @@ def parse_zeta_lines(stored: Sequence[dict[str, Any]]) -> list[ZetaLine]:
 
 
 def choose_zeta_line(lines: Sequence[ZetaLine], rows: int | None) -> ZetaLine:
+    """Return the line for this number of rows, else the last line."""
     return next((line for line in lines if line.rows == rows), lines[-1])
 
 
 def zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float, source: str) -> Figure:
+    """Return the figure of all lines, with a mark at ``zeta`` on the chosen one. ``source`` is a title."""
     has_values = any(value is not None for line in lines for value in line.values or [])
     return Figure(
         slug="zeta",
@@ -187,11 +190,11 @@ def zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float, source:
 
 
 def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -> go.Figure:
-    # Lines that begin far enough apart are named there; the chosen line comes first.
+    # Label the chosen line at its start, and then those lines that start far enough from all labeled ones.
     starts: dict[int, float] = {}
     for line in (chosen, *lines):
         start = line.score_at(0)
-        if start is not None and all(abs(start - named_start) >= MIN_NAME_GAP for named_start in starts.values()):
+        if start is not None and all(abs(start - labeled_start) >= MIN_NAME_GAP for labeled_start in starts.values()):
             starts[line.rows] = start
     gray_lines = [_draw_zeta_line(line, palette.QUIET, 1.2, starts) for line in lines if line is not chosen]
     score = chosen.score_at(zeta)
@@ -201,7 +204,7 @@ def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -
         mode="markers+text",
         marker={"color": palette.MARKED, "size": 11},
         text=[number(score)],
-        textposition="top center" if zeta < 0.9 else "top left",
+        textposition="top center" if zeta < 0.9 else "top left",  # stays inside the plot
         hoverinfo="skip",
     )
     return plot(
@@ -211,14 +214,14 @@ def _draw_zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float) -
     )
 
 
-def _draw_zeta_line(line: ZetaLine, color: str, width: float, named_rows: Collection[int]) -> go.Scatter:
+def _draw_zeta_line(line: ZetaLine, color: str, width: float, labeled_rows: Collection[int]) -> go.Scatter:
     """Return a line labeled with its number of rows at the start, because all lines end in one point."""
     return go.Scatter(
         x=ZETAS,
         y=line.values or [],
         mode="lines+text",
         line={"color": color, "width": width},
-        text=[f"{count(line.rows)} " if line.rows in named_rows else "", *[""] * (len(ZETAS) - 1)],
+        text=[f"{count(line.rows)} " if line.rows in labeled_rows else "", *[""] * (len(ZETAS) - 1)],
         textposition="middle left",
         cliponaxis=False,
         hovertemplate=f"{count(line.rows)} rows<br>ζ = %{{x}}: %{{y:.3f}}<extra></extra>",

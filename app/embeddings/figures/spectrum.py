@@ -25,7 +25,7 @@ def spectrum(overlay: Overlay) -> Figure:
     )
 
 
-def cumulative(overlay: Overlay) -> Figure:
+def cumulative_variance(overlay: Overlay) -> Figure:
     return Figure(
         slug="cumulative",
         title="Cumulative variance",
@@ -48,8 +48,8 @@ def _accumulate_shares(series: Series) -> list[float]:
 
 def _describe_half_variance(series: Series) -> str:
     shares = _accumulate_shares(series)
-    half = next(i for i, share in enumerate(shares, 1) if share >= 0.5)
-    return f"{plural(half, 'component')} of {count(len(shares))}"
+    n_half = next(n for n, share in enumerate(shares, 1) if share >= 0.5)
+    return f"{plural(n_half, 'component')} of {count(len(shares))}"
 
 
 def _draw_spectrum(overlay: Overlay) -> go.Figure:
@@ -61,7 +61,7 @@ def _draw_spectrum(overlay: Overlay) -> go.Figure:
             mode="lines" if sum(value > 0 for value in values) > 1 else "markers",
             line={"color": series.color, "width": 2},
             name=series.label,
-            hovertemplate=overlay.hover(series, "component %{x:,}: %{y:.3g}"),
+            hovertemplate=overlay.hover_template(series, "component %{x:,}: %{y:.3g}"),
         )
         for series, values in zip(overlay.series, eigenvalues, strict=True)
     ]
@@ -92,7 +92,7 @@ def _draw_cumulative(overlay: Overlay) -> go.Figure:
             mode="lines",
             line={"color": series.color, "width": 2},
             name=series.label,
-            hovertemplate=overlay.hover(series, "first %{x:,} components: %{y:.1%}"),
+            hovertemplate=overlay.hover_template(series, "first %{x:,} components: %{y:.1%}"),
         )
         for series in overlay.series
     ]
@@ -136,7 +136,7 @@ def _draw_anisotropy(overlay: Overlay) -> go.Figure:
             points: dict[str, Any] = {
                 "x": list(range(1, len(shares) + 1)),
                 "y": shares,
-                "hovertemplate": overlay.hover(series, f"k = %{{x}}, {name}: %{{y:.3g}}"),
+                "hovertemplate": overlay.hover_template(series, f"k = %{{x}}, {name}: %{{y:.3g}}"),
             }
             if shares and overlay.several:
                 line = {"color": series.color, "width": 2, "dash": dash}
