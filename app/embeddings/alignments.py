@@ -207,10 +207,8 @@ class MovedRows(NamedTuple):
 
     pair: AlignedPair
     rows: list[MovedRow]
-    references: int
-    """Number of rows among which neighbors were searched."""
-    reason: str
-    """Why there are no rows or no residuals; else empty."""
+    references: int  # Number of rows among which neighbors were searched
+    reason: str  # Why there are no rows or no residuals; else empty
 
     @property
     def has_residuals(self) -> bool:

@@ -23,10 +23,8 @@ class ComparisonChoice(NamedTuple):
     """Query of the comparison: ids of embeddings, the baseline first, and display options."""
 
     ids: list[str]
-    differing: bool = False
-    """Whether to list only measures whose difference from the baseline excludes 0."""
-    measure: str = ""
-    """Slug of the measure that is drawn over steps; empty for the default one."""
+    differing: bool = False  # Whether to list only measures whose difference from the baseline excludes 0
+    measure: str = ""  # Slug of the measure that is drawn over steps; empty for the default one
 
     def url(self, path: str = "/compare", **changes: Any) -> str:
         choice = self._replace(**changes)

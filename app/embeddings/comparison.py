@@ -40,7 +40,7 @@ Item = TypeVar("Item")
 
 
 class Pairing(Enum):
-    """How the rows of two embeddings correspond. Standard errors leave out blocks of rows, and so need equal blocks."""
+    """How the rows of two embeddings correspond. Differences are paired only within equal blocks of rows."""
 
     PAIRED = auto()  # the same rows in the same order and blocks
     OTHER_ORDER = auto()  # rows of the same names in another order
@@ -59,8 +59,9 @@ UNPAIRED_REASONS = {
 def find_pairing(embedding: Embedding, counterpart: Embedding, source_candidates: Sequence[Embedding]) -> Pairing:
     """Return how the rows of two embeddings correspond.
 
-    They correspond if one embedding was made from the other, or both from one of ``source_candidates``; if both are
-    layers of one encoding or read from the same files; or if they have the same names in the same order.
+    They correspond if one embedding was made from the other, or both from a third, directly or through
+    ``source_candidates``; if both are layers of one encoding or read from the same files; or if they have the same
+    names in the same order.
     """
     sources = {candidate.id: candidate for candidate in source_candidates}
     first, second = (side.independent or {} for side in (embedding, counterpart))
@@ -106,10 +107,8 @@ class Difference(NamedTuple):
     low: float | None = None
     high: float | None = None
     paired: bool = False
-    n: int | None = None
-    """Number of rows of each embedding that the difference was computed from; None for all of them."""
-    reason: str = ""
-    """Why there is no interval; else empty."""
+    n: int | None = None  # Number of rows of each embedding that the difference was computed from; None for all of them
+    reason: str = ""  # Why there is no interval; else empty
 
     @property
     def excludes_zero(self) -> bool | None:
@@ -138,7 +137,7 @@ def subtract_baseline(
     low, high = measure.bounds(max(measurement.n, 2), 2) if measure.bounds is not None else (0.0, 0.0)
     if abs(value) <= max(ROUNDING_TOLERANCE * magnitude, RANGE_TOLERANCE * (high - low)):
         return Difference(0.0, reason="No difference: the values are equal up to rounding.")
-    are_comparable = measure.compared == "at any n" or measurement.n == baseline.n
+    needs_no_resampling = measure.compared == "at any n" or measurement.n == baseline.n
     similarity, baseline_similarity = get_similarity(measurement), get_similarity(baseline)
     reason = ""
     if similarity is not baseline_similarity:
@@ -150,12 +149,12 @@ def subtract_baseline(
         reason = f"Biased by the number of rows. Compare {MEASURES[measure.corrected].name} instead."
     elif measure.compared == "never":
         reason = "This measure has no error estimate."
-    elif are_comparable and min(len(measurement.parts), len(baseline.parts)) < 2:
+    elif needs_no_resampling and min(len(measurement.parts), len(baseline.parts)) < 2:
         is_old = any(side.se is not None and side.resampled is None for side in (measurement, baseline))
         reason = MEASURED_EARLIER if is_old else NO_STANDARD_ERROR
     if reason:
         return Difference(value, reason=reason)
-    if are_comparable:
+    if needs_no_resampling:
         first, second = (_Estimate(side.value or 0.0, side.parts) for side in (measurement, baseline))
         return _subtract_estimate(first, second, None, same_rows)
     # Compare estimates from equal numbers of rows, as many as possible. Their keys are numbers of rows.
@@ -196,10 +195,8 @@ class ComparedMeasure(NamedTuple):
 
     measure: Measure
     measurements: list[Measurement | None]
-    differences: list[Difference | None]
-    """Differences from the first embedding."""
-    changes: list[Difference | None]
-    """Differences from the previous embedding."""
+    differences: list[Difference | None]  # Differences from the first embedding
+    changes: list[Difference | None]  # Differences from the previous embedding
 
     @property
     def differs(self) -> bool:
@@ -271,8 +268,7 @@ class EmbeddingComparison:
     @property
     def labels(self) -> list[str]:
         """Return the labels of the embeddings on an axis: layer numbers, else numbers from 1."""
-        numbered = enumerate(self.embeddings, 1)
-        return [str(embedding.layer if self.are_layers else number) for number, embedding in numbered]
+        return [str(item.layer if self.are_layers else number) for number, item in enumerate(self.embeddings, 1)]
 
     @property
     def axis(self) -> str:

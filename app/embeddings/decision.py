@@ -12,9 +12,7 @@ from app.embeddings.service import list_stored_figures
 def find_deciding_task(context: Context, embedding_id: str) -> TaskRun | None:
     """Return the newest finished task with ground truth, else the newest that waits or runs; None without either."""
     tasks = select(TaskRun).where(
-        TaskRun.embedding_id == embedding_id,
-        TaskRun.status.in_((TaskStatus.FINISHED, *UNFINISHED_TASK)),
-        WITH_TRUTH,
+        TaskRun.embedding_id == embedding_id, TaskRun.status.in_((TaskStatus.FINISHED, *UNFINISHED_TASK)), WITH_TRUTH
     )
     finished_first = case((TaskRun.status == TaskStatus.FINISHED, 0), else_=1)
     newest = tasks.order_by(finished_first, TaskRun.created_at.desc(), TaskRun.id).limit(1)

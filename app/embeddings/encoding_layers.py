@@ -26,12 +26,9 @@ UNFINISHED_STATUSES = (EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
 class LayersQuery(NamedTuple):
     """Query of the report by layer."""
 
-    pooling: Pooling | None
-    """None for the default: the mean if the encoding has it, else its first pooling."""
-    measures: tuple[str, ...]
-    """Slugs of the measures of the heat map; empty for the default ones."""
-    by: str
-    """Slug of the measure drawn as a line over layers; empty for the first of the heat map."""
+    pooling: Pooling | None  # None for the default: the mean if the encoding has it, else its first pooling
+    measures: tuple[str, ...]  # Slugs of the measures of the heat map; empty for the default ones
+    by: str  # Slug of the measure drawn as a line over layers; empty for the first of the heat map
 
     def to_query_string(self, pooling: Pooling | None = None) -> str:
         """Return the query string, with ``pooling`` in place of its own if given."""
@@ -56,22 +53,15 @@ class LayersReport(NamedTuple):
     query: LayersQuery
     poolings: list[Pooling]
     pooling: Pooling
-    embeddings: list[Embedding]
-    """Layers under ``pooling``, in order."""
-    offered: list[Measure]
-    """Measures with a value at some layer."""
-    groups: dict[str, list[Measure]]
-    """The offered measures by the heading of their group."""
-    measures: list[Measure]
-    """Measures of the heat map."""
-    by: Measure | None
-    """The measure drawn as a line over layers; None if none has a value."""
-    waiting: int
-    """Number of embeddings under all poolings that are not measured yet, out of ``total``."""
+    embeddings: list[Embedding]  # Layers under ``pooling``, in order
+    offered: list[Measure]  # Measures with a value at some layer
+    groups: dict[str, list[Measure]]  # The offered measures by the heading of their group
+    measures: list[Measure]  # Measures of the heat map
+    by: Measure | None  # The measure drawn as a line over layers; None if none has a value
+    waiting: int  # Number of embeddings under all poolings that are not measured yet, out of ``total``
     total: int
     figures: list[Figure]
-    ranking: LayerRanking | None
-    """Layers ranked by a task with ground truth; None without one."""
+    ranking: LayerRanking | None  # Layers ranked by a task with ground truth; None without one
 
     @property
     def comparison_url(self) -> str:

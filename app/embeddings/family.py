@@ -76,10 +76,8 @@ class LayerRanking(NamedTuple):
     """Layers ranked by the task that judged most of them."""
 
     config: TaskConfig
-    members: list[FamilyMember]
-    """The judged layers, by descending score on the choose part."""
-    waiting: int
-    """Number of layers whose task has not finished."""
+    members: list[FamilyMember]  # The judged layers, by descending score on the choose part
+    waiting: int  # Number of layers whose task has not finished
     sentence: str
 
 
@@ -87,9 +85,7 @@ def rank_layers(context: Context, embedding_ids: Sequence[str]) -> LayerRanking 
     """Rank layers by the task with ground truth that has judged or will judge most of them; None for fewer than two."""
     family_id = func.coalesce(TaskRun.family_id, TaskRun.id)
     query = select(family_id).where(
-        TaskRun.embedding_id.in_(embedding_ids),
-        TaskRun.status.in_((TaskStatus.FINISHED, *UNFINISHED_TASK)),
-        WITH_TRUTH,
+        TaskRun.embedding_id.in_(embedding_ids), TaskRun.status.in_((TaskStatus.FINISHED, *UNFINISHED_TASK)), WITH_TRUTH
     )
     n_layers = func.count(TaskRun.embedding_id.distinct())
     largest_first = query.group_by(family_id).order_by(n_layers.desc(), func.max(TaskRun.created_at).desc())

@@ -32,14 +32,10 @@ class NamedNeighbor(NamedTuple):
 class NamedNeighbors(NamedTuple):
     """The neighbors of a row before and after a method."""
 
-    names: list[str]
-    """Names of all rows with stored neighbors."""
-    chosen: str
-    """Name of the row whose neighbors these are."""
-    unknown: str
-    """The requested name if no row of this name is stored, so that the first row was chosen; else empty."""
-    rows: int
-    """Number of rows that were searched."""
+    names: list[str]  # Names of all rows with stored neighbors
+    chosen: str  # Name of the row whose neighbors these are
+    unknown: str  # The requested name if no row of this name is stored, so that the first row was chosen; else empty
+    rows: int  # Number of rows that were searched
     method: str
     before: list[NamedNeighbor]
     after: list[NamedNeighbor]
@@ -87,13 +83,10 @@ class TextSearch(NamedTuple):
     """A text and its nearest rows, none before a worker has found them."""
 
     text: str
-    reason: str
-    """Why texts cannot be looked up in this embedding; else empty."""
-    lookup: Lookup | None = None
-    """None before the first request."""
+    reason: str  # Why texts cannot be looked up in this embedding; else empty
+    lookup: Lookup | None = None  # None before the first request
     similarity: Similarity = Similarity.COSINE
-    rows: int = 0
-    """Number of rows that were searched."""
+    rows: int = 0  # Number of rows that were searched
     near: Sequence[NearRow] = ()
 
 
@@ -110,6 +103,7 @@ def explain_no_lookup(embedding: Embedding) -> str:
 
 
 def find_text_search(context: Context, embedding: Embedding, text: str) -> TextSearch:
+    """Return what is stored about a text, without requesting a look-up."""
     reason = explain_no_lookup(embedding)
     if not text or reason:
         return TextSearch(text, reason)

@@ -51,8 +51,7 @@ class NearRow(NamedTuple):
     """A neighbor of a row."""
 
     row: NamedRow
-    nearness: float
-    """Its distance, cosine or dot product with the row, as the similarity says."""
+    nearness: float  # Its distance, cosine or dot product with the row, as the similarity says
 
 
 class RowSearch(NamedTuple):
@@ -61,10 +60,8 @@ class RowSearch(NamedTuple):
     query: str
     row: NamedRow | None
     near: list[NearRow]
-    alternatives: list[NamedRow]
-    """Other rows that the query may mean."""
-    reason: str = ""
-    """Why there are no neighbors; else empty."""
+    alternatives: list[NamedRow]  # Other rows that the query may mean
+    reason: str = ""  # Why there are no neighbors; else empty
     n_searched: int = 0
     similarity: Similarity = Similarity.EUCLIDEAN
 
@@ -175,7 +172,7 @@ class StoredMap:
         return points, neighbors.reshape(-1, stored.k), scaled_distances
 
     def get_row(self, point: int, color: str = "") -> NamedRow:
-        """Return the row of a point. ``color``, a key of ``colors``, is the column whose value is the first detail."""
+        """Return the row of a point. Its details: its label, the column of ``color``, other columns."""
         details = {}
         if self.header.labels is not None:
             details["label"] = self.header.labels.names[self.read(point_map.MAP, self.header.sections["label"])[point]]

@@ -36,8 +36,7 @@ class Reading(NamedTuple):
     ends: tuple[float, float] | None
     rows: int
     d: int
-    estimates: tuple[tuple[str, float], ...] = ()
-    """Values by estimator, if several estimate the same quantity."""
+    estimates: tuple[tuple[str, float], ...] = ()  # Values by estimator, if several estimate the same quantity
 
     @property
     def estimate_range(self) -> tuple[float, float] | None:
@@ -216,8 +215,7 @@ def get_similarity(measurement: Measurement) -> Similarity:
 class Hub(NamedTuple):
     """A row that is among the k nearest neighbors of many other rows; ``occurrences`` is their number."""
 
-    row: int
-    """Position in the file, from 0."""
+    row: int  # Position in the file, from 0
     name: str | None
     occurrences: int
 

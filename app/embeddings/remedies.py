@@ -14,12 +14,9 @@ class Remedy(NamedTuple):
     """A row of the table of remedies."""
 
     name: str
-    meaning: str
-    """What the method does; empty if the variant has none."""
-    query: str
-    """Query of its settings in the lab; empty if the lab does not offer it."""
-    variant: JudgedVariant | None
-    """Its scores; None if no task judged it."""
+    meaning: str  # What the method does; empty if the variant has none
+    query: str  # Query of its settings in the lab; empty if the lab does not offer it
+    variant: JudgedVariant | None  # Its scores; None if no task judged it
     is_chosen: bool
 
 

@@ -53,14 +53,10 @@ class ReportQuery(NamedTuple):
 
     shrinkage: ShrinkageQuery
     tab: str = TABS[0].slug
-    finding: str = ""
-    """Slug of the finding whose rows and dimensions are marked."""
-    row: str = ""
-    """Number or name of the row to find on the map."""
-    text: str = ""
-    """Text to find the nearest rows of."""
-    select: str = ""
-    """Ranges of rows selected on the map: see ``parse_rows``."""
+    finding: str = ""  # Slug of the finding whose rows and dimensions are marked
+    row: str = ""  # Number or name of the row to find on the map
+    text: str = ""  # Text to find the nearest rows of
+    select: str = ""  # Ranges of rows selected on the map: see ``parse_rows``
     color: str = ""
     layout: str = ""
 
@@ -213,13 +209,10 @@ class ReportFinding(NamedTuple):
 
     finding: EmbeddingFinding
     effect: str
-    is_removable: bool
-    """Whether the embedding can be measured without its rows or dimensions."""
-    measured_without: str | None
-    """Id of the selection that was measured without them."""
+    is_removable: bool  # Whether the embedding can be measured without its rows or dimensions
+    measured_without: str | None  # Id of the selection that was measured without them
     method: MethodEntry | None
-    trial: str
-    """How the method scored in the deciding task; empty if it was not judged."""
+    trial: str  # How the method scored in the deciding task; empty if it was not judged
     link: FindingLink | None
 
 
@@ -291,10 +284,8 @@ class FittedNote(NamedTuple):
 
     fit_rows: int
     rows: int
-    isoscore: float | None
-    """Bias-corrected, on held-out rows; None if it is not stored or undefined."""
-    url: str
-    """URL of the trial or the task; empty if its embedding is gone."""
+    isoscore: float | None  # Bias-corrected, on held-out rows; None if it is not stored or undefined
+    url: str  # URL of the trial or the task; empty if its embedding is gone
     by_task: bool
 
 

@@ -103,8 +103,7 @@ def leave_out_unselected(context: Context, embedding_id: str, rows: Sequence[int
     n = (source.n or 0) + len(missing_rows)
     if unknown := sorted(row for row in selected_rows if row >= n or row in missing_rows):
         raise InvalidError(
-            f"{source.name} has no row {unknown[0]:,}. Use row positions in its file, from 0, that it includes.",
-            "rows",
+            f"{source.name} has no row {unknown[0]:,}. Use row positions in its file, from 0, that it includes.", "rows"
         )
     left_out = [row for row in range(n) if row not in selected_rows and row not in missing_rows]
     if not left_out:

@@ -77,8 +77,7 @@ class ShrinkageQuery(NamedTuple):
 
     zeta: Annotated[float, Query(ge=0, le=1)] = 0.2
     rows: int | None = None
-    source: str = "identity"
-    """``identity``, ``sample`` or the id of an embedding."""
+    source: str = "identity"  # ``identity``, ``sample`` or the id of an embedding
 
     def to_query_string(self) -> str:
         parameters = {"zeta": f"{self.zeta:g}", "rows": self.rows, "source": self.source}
@@ -89,8 +88,7 @@ class Shrinkage(NamedTuple):
     """A shrinkage-zeta curve in a report. ``curve`` is None until requested, the last two until computed."""
 
     query: ShrinkageQuery
-    sources: dict[str, str]
-    """Titles of covariances by the query's ``source``."""
+    sources: dict[str, str]  # Titles of covariances by the query's ``source``
     curve: ZetaCurve | None
     lines: list[ZetaLine]
     chosen: ZetaLine | None

@@ -119,6 +119,7 @@ def measure_by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoi
     ]
     measurements = [point.measurement for points in lines.values() for point in points]
     has_errors = any(measurement.se is not None for measurement in measurements)
+    has_values = any(measurement.value is not None for measurement in measurements)
     first_undefined = [next((point for point in points if point.measurement.reason), None) for points in lines.values()]
     return Figure(
         slug="by-layer",
@@ -132,9 +133,7 @@ def measure_by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoi
         ),
         table=FigureTable(["pooling", "layer", measure.slug, "se", "n", "reason"], rows),
         draw=partial(_draw_layers, measure, lines),
-        empty=None
-        if any(item.value is not None for item in measurements)
-        else "No layer has a value of this measure yet.",
+        empty=None if has_values else "No layer has a value of this measure yet.",
     )
 
 

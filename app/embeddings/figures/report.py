@@ -20,19 +20,14 @@ from app.figures.labels import shorten_names
 class ReportFigure(NamedTuple):
     """A kind of figure: the data it needs, its slug and title, and how it is drawn."""
 
-    needs: str
-    """Slug of a measure or of a figure's data."""
+    needs: str  # Slug of a measure or of a figure's data
     slug: str
     title: str
     draw: Callable[[Overlay], Figure]
-    large: bool = False
-    """Whether it takes the width of the page."""
-    heavy: bool = False
-    """Whether its data are so large that reports load it later, from its own page."""
-    part: str = "Directions"
-    """Heading under which reports and comparisons show it."""
-    single: bool = False
-    """Whether it cannot draw several subjects."""
+    large: bool = False  # Whether it takes the width of the page
+    heavy: bool = False  # Whether its data are so large that reports load it later, from its own page
+    part: str = "Directions"  # Heading under which reports and comparisons show it
+    single: bool = False  # Whether it cannot draw several subjects
 
 
 # In the order of the page. Reports, comparisons, trials and the API loop over them.

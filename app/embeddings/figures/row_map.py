@@ -87,11 +87,7 @@ def _draw_labels(
 
 
 def _draw_numbers(
-    stored_map: StoredMap,
-    points: NDArray[np.int64],
-    values: NDArray[Any],
-    title: str,
-    column: MapColumn | None,
+    stored_map: StoredMap, points: NDArray[np.int64], values: NDArray[Any], title: str, column: MapColumn | None
 ) -> list[go.Scattergl]:
     """Return a trace of rows colored by their number or date, traces for its legend, and one of rows without."""
     format_value = number if column is None else column.format_value

@@ -120,7 +120,7 @@ def _draw_sample_sizes(overlay: Overlay) -> go.Figure:
 
 
 def _draw_band(overlay: Overlay, series: Series, line: SampleSizeLine) -> list[go.Scatter]:
-    """Return a line and the edges of its band. Leave out sample sizes without a score, or without a spread (band)."""
+    """Return the edges of a band of one standard deviation, then the line of means, where they are defined."""
     data = series.detail(SAMPLE_SIZE)
     columns = zip(data["rows"], data["drawn"], line.scores["mean"], line.scores["sd"], strict=True)
     points = [(rows, draws, mean, sd) for rows, draws, mean, sd in columns if mean is not None]
@@ -169,7 +169,7 @@ def choose_zeta_line(lines: Sequence[ZetaLine], rows: int | None) -> ZetaLine:
 
 
 def zeta_curve(lines: Sequence[ZetaLine], chosen: ZetaLine, zeta: float, source: str) -> Figure:
-    """Return the figure of all lines, with a mark at ``zeta`` on the chosen one. ``source`` is a title."""
+    """Draw all lines, with a mark at ``zeta`` on the chosen one. ``source`` names the covariance at ζ = 1."""
     has_values = any(value is not None for line in lines for value in line.values or [])
     return Figure(
         slug="zeta",

@@ -48,9 +48,8 @@ from app.web.responses import FileKind, csv_file, figure_file, find_figure, redi
 from isotropy.catalog import ALIGNMENTS
 
 router = APIRouter(prefix="/compare")
-MAX_MOVED_ROWS = 100
-"""Listed rows on the page of moved rows. The CSV file has all."""
-FEW_MOVED_ROWS = 10
+MAX_MOVED_ROWS = 100  # rows that the page of moved rows lists; the CSV file has all
+MAX_MOVED_ROWS_IN_COMPARISON = 10
 
 
 @router.get("")
@@ -60,7 +59,7 @@ def show_comparison(
     choice: ChoiceDep,
     chosen_in: Annotated[Literal["library", ""], Query(alias="from")] = "",
 ) -> Response:
-    """Show the comparison, or what to do with one embedding; suggest an order for a choice of the library."""
+    """Show the comparison, or how to add embeddings to fewer than two. With ``chosen_in``, sort them first."""
     embeddings = get_measured_embeddings(context, choice.ids)
     if chosen_in:
         return redirect_to(choice.url(ids=[embedding.id for embedding in suggest_order(embeddings)]))
@@ -105,21 +104,20 @@ def show_comparison(
 
 
 def _read_alignments(context: Context, comparison: EmbeddingComparison) -> dict[str, Any]:
-    """Return the similarity of pairs as far as it was requested, and the rows that moved most from first to last."""
+    """Return the template's values about alignments, and about the rows that moved most from the first to the last."""
     embeddings = comparison.embeddings
     pairs = pair_steps(embeddings) if comparison.is_ordered else pair_with_baselines(embeddings, Baseline.FIRST)
     alignments = find_alignments(context, pairs)
-    states = [pair.status for pair in alignments]
-    n_waiting = states.count(ResultStatus.QUEUED)
+    statuses = [pair.status for pair in alignments]
     ends = embeddings[0], embeddings[-1]
     moved = find_moved_rows(context, *ends) if find_row_matching(*ends) is not None else None
     return {
         "alignments": alignments,
-        "waiting": n_waiting,
-        "requested": len(states) - states.count(None),
-        "missing": states.count(None) + states.count(ResultStatus.FAILED),
+        "waiting": statuses.count(ResultStatus.QUEUED),
+        "requested": len(statuses) - statuses.count(None),
+        "missing": statuses.count(None) + statuses.count(ResultStatus.FAILED),
         "moved": moved,
-        "moved_rows": moved.rows_by_movement(MovedBy.NEIGHBORS)[:FEW_MOVED_ROWS] if moved else [],
+        "moved_rows": moved.rows_by_movement(MovedBy.NEIGHBORS)[:MAX_MOVED_ROWS_IN_COMPARISON] if moved else [],
         "moved_url": ComparisonChoice([embedding.id for embedding in ends]).url("/compare/rows"),
     }
 
@@ -141,9 +139,8 @@ def _list_order_urls(choice: ComparisonChoice, embeddings: list[Embedding]) -> d
 def align(context: ContextDep, choice: ChoiceDep) -> Response:
     comparison = EmbeddingComparison(get_embeddings_to_compare(context, choice.ids))
     embeddings = comparison.embeddings
-    request_alignments(
-        context, pair_steps(embeddings) if comparison.is_ordered else pair_with_baselines(embeddings, Baseline.FIRST)
-    )
+    pairs = pair_steps(embeddings) if comparison.is_ordered else pair_with_baselines(embeddings, Baseline.FIRST)
+    request_alignments(context, pairs)
     return redirect_to(f"{choice.url()}#alignments")
 
 
@@ -170,9 +167,8 @@ def show_moved_rows(
 
 @router.post("/rows")
 def request_moved_rows(context: ContextDep, choice: ChoiceDep) -> Response:
-    request_alignments(
-        context, pair_with_baselines(get_embeddings_to_compare(context, choice.ids, MIN_COMPARED), Baseline.FIRST)
-    )
+    embeddings = get_embeddings_to_compare(context, choice.ids, MIN_COMPARED)
+    request_alignments(context, pair_with_baselines(embeddings, Baseline.FIRST))
     return redirect_to(choice.url("/compare/rows"))
 
 
@@ -189,6 +185,7 @@ def show_rows_table(context: ContextDep, choice: ChoiceDep, by: MovedBy = MovedB
 
 
 def _find_moved(context: Context, choice: ComparisonChoice) -> tuple[MovedRows, list[str]]:
+    """Return how far rows move between the two chosen embeddings, and distinct names of these."""
     first, counterpart = get_embeddings_to_compare(context, choice.ids, MIN_COMPARED)
     return find_moved_rows(context, first, counterpart), make_names_distinct([first, counterpart])
 
@@ -212,7 +209,7 @@ def show_measurements(context: ContextDep, choice: ChoiceDep) -> Response:
 
 
 def _offer_embeddings(context: Context, choice: ComparisonChoice) -> dict[str, list[Embedding]]:
-    """List the embeddings that can be added under headings: uploads and their derivatives, then layers by encoding."""
+    """Return the embeddings that can be added, by heading: first those that are no layers, then layers by encoding."""
     with context.sessions() as session:
         names = dict(session.execute(select(Encoding.id, Encoding.name)).all())
     offered: dict[str, list[Embedding]] = {}

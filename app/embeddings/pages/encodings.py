@@ -40,33 +40,32 @@ from isoscope.core.formatting import count
 from isoscope.files.ground_truth import id_column
 from isoscope.files.upload_formats import Role, suffixes
 
-Values = dict[str, Any]
-"""Texts by field; lists of them for ``LIST_FIELDS``."""
-
+FormValues = dict[str, Any]
+"""A text by field; a list of texts for ``LIST_FIELDS``."""
 FIELDS = EncodingConfig.model_fields
 LIST_FIELDS = ("text_columns", "poolings")
-# Names of a column beside two texts that is proposed as their score.
+# If a column beside two columns of texts has one of these names, it is proposed as their score.
 PROPOSED_SCORE_NAMES = ("score", "similarity", "match", "is_match", "is_duplicate")
 LABELS = {name: option.label for name, option in collect_options(EncodingConfig).items()}
 
 
-def default_values(encoding: Encoding, model: str) -> Values:
-    """Return the initial values of the form: the last configuration, or default settings and the likeliest columns."""
+def default_values(encoding: Encoding, model: str) -> FormValues:
+    """Return the initial values of the form: the last configuration, else defaults and the likeliest columns."""
     settings = {name: field.get_default() for name, field in FIELDS.items() if not field.is_required()}
     if encoding.config is not None:
         settings = encoding.config.model_dump(mode="json")
-    values: Values = {
+    values: FormValues = {
         name: list(map(str, value)) if name in LIST_FIELDS else to_text(value) for name, value in settings.items()
     }
     if encoding.config is not None:
         return values
-    ids = id_column(column.name for column in encoding.columns)
-    columns = [column for column in encoding.columns if column.name != ids] or encoding.columns
+    id_name = id_column(column.name for column in encoding.columns)
+    columns = [column for column in encoding.columns if column.name != id_name] or encoding.columns
     texts = [column.name for column in columns if column.kind == "text"] or [column.name for column in columns]
     labels = [column.name for column in columns if column.kind == "label" and column.name != texts[0]]
     values |= {"model": model, "text_columns": texts[:1], "label_column": next(iter(labels), "")}
     numbers = {column.name.lower(): column for column in columns if column.not_number is None}
-    # Few integers called label are classes.
+    # A column named label holds scores only if its numbers are too many to be classes.
     scores = [
         column.name
         for name, column in numbers.items()
@@ -78,13 +77,14 @@ def default_values(encoding: Encoding, model: str) -> Values:
     return values | ({"max_rows": ""} if encoding.qrels else {})
 
 
-def read_values(form: ImmutableMultiDict[str, Any]) -> Values:
+def read_values(form: ImmutableMultiDict[str, Any]) -> FormValues:
+    """Read the fields of the form; empty if ``form`` holds no submitted form."""
     if "model" not in form:
         return {}
     return {name: [] for name in LIST_FIELDS} | read_fields(form, set(FIELDS) - set(LIST_FIELDS), LIST_FIELDS)
 
 
-def parse_config(values: Values) -> EncodingConfig:
+def parse_config(values: FormValues) -> EncodingConfig:
     """Parse the configuration in a form. Raise InvalidError with every invalid field."""
     settings = {
         name: value if name in LIST_FIELDS else to_json_value(FIELDS[name], value) for name, value in values.items()
@@ -178,7 +178,7 @@ def _render_page(
     context: Context,
     encoding_id: str,
     query: LayersQuery,
-    values: Values,
+    values: FormValues,
     problem: IsoscopeError | None = None,
 ) -> Response:
     encoding = encodings.get_encoding(context, encoding_id)

@@ -55,7 +55,7 @@ class LibraryPage(NamedTuple):
         return bool(self.search.q or self.search.tag or self.search.origin or self.search.status)
 
     def url(self, page: int = 1, **changed: Any) -> str:
-        """Return the URL of a changed search. Default values are omitted."""
+        """Return the URL of a page of the search with some fields changed. Leave out default values."""
         search, default = asdict(replace(self.search, **changed)), asdict(library.EmbeddingSearch())
         parameters = {name: value for name, value in search.items() if value != default[name]}
         parameters |= {"page": page} if page > 1 else {}
@@ -93,7 +93,7 @@ SearchDep = Annotated[library.EmbeddingSearch, Depends(_read_search)]
 def list_all(
     request: Request, context: ContextDep, search: SearchDep, page: Annotated[int, Query(ge=1)] = 1, moved: str = ""
 ) -> Response:
-    """Show the search and the upload form. ``moved`` is the id of an embedding just moved to the trash."""
+    """Show the library and the upload form. ``moved`` is the id of an embedding just moved to the trash, or empty."""
     trashed = None
     with suppress(NotFoundError):
         trashed = get_embedding(context, moved) if moved else None
@@ -121,7 +121,7 @@ def upload_embedding(
 
 
 def _read_page(context: Context, search: library.EmbeddingSearch, page: int) -> LibraryPage:
-    """Return a page of the list, or the last one."""
+    """Return a page of a search, or the last page if there are fewer."""
     embeddings = library.find_embeddings(context, search, offset=offset_of(page))
     pages = count_pages(embeddings.total)
     return LibraryPage(search, embeddings, page, pages) if page <= pages else _read_page(context, search, pages)

@@ -104,11 +104,12 @@ def commit_selection(
     selection: SelectionDep,
     chosen: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Measure the selection in the form if it was ``chosen``. A draft with this selection is not inspected again."""
+    """Measure the form's selection if ``chosen``, else the stored one. Inspect it first unless it is the draft's."""
     embedding = get_embedding(context, embedding_id)
-    is_draft = embedding.status is EmbeddingStatus.DRAFT and selection == Selection.model_validate(embedding.selection)
+    is_draft = embedding.status is EmbeddingStatus.DRAFT
+    is_inspected = is_draft and selection == Selection.model_validate(embedding.selection)
     try:
-        if chosen and not is_draft:
+        if chosen and not is_inspected:
             select_embedding(context, embedding_id, selection, commit=True)
         else:
             commit_embedding(context, embedding_id)
@@ -125,11 +126,11 @@ def _render_embedding(
     problem: InvalidError | None = None,
     refused_selection: Selection | None = None,
 ) -> Response:
-    """Show the page. After a refused selection, show the problem and keep the form."""
+    """Show the page. After a refused selection, show the problem and keep that selection in the form."""
     embedding = get_embedding(context, embedding_id)
     selection = refused_selection
     if selection is None and embedding.selection is not None:
-        selection = Selection.model_validate(embedding.selection)  # with fields that an earlier version lacked
+        selection = Selection.model_validate(embedding.selection)  # adds fields that an earlier version lacked
     page: dict[str, Any] = {
         "embedding": embedding,
         "choice": selection.model_dump() if selection else None,
@@ -206,8 +207,8 @@ def show_measurements(context: ContextDep, embedding_id: str) -> Response:
 def _get_measured_embedding(context: Context, embedding_id: str) -> Embedding:
     embedding = get_embedding(context, embedding_id)
     if embedding.status is not EmbeddingStatus.READY:
-        state = f"There are no measurements of {embedding.name}, whose state is {embedding.status}"
-        raise NotFoundError(f"{state}: see its page for what to do.")
+        reason = f"There are no measurements of {embedding.name}, whose state is {embedding.status}"
+        raise NotFoundError(f"{reason}: see its page for what to do.")
     return embedding
 
 
@@ -219,8 +220,8 @@ def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[R
 
 @report_router.post("/selections")
 def measure_without_finding(context: ContextDep, embedding_id: str, finding: Annotated[str, Form()]) -> Response:
-    selected = create_selection(context, embedding_id, leave_out_finding(context, embedding_id, finding))
-    return redirect_to(f"/embeddings/{selected.id}")
+    selection = create_selection(context, embedding_id, leave_out_finding(context, embedding_id, finding))
+    return redirect_to(f"/embeddings/{selection.id}")
 
 
 @report_router.post("/neighbors")
@@ -253,7 +254,7 @@ def show_map(context: ContextDep, embedding_id: str, color: str = "", layout: st
 
 @report_router.get("/map/map.parquet")
 def show_map_table(context: ContextDep, embedding_id: str) -> Response:
-    from app.embeddings.map_table import write_parquet  # noqa: PLC0415 - only who exports needs pyarrow
+    from app.embeddings.map_table import write_parquet  # noqa: PLC0415 - only this export needs pyarrow
 
     name = to_file_name(get_embedding(context, embedding_id).name) or "map"
     table = write_parquet(get_map(context, embedding_id))
@@ -267,6 +268,9 @@ def measure_selection(
     measure: Annotated[Literal["selected", "rest"], Form()],
     rows: Annotated[str, Form()] = "",
 ) -> Response:
-    selected = parse_rows(rows)
-    left_out = leave_out_unselected(context, embedding_id, selected) if measure == "selected" else LeftOut(selected)
+    """Measure the rows selected on the map, or the rest, as a new embedding."""
+    selected_rows = parse_rows(rows)
+    left_out = LeftOut(selected_rows)
+    if measure == "selected":
+        left_out = leave_out_unselected(context, embedding_id, selected_rows)
     return redirect_to(f"/embeddings/{create_selection(context, embedding_id, left_out).id}")
