@@ -354,7 +354,7 @@ def test_purging_sixty_takes_as_many_statements_as_three(context):
 
 @pytest.mark.both_databases
 def test_file_shared_across_batches_is_freed_once(context, monkeypatch):
-    monkeypatch.setattr(trash, "BATCH", 2)
+    monkeypatch.setattr(trash, "PURGE_BATCH", 2)
     kept_job = add_embedding(context, "kept", contents=[USED])
     for content in (UNSHARED, SHARED, SHARED, SHARED, USED):
         add_embedding(context, contents=[SHARED, content], trashed_at=utcnow())

@@ -188,7 +188,7 @@ def test_rounding_error_is_not_a_difference(slug, first, second):
 
 def test_missing_standard_errors_give_a_reason():
     former = measured("mean_cosine", 0.4, None, se=0.01)
-    assert subtract_baseline(measured("mean_cosine", 0.5), former).reason == comparison.MEASURE_AGAIN
+    assert subtract_baseline(measured("mean_cosine", 0.5), former).reason == comparison.MEASURED_EARLIER
     result = subtract_baseline(measured("mean_cosine", 0.5, []), measured("mean_cosine", 0.4))
     assert "no standard error" in result.reason
     assert "no error estimate" in subtract_baseline(measured("hubness", 0.5), measured("hubness", 0.4)).reason
