@@ -24,15 +24,13 @@ from isotropy.catalog import MEASURES, SIMILARITIES, Measure, Similarity
 
 MIN_COMPARED = 2
 MAX_SIDE_BY_SIDE = 8
-MAX_COMPARED = 200
-"""More ids would not fit into one URL."""
+MAX_COMPARED = 200  # More ids would not fit into one URL
 DEFAULT_MEASURE = "isoscore_unbiased"
 ROUNDING_TOLERANCE = 1e-7
 """Two values that differ by at most this fraction of the larger count as equal, because of float32 rounding."""
 RANGE_TOLERANCE = 1e-9
 """So do values that differ by at most this fraction of the measure's range."""
-ROWS_PER_DIMENSION = 10
-"""With fewer, IsoScore is visibly biased."""
+ROWS_PER_DIMENSION = 10  # With fewer, IsoScore is visibly biased
 MEASURED_EARLIER = "Measured by an earlier version. Measure it again to get an interval."
 NO_STANDARD_ERROR = "One of the two has no standard error: it needs more independent rows."
 NUMBER = re.compile(r"\d+")
@@ -204,6 +202,7 @@ class ComparedMeasure(NamedTuple):
 
     @property
     def is_testable(self) -> bool:
+        """Return whether some difference has an interval or is 0."""
         return any(
             difference is not None and (difference.se is not None or difference.value == 0)
             for difference in self.differences

@@ -76,6 +76,7 @@ def create_encoding(context: Context, files: Sequence[Incoming], name: str | Non
 
 
 def create_encoding_of_dataset(context: Context, dataset_id: str, split: Split, name: str | None = None) -> Encoding:
+    """Return a draft of the texts in a split of a data set. Raise InvalidError if it is not stored here."""
     dataset = get_dataset(context, dataset_id)
     sha256, filename = {
         "train": (dataset.train_sha256, dataset.train_filename),

@@ -77,6 +77,7 @@ def write_headline(embedding: Embedding) -> Headline:
 
 
 def _write_title(measurements: Measurements, n: int, d: int, has_outliers: bool) -> Sentence:
+    """Say how many dimensions the variance fills, or why that is unknown; with outliers, only where it concentrates."""
     slug = "participation_ratio"
     plain_ratio = ratio = _get_value(measurements, slug)
     corrected_ratio = _get_value(measurements, "participation_ratio_unbiased")
@@ -159,6 +160,7 @@ def _describe_outliers(finding: Mapping[str, Any]) -> Sentence:
 
 
 def _describe_few_rows(measurements: Measurements, n: int, n_independent: int, d: int) -> Sentence:
+    """Say that plain IsoScore is biased by few rows, if it is."""
     plain, corrected = (_get_value(measurements, slug) for slug in ("isoscore", "isoscore_unbiased"))
     if plain is None:
         return []

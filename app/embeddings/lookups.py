@@ -17,8 +17,7 @@ from app.embeddings.service import deletion_of_oldest, find_embedding, get_embed
 from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import Similarity
 
-MAX_LOOKUPS = 200
-"""Look-ups that are kept for each embedding. Older ones are deleted."""
+MAX_LOOKUPS = 200  # Look-ups that are kept for each embedding. Older ones are deleted.
 MAX_TEXT_CHARACTERS = 1000
 
 

@@ -21,13 +21,10 @@ from isoscope.core.formatting import count
 from isoscope.nearest import NearestRow, nearest_rows
 from isotropy.catalog import SIMILARITIES, Similarity
 
-MAX_QUERY_CHARACTERS = 60
-"""Names on a map are cut to this length."""
+MAX_QUERY_CHARACTERS = 60  # Names on a map are cut to this length
 MAX_ALTERNATIVES = 8
-MAX_DRAWN = 200_000
-"""Points that a browser draws, pans and selects without a pause."""
-MAX_DETAILS = 3
-"""Columns that are shown beside a row."""
+MAX_DRAWN = 200_000  # Points that a browser draws, pans and selects without a pause
+MAX_DETAILS = 3  # Columns that are shown beside a row
 BLOCK_ROWS = 8192
 N_NEIGHBORS = 10
 PCA, TSNE = "pca", "neighbors"

@@ -25,11 +25,10 @@ from isoscope.core.formatting import number, plural, starred
 from isotropy.catalog import ALIGNMENTS
 
 MAX_TICKS = 13
-LONGEST_NAME = 40  # characters
+LONGEST_NAME = 40  # Characters
 FROM_PREVIOUS, FROM_FIRST = "from the step before", "from the first"
 TO_PREVIOUS, TO_FIRST = "to the step before", "to the first"
-LINE_OFFSET = 0.08
-"""Distance in steps between the two lines of a figure, so that their bars stand side by side."""
+LINE_OFFSET = 0.08  # Distance in steps between the two lines of a figure, so that their bars stand side by side
 COLUMN_SUFFIXES = ("", ", low", ", high", ", note")
 BINS = 30
 N_NEIGHBORS = 10

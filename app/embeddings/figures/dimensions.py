@@ -15,8 +15,8 @@ from isotropy.catalog import OUTLIER_RULES
 
 PROFILE = "activation_profile"
 ACTIVATION = "activation"
-MAX_NAMED = 8  # dimensions with a name each
-MAX_LINES = 100  # dimensions with a line each
+MAX_NAMED = 8  # Dimensions with a name each
+MAX_LINES = 100  # Dimensions with a line each
 # Fraction of the plot's height, for the name of an outlier at its top.
 HEADROOM = 0.2
 ROGUE = "rogue_dimensions"

@@ -14,11 +14,9 @@ from app.figures.figure import Cell, Figure, FigureTable, escape_text, pick_even
 from isoscope.core.formatting import count
 
 PROJECTION = "projection"
-MAX_DRAWN_POINTS = 50_000
-"""Points of one plot: what a browser draws at once without a pause."""
-MAX_WITHOUT_WEBGL = 1000
-"""Up to this many points, SVG is as fast as WebGL, which needs three times as much script."""
-LARGE_POINT_COUNT = 5000  # more points have smaller markers
+MAX_DRAWN_POINTS = 50_000  # Points of one plot: what a browser draws at once without a pause
+MAX_WITHOUT_WEBGL = 1000  # Up to this many points, SVG is as fast as WebGL, which needs three times as much script
+LARGE_POINT_COUNT = 5000  # More points have smaller markers
 LONGEST_LABEL = 18
 LONGEST_NAME = 40
 LEGEND = {"itemsizing": "constant", "orientation": "v", "tracegroupgap": 0, "x": 1.02, "y": 1, "yanchor": "top"}
@@ -27,13 +25,11 @@ UNLABELED = "no label"
 OTHER_LABELS = "other labels"
 SPACE = "space"
 SPACE_TITLE = "First three principal components"
-MAX_POINTS_IN_SPACE = 10_000
-"""Maximum number of points: a browser without a graphics card still turns them smoothly."""
-LARGE_SPACE_COUNT = 2000  # more points have smaller markers
+MAX_POINTS_IN_SPACE = 10_000  # Maximum number of points: a browser without a graphics card still turns them smoothly
+LARGE_SPACE_COUNT = 2000  # More points have smaller markers
 CAMERA = {"projection": {"type": "orthographic"}}
 """No perspective: distant points are as large as near ones, as in the 2-D figure."""
-LONGEST_AXIS = 1.45
-"""Length of the longest axis in camera units: the box and its labels fit at every angle."""
+LONGEST_AXIS = 1.45  # Length of the longest axis in camera units: the box and its labels fit at every angle
 TraceType = type[go.Scatter | go.Scattergl]
 
 

@@ -59,7 +59,7 @@ FIGURES = (
 HEAVY_FIGURES = tuple(record for record in FIGURES if record.heavy)
 LARGE_FIGURES = frozenset(record.slug for record in FIGURES if record.large)
 DATA_BY_FIGURE = {record.slug: record.needs for record in FIGURES}
-FIGURES_BY_MEASURE = {record.needs: record.slug for record in reversed(FIGURES)}  # the first figure of each
+FIGURES_BY_MEASURE = {record.needs: record.slug for record in reversed(FIGURES)}  # The first figure of each
 PARTS_BY_FIGURE = {record.slug: record.part for record in FIGURES}
 
 

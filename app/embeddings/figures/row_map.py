@@ -17,8 +17,7 @@ from isoscope.core.formatting import count, number
 SEED = 0
 RAMP = (palette.MAIN, "#2f6fb3", palette.SECOND, palette.MARKED)
 """Colors from the smallest number to the largest, each with enough contrast on light and dark pages."""
-TAIL_SHARE = 0.01
-"""Share of the rows with numbers beyond each end of the ramp, which have the color of that end."""
+TAIL_SHARE = 0.01  # Share of the rows with numbers beyond each end of the ramp, which have the color of that end
 NO_VALUE = "no value"
 MARKER_SIZES = ((5000, 5), (50_000, 3), (MAX_DRAWN, 2))
 """Maximum number of points, and the marker size up to that number."""
@@ -68,6 +67,7 @@ def _draw_labels(
     stored_map: StoredMap, points: NDArray[np.int64], codes: NDArray[Any], labels: MapLabels
 ) -> list[go.Scattergl]:
     """Return a trace for each of the most frequent labels, one for other labels and one for rows without a label."""
+    # Codes are ranks by frequency. The code makes the group of a label distinct from UNLABELED and OTHER_LABELS.
     groups: dict[str, list[int]] = {UNLABELED: [], OTHER_LABELS: []}
     colors = {UNLABELED: palette.QUIET, OTHER_LABELS: palette.QUIET}
     for code, name in enumerate(labels.names):

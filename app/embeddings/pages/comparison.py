@@ -48,7 +48,7 @@ from app.web.responses import FileKind, csv_file, figure_file, find_figure, redi
 from isotropy.catalog import ALIGNMENTS
 
 router = APIRouter(prefix="/compare")
-MAX_MOVED_ROWS = 100  # rows that the page of moved rows lists; the CSV file has all
+MAX_MOVED_ROWS = 100  # Rows that the page of moved rows lists; the CSV file has all
 MAX_MOVED_ROWS_IN_COMPARISON = 10
 
 
