@@ -121,7 +121,7 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
                 value, se, low, high = score["value"], None, None, None
                 if value is not None and len(score["parts"]) >= 2:
                     se = hypot(*score["parts"])
-                    half_width = t_quantile(0.05, block_degrees(len(score["parts"]))) * se
+                    half_width = t_quantile(p=0.05, degrees=block_degrees(len(score["parts"]))) * se
                     minimum, maximum = measure.bounds
                     low, high = max(value - half_width, minimum), min(value + half_width, maximum)
                 values.append(AlignmentValue(measure, value, se, low, high, score["reason"]))

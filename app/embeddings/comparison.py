@@ -132,6 +132,7 @@ def subtract_baseline(
     measure = MEASURES[measurement.measure]
     value = measurement.value - baseline.value
     magnitude = max(abs(measurement.value), abs(baseline.value))
+    # The range in two dimensions; it only scales the tolerance.
     low, high = measure.bounds(max(measurement.n, 2), 2) if measure.bounds is not None else (0.0, 0.0)
     if abs(value) <= max(ROUNDING_TOLERANCE * magnitude, RANGE_TOLERANCE * (high - low)):
         return Difference(0.0, reason="No difference: the values are equal up to rounding.")
@@ -172,7 +173,7 @@ def _subtract_estimate(estimate: _Estimate, baseline: _Estimate, n: int | None, 
         se = hypot(*estimate.parts, *baseline.parts)
     # The degrees of freedom of the smaller number of blocks make the interval of independent rows conservative.
     degrees = block_degrees(min(len(estimate.parts), len(baseline.parts)))
-    half_width = t_quantile(0.05, degrees) * se
+    half_width = t_quantile(p=0.05, degrees=degrees) * se
     return Difference(value, se, value - half_width, value + half_width, paired, n)
 
 

@@ -39,7 +39,8 @@ class FamilyMember(NamedTuple):
 def read_family(context: Context, family_key: str) -> list[FamilyMember]:
     """Return the members of a family: layers in order, then the other embeddings, those of the oldest task first.
 
-    An embedding is listed once: with its newest task that has results, else with its newest task.
+    An embedding is listed once: with its newest task that has results, else with its newest task. ``family_key`` is
+    the id of the family's first task.
     """
     query = select(TaskRun, Embedding).join(Embedding, Embedding.id == TaskRun.embedding_id)
     query = query.where(or_(TaskRun.id == family_key, TaskRun.family_id == family_key), Embedding.trashed_at.is_(None))
@@ -73,7 +74,7 @@ def read_family(context: Context, family_key: str) -> list[FamilyMember]:
 
 
 class LayerRanking(NamedTuple):
-    """Layers ranked by the task that judged most of them."""
+    """Layers ranked by the family of tasks that covers most of them."""
 
     config: TaskConfig
     members: list[FamilyMember]  # The judged layers, by descending score on the choose part
@@ -82,7 +83,7 @@ class LayerRanking(NamedTuple):
 
 
 def rank_layers(context: Context, embedding_ids: Sequence[str]) -> LayerRanking | None:
-    """Rank layers by the task with ground truth that has judged or will judge most of them; None for fewer than two."""
+    """Rank layers by the family of tasks that covers most of them; None if it covers fewer than two, or without one."""
     family_id = func.coalesce(TaskRun.family_id, TaskRun.id)
     query = select(family_id).where(
         TaskRun.embedding_id.in_(embedding_ids), TaskRun.status.in_((TaskStatus.FINISHED, *UNFINISHED_TASK)), WITH_TRUTH

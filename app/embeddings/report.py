@@ -17,9 +17,9 @@ from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import (
     DATA_BY_FIGURE,
     FIGURES_BY_MEASURE,
+    HEADINGS_BY_FIGURE,
     HEAVY_FIGURES,
     LARGE_FIGURES,
-    PARTS_BY_FIGURE,
     draw_figures,
 )
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
@@ -71,9 +71,9 @@ def build_report(
     marked = find_marked_finding(embedding, data.pop(FULL_FINDINGS, {}), query.finding)
     point_map = find_map(context, embedding, data.pop(MAP, None), query.layout)
     figures = draw_figures([_make_subject(embedding, data)])
-    parts: dict[str, list[Figure]] = {}
+    figures_by_heading: dict[str, list[Figure]] = {}
     for figure in figures if standalone or query.tab == "details" else ():
-        parts.setdefault(PARTS_BY_FIGURE[figure.slug], []).append(_mark_figure(figure, marked))
+        figures_by_heading.setdefault(HEADINGS_BY_FIGURE[figure.slug], []).append(_mark_figure(figure, marked))
     # Findings link only to figures that are there, or load later.
     anchors = {f"figure-{figure.slug}" for figure in figures if not figure.empty}
     anchors |= {anchor for anchor, slug in (("map", MAP), (f"figure-{SAMPLE_SIZE}", SAMPLE_SIZE)) if slug in stored}
@@ -107,7 +107,7 @@ def build_report(
         "search": point_map.search(query.row, query.color) if point_map and query.row.strip() else None,
         "color": query.color,
         "older_map": MAP not in stored,
-        "parts": parts,
+        "figures_by_heading": figures_by_heading,
         "large": LARGE_FIGURES,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
         "near_text": find_text_search(context, embedding, query.text),

@@ -52,9 +52,9 @@ def test_report_figure_is_added_by_its_record(client, context, monkeypatch):
     def draw(overlay):
         return undefined_figure("luck", "Luck", f"There is no luck in {len(overlay.series)}.")
 
-    record = report.ReportFigure("hubness", "luck", "Luck", draw, part="Luck")
+    record = report.ReportFigure("hubness", "luck", "Luck", draw, heading="Luck")
     monkeypatch.setattr(report, "FIGURES", (*report.FIGURES, record))
-    monkeypatch.setitem(report.PARTS_BY_FIGURE, "luck", record.part)
+    monkeypatch.setitem(report.HEADINGS_BY_FIGURE, "luck", record.heading)
     ids = [add_embedding(context, name, {"hubness": 0.5}) for name in ("a", "b")]
     with context.sessions.begin() as session:
         session.execute(update(Measurement).values(detail={"parts": {"greatest": 3.0}}))

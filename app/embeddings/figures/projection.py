@@ -27,8 +27,7 @@ SPACE = "space"
 SPACE_TITLE = "First three principal components"
 MAX_POINTS_IN_SPACE = 10_000  # Maximum number of points: a browser without a graphics card still turns them smoothly
 LARGE_SPACE_COUNT = 2000  # More points have smaller markers
-CAMERA = {"projection": {"type": "orthographic"}}
-"""No perspective: distant points are as large as near ones, as in the 2-D figure."""
+CAMERA = {"projection": {"type": "orthographic"}}  # Distant points are as large as near ones, as in the 2-D figure
 LONGEST_AXIS = 1.45  # Length of the longest axis in camera units: the box and its labels fit at every angle
 TraceType = type[go.Scatter | go.Scattergl]
 

@@ -26,14 +26,14 @@ class ReportFigure(NamedTuple):
     draw: Callable[[Overlay], Figure]
     large: bool = False  # Whether it takes the width of the page
     heavy: bool = False  # Whether its data are so large that reports load it later, from its own page
-    part: str = "Directions"  # Heading under which reports and comparisons show it
+    heading: str = "Directions"  # Heading under which reports and comparisons show it
     single: bool = False  # Whether it cannot draw several subjects
 
 
 # In the order of the page. Reports, comparisons, trials and the API loop over them.
 FIGURES = (
     ReportFigure(
-        PROJECTION, PROJECTION, "First two principal components", projection, large=True, heavy=True, part="Map"
+        PROJECTION, PROJECTION, "First two principal components", projection, large=True, heavy=True, heading="Map"
     ),
     ReportFigure(
         PROJECTION,
@@ -42,7 +42,7 @@ FIGURES = (
         projection_3d,
         large=True,
         heavy=True,
-        part="Map",
+        heading="Map",
         single=True,
     ),
     ReportFigure("activation_profile", "activation", "Activation by dimension", activation, large=True),
@@ -51,16 +51,16 @@ FIGURES = (
     ReportFigure("anisotropy_raw", "anisotropy", "k-th anisotropy", anisotropy),
     ReportFigure("cosine_histogram", "cosines", "Cosines of pairs", cosines),
     ReportFigure("rogue_dimensions", "rogue", "Rogue dimensions", rogue_dimensions),
-    ReportFigure("twonn", "twonn", "TwoNN fit", twonn, part="Neighborhoods"),
-    ReportFigure("barcode", "barcode", "Barcode in dimension 0", barcode, part="Neighborhoods"),
-    ReportFigure(SAMPLE_SIZE, SAMPLE_SIZE, "How many rows it takes", sample_size, part="Number of rows"),
+    ReportFigure("twonn", "twonn", "TwoNN fit", twonn, heading="Neighborhoods"),
+    ReportFigure("barcode", "barcode", "Barcode in dimension 0", barcode, heading="Neighborhoods"),
+    ReportFigure(SAMPLE_SIZE, SAMPLE_SIZE, "How many rows it takes", sample_size, heading="Number of rows"),
 )
 
 HEAVY_FIGURES = tuple(record for record in FIGURES if record.heavy)
 LARGE_FIGURES = frozenset(record.slug for record in FIGURES if record.large)
 DATA_BY_FIGURE = {record.slug: record.needs for record in FIGURES}
 FIGURES_BY_MEASURE = {record.needs: record.slug for record in reversed(FIGURES)}  # The first figure of each
-PARTS_BY_FIGURE = {record.slug: record.part for record in FIGURES}
+HEADINGS_BY_FIGURE = {record.slug: record.heading for record in FIGURES}
 
 
 def draw_figures(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:

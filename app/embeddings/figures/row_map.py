@@ -19,8 +19,7 @@ RAMP = (palette.MAIN, "#2f6fb3", palette.SECOND, palette.MARKED)
 """Colors from the smallest number to the largest, each with enough contrast on light and dark pages."""
 TAIL_SHARE = 0.01  # Share of the rows with numbers beyond each end of the ramp, which have the color of that end
 NO_VALUE = "no value"
-MARKER_SIZES = ((5000, 5), (50_000, 3), (MAX_DRAWN, 2))
-"""Maximum number of points, and the marker size up to that number."""
+MARKER_SIZES = ((5000, 5), (50_000, 3), (MAX_DRAWN, 2))  # Maximum number of points, and the marker size up to it
 
 
 def draw_map(stored_map: StoredMap, color: str) -> go.Figure:

@@ -35,7 +35,7 @@ from app.embeddings.comparison import (
     suggest_order,
 )
 from app.embeddings.figures.comparison import moved_figures, similarity_figures, step_figures
-from app.embeddings.figures.report import HEAVY_FIGURES, PARTS_BY_FIGURE
+from app.embeddings.figures.report import HEADINGS_BY_FIGURE, HEAVY_FIGURES
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.library import list_newest_measured
 from app.embeddings.readings import group_items
@@ -95,8 +95,9 @@ def show_comparison(
         if comparison.fits_side_by_side:
             figures = overlaid_figures(context, embeddings, SAMPLE_SIZE)
             stored_slugs = {slug for embedding in embeddings for slug in list_stored_figures(context, embedding.id, ())}
-            values["parts"] = {
-                part: list(group) for part, group in groupby(figures, lambda figure: PARTS_BY_FIGURE[figure.slug])
+            values["figures_by_heading"] = {
+                heading: list(group)
+                for heading, group in groupby(figures, lambda figure: HEADINGS_BY_FIGURE[figure.slug])
             }
             # These take megabytes for several embeddings, so they load from their own pages.
             values["later"] = [figure for figure in HEAVY_FIGURES if figure.needs in stored_slugs and not figure.single]

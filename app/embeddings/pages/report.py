@@ -160,7 +160,7 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
     report = build_report(context, embedding, query, standalone=True)
     figures: list[Figure] = [
         *filter(None, [report["shrinkage"].figure]),
-        *chain.from_iterable(report["parts"].values()),
+        *chain.from_iterable(report["figures_by_heading"].values()),
     ]
     report |= {
         "embedding": embedding,
