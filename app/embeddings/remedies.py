@@ -31,7 +31,7 @@ def rank_remedies(results: TaskResults | None) -> list[Remedy]:
     ]
     judged_methods = {variant.method for variant in variants}
     return judged + [
-        Remedy(method.name, method.meaning, urlencode({"method": slug}), None, is_chosen=False)
+        Remedy(method.name, method.meaning, urlencode({"method": slug}), variant=None, is_chosen=False)
         for slug, method in METHODS.items()
         if slug not in judged_methods
     ]
@@ -41,10 +41,10 @@ def describe_trial(results: TaskResults | None, method: str) -> str:
     """Describe the score of a method's best variant in float32 with all dimensions; empty if none was judged."""
     variants = [] if results is None else results.variants
     settings = (method, "all", "float32")
-    tried = [variant for variant in variants if (variant.method, variant.dimensions, variant.storage) == settings]
-    if results is None or not tried:
+    candidates = [variant for variant in variants if (variant.method, variant.dimensions, variant.storage) == settings]
+    if results is None or not candidates:
         return ""
-    report = max(tried, key=lambda variant: variant.choose.value).report
+    report = max(candidates, key=lambda variant: variant.choose.value).report
     verdict = "no clear gain"
     if report.difference_low > 0:
         verdict = "better"
@@ -68,6 +68,6 @@ def _make_remedy(variant: JudgedVariant, *, is_chosen: bool) -> Remedy:
     method = METHODS.get(variant.method)
     name = variant.name[0].upper() + variant.name[1:]
     if method is None:
-        return Remedy(name, "", "", variant, is_chosen)
+        return Remedy(name, meaning="", query="", variant=variant, is_chosen=is_chosen)
     query = urlencode({"method": variant.method, **variant.parameters})
     return Remedy(name, method.meaning, query, variant, is_chosen)

@@ -103,7 +103,7 @@ def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery
         sources.setdefault(query.source, "another embedding")
     lines = parse_zeta_lines(curve.lines or []) if curve else []
     if not lines:
-        return Shrinkage(query, sources, curve, [], None, None)
+        return Shrinkage(query, sources, curve, lines=[], chosen=None, figure=None)
     line = choose_zeta_line(lines, query.rows)
     return Shrinkage(query, sources, curve, lines, line, zeta_curve(lines, line, query.zeta, sources[query.source]))
 

@@ -206,7 +206,7 @@ def request_lookup(context: ContextDep, embedding_id: str, request: LookupReques
 
 
 def _serialize_curve(curve: ZetaCurve, rows: int | None = None) -> ZetaCurveOut:
-    """Return a curve with its line for ``rows`` rows, or with all lines for None."""
+    """Return a curve with only the line for ``rows`` rows, or with all lines for None."""
     lines = [ZetaLine.model_validate(line) for line in curve.lines or []]
     return ZetaCurveOut(
         source=curve.source,

@@ -83,7 +83,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Overlay:
-    """The subjects of one figure. ``several`` is true even if only one of several can be drawn."""
+    """The subjects that one figure draws. ``several``: whether it has several, even if it can draw only one of them."""
 
     series: tuple[Series, ...]
     several: bool
