@@ -33,7 +33,7 @@ class FamilyMember(NamedTuple):
     """Scores of the vectors without post-processing. Like ``chosen`` and ``report``, None until they are judged."""
     chosen: JudgedVariant | None
     report: int | None
-    """Number of units in the report part, on which the scores are computed. Exact copies of vectors reduce it."""
+    """Number of units in the report part, on which the scores are. It depends on which vectors are exact copies."""
 
 
 def read_family(context: Context, family_key: str) -> list[FamilyMember]:

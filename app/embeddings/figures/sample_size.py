@@ -48,16 +48,16 @@ def sample_size(overlay: Overlay) -> Figure:
         )
     )
 
-    def read_cells(i: int, statistic: str, series: Series) -> Sequence[Cell]:
-        return _list_score_lines(overlay, series)[i].scores[statistic]
+    def read_cells(index: int, statistic: str, series: Series) -> Sequence[Cell]:
+        return _list_score_lines(overlay, series)[index].scores[statistic]
 
     columns: dict[str, Callable[[Series], Sequence[Cell]]] = {
         "rows": lambda series: series.detail(SAMPLE_SIZE)["rows"],
         "draws": lambda series: series.detail(SAMPLE_SIZE)["drawn"],
     }
-    for i, line in enumerate(_list_score_lines(overlay, overlay.series[0])):
+    for index, line in enumerate(_list_score_lines(overlay, overlay.series[0])):
         for statistic in ("mean", "sd"):
-            columns[f"{line.slug}_{statistic}"] = partial(read_cells, i, statistic)
+            columns[f"{line.slug}_{statistic}"] = partial(read_cells, index, statistic)
     return Figure(
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
