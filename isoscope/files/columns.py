@@ -193,7 +193,7 @@ class ColumnStats:
 def count_leaks(
     columns: Sequence[Column], train: RowReader, validation: RowReader, test: RowReader | None = None
 ) -> list[Column]:
-    """Add the counts of texts shared with train, and of labels missing from train, to columns.
+    """Return columns with the number of rows whose text is also in train, and of those whose label is not.
 
     Test texts are also compared with the validation file. Each file is read once more.
     """
@@ -251,10 +251,10 @@ def _count_rows(
     }
     shared, unseen = dict.fromkeys(digests, 0), dict.fromkeys(labels, 0)
     for row in rows() if digests or labels else ():
-        for index, texts in digests.items():
-            shared[index] += (value := row[index]) is not None and text_digest(value) in texts
-        for index, names in labels.items():
-            unseen[index] += (value := row[index]) is not None and label_text(value) not in names
+        for index, other_digests in digests.items():
+            shared[index] += (value := row[index]) is not None and text_digest(value) in other_digests
+        for index, train_labels in labels.items():
+            unseen[index] += (value := row[index]) is not None and label_text(value) not in train_labels
     return _LeakCounts(shared, unseen)
 
 

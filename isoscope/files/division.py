@@ -83,7 +83,7 @@ Division = ColumnDivision | FractionDivision
 
 
 class DividedFile(NamedTuple):
-    """The number of rows of each split of a file, and how .tsv quotes were read."""
+    """The number of rows by split, and how quotes in .tsv files were read, by split."""
 
     counts: dict[str, int]
     quoting: dict[str, Quoting]
@@ -115,7 +115,7 @@ def divide_file(
         with prefixed_errors(validation[1], "validation"):
             table = open_table(*validation, quoting=readings.get("validation"))
             validation_digests = {
-                digest for row in table.rows() for digest in _digests(table.columns, row, groups.texts)
+                digest for row in table.rows() for digest in _digests(table.columns, row, groups.text_columns)
             }
     with prefixed_errors(filename, "train"):
         return DividedFile(_draw_fractions(division, groups, validation_digests, folder), readings)
@@ -200,7 +200,7 @@ def _groups_needed_in_train(seed: int, groups: "TextGroups", drawn_groups: Colle
     train_labels: set[tuple[str, str]] = set()
     group_by_label: dict[tuple[str, str], bytes] = {}
     for root, row in groups.rows():
-        cells = ((name, row[index]) for name, index in groups.labels.items())
+        cells = ((name, row[index]) for name, index in groups.label_indices.items())
         labels = [(name, label_text(value)) for name, value in cells if value is not None]
         if root not in drawn_groups:
             train_labels.update(labels)
@@ -211,10 +211,10 @@ def _groups_needed_in_train(seed: int, groups: "TextGroups", drawn_groups: Colle
     return {root for label, root in group_by_label.items() if label not in train_labels}
 
 
-def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequence[str]) -> list[bytes]:
+def _digests(columns: Sequence[str], row: Sequence[Scalar | None], text_columns: Sequence[str]) -> list[bytes]:
     """Return digests of a row's texts, or of the whole row without text columns."""
     cells = dict(zip(columns, row, strict=True))
-    digests = [text_digest(value) for name in texts if (value := cells.get(name)) is not None]
+    digests = [text_digest(value) for name in text_columns if (value := cells.get(name)) is not None]
     return digests or [text_digest(json.dumps([cells[name] for name in sorted(cells)]))]
 
 
@@ -241,19 +241,19 @@ class SplitWriters(ExitStack):
 
 
 class TextGroups:
-    """Rows of a file grouped by shared texts, also through other rows; named by their smallest digest."""
+    """Groups of rows that share texts, directly or through other rows. The smallest digest of a group is its root."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.n, columns = stats_of(table)
-        self.texts = [name for name, column in columns.items() if column.holds_texts]
+        self.text_columns = [name for name, column in columns.items() if column.holds_texts]
         labels = [name for name, stats in columns.items() if stats.kind is ColumnKind.LABEL and not stats.holds_texts]
-        self.labels = {name: table.columns.index(name) for name in labels}
+        self.label_indices = {name: table.columns.index(name) for name in labels}
         self._parent: dict[bytes, bytes] = {}
         self._rows: Counter[bytes] = Counter()
         for row in table.rows():
-            digests = _digests(table.columns, row, self.texts)
-            roots = {self._find(digest) for digest in digests}
+            digests = _digests(table.columns, row, self.text_columns)
+            roots = {self._find_root(digest) for digest in digests}
             smallest = min(roots)
             for root in roots - {smallest}:
                 self._parent[root] = smallest
@@ -261,16 +261,16 @@ class TextGroups:
 
     def rows(self) -> Iterator[tuple[bytes, Sequence[Scalar | None]]]:
         for row in self.table.rows():
-            yield self._find(_digests(self.table.columns, row, self.texts)[0]), row
+            yield self._find_root(_digests(self.table.columns, row, self.text_columns)[0]), row
 
     def sizes(self, excluded_digests: Collection[bytes] = ()) -> dict[bytes, int]:
         sizes: Counter[bytes] = Counter()
         for digest, n_rows in self._rows.items():
-            sizes[self._find(digest)] += n_rows
-        excluded_roots = {self._find(digest) for digest in excluded_digests if digest in self._parent}
+            sizes[self._find_root(digest)] += n_rows
+        excluded_roots = {self._find_root(digest) for digest in excluded_digests if digest in self._parent}
         return {root: size for root, size in sizes.items() if root not in excluded_roots}
 
-    def _find(self, digest: bytes) -> bytes:
+    def _find_root(self, digest: bytes) -> bytes:
         root = self._parent.setdefault(digest, digest)
         while self._parent[root] != root:
             root = self._parent[root]

@@ -35,7 +35,7 @@ class Quoting(StrEnum):
 Line = tuple[int, str]
 
 
-# Quoting by role of the file; without those that hold no quotes.
+# Quoting by split, without the files that hold no quotes.
 Readings = Mapping[str, Quoting]
 
 
@@ -52,7 +52,7 @@ class Quotes(Enum):
 
     @property
     def reading(self) -> Quoting | None:
-        """Return the likeliest quoting; pairs are read as text, because GLUE's files hold genuine ones."""
+        """Return the likeliest quoting, None without quotes. In GLUE's files, quotes in pairs belong to the text."""
         if self is Quotes.NONE:
             return None
         return Quoting.QUOTED if self is Quotes.QUOTED else Quoting.TEXT
@@ -71,7 +71,7 @@ def settle_quoting(quotes_by_file: Mapping[str, Quotes], chosen: Quoting | None 
 
 
 def quoted_records(lines: Iterable[str]) -> Iterator[Line]:
-    """Join lines until the quotes of each record are balanced; an endless record is cut."""
+    """Join lines until the quotes of each record are balanced, or it is longer than ``MAX_RECORD_CHARACTERS``."""
     parts: list[str] = []
     first_number = size = 0
     in_quotes = False
