@@ -58,7 +58,7 @@ class Array(ABC):
 
     @abstractmethod
     def values(self) -> Iterator[str]:
-        pass
+        """Yield the values of an array of one dimension as text."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,13 @@ class StoredArray(Array):
     open: Opener
 
     def layers(self) -> "Sequence[StoredArray]":
-        """Return the matrices of an array [layers, n, d]; none for other shapes."""
-        if len(self.shape) != 3 or not self.is_numeric or self.size_bytes == 0:
+        """Return the matrices of an array [layers, n, d] in C order, at most ``MAX_LAYERS``; else an empty sequence."""
+        is_filled = self.is_numeric and self.size_bytes > 0
+        if len(self.shape) != 3 or not is_filled or self.fortran or self.shape[0] > MAX_LAYERS:
             return ()
-        if self.fortran or self.shape[0] > MAX_LAYERS:
-            return ()
-        size = math.prod(self.shape[1:]) * self.dtype.itemsize
+        layer_bytes = math.prod(self.shape[1:]) * self.dtype.itemsize
         return [
-            replace(self, name=f"{self.name}[{layer}]", shape=self.shape[1:], offset=self.offset + layer * size)
+            replace(self, name=f"{self.name}[{layer}]", shape=self.shape[1:], offset=self.offset + layer * layer_bytes)
             for layer in range(self.shape[0])
         ]
 
@@ -93,7 +92,7 @@ class StoredArray(Array):
         n, columns = self.shape
         if self.fortran:
             n, columns = columns, n
-        if transpose == self.fortran:
+        if transpose == self.fortran:  # the file stores the requested rows one after another
             yield from self._row_blocks(n, columns, rows)
             return
         step = max(1, min(rows, MAX_COLUMN_BLOCK_BYTES // (n * self.dtype.itemsize)))

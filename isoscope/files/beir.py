@@ -47,9 +47,10 @@ def find_beir(files: Iterable[NamedFile]) -> BeirFiles:
     qrels: dict[str, NamedFile] = {}
     for file in files:
         name = PurePosixPath(file.filename).name
-        files_by_key, key = (qrels, name.removesuffix(QRELS_SUFFIX)) if name.endswith(QRELS_SUFFIX) else (texts, name)
-        if files_by_key is texts and name not in (CORPUS, QUERIES):
+        is_qrels = name.endswith(QRELS_SUFFIX)
+        if not is_qrels and name not in (CORPUS, QUERIES):
             raise InvalidError(f"{quote(name)} has no place here. {LAYOUT}.", "file")
+        files_by_key, key = (qrels, name.removesuffix(QRELS_SUFFIX)) if is_qrels else (texts, name)
         if key in files_by_key:
             raise InvalidError(f"{quote(name)} is there twice. Choose the files of one data set.", "file")
         files_by_key[key] = file

@@ -17,8 +17,8 @@ Block = NDArray[Any]
 MAX_DISTINCT = 1000
 EXAMPLE_CHARACTERS = 60
 MAX_ROWS = 50_000_000
-PRUNED_EVERY_ROWS = 1000
-# Columns held at once when a row-major matrix is read transposed.
+PRUNE_INTERVAL_ROWS = 1000
+# Maximum size of the columns held at once when a row-major matrix is read transposed.
 MAX_COLUMN_BLOCK_BYTES = 64 * 2**20
 
 
@@ -84,7 +84,7 @@ class Contents(ABC):
 
     @abstractmethod
     def values(self, annotation: str) -> Iterator[str]:
-        pass
+        """Yield the text of an annotation for each row."""
 
     def rows_of(self, annotations: Sequence[str]) -> Iterator[tuple[str, ...]]:
         return zip(*map(self.values, annotations), strict=True)
@@ -124,7 +124,7 @@ class AnnotationStats:
         self.n += 1
         for i, values in self._counted_columns:
             values[cell_text(row[i])] = None
-        if self.n % PRUNED_EVERY_ROWS == 0:
+        if self.n % PRUNE_INTERVAL_ROWS == 0:  # stop counting columns of too many values
             self._counted_columns = [(i, values) for i, values in self._counted_columns if len(values) <= MAX_DISTINCT]
 
     def annotations(self) -> list[Annotation]:
@@ -136,20 +136,20 @@ class RowFile(Contents):
 
     @abstractmethod
     def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
-        pass
+        """Yield the vectors in blocks [at most ``step``, d]."""
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         if not transpose:
             return self.rows(vectors, rows)
         if isinstance(vectors, list):
-            return transposed(lambda columns: self.rows(vectors[columns], rows), *self.shape(vectors), rows)
-        return transposed(
+            return transpose_blocks(lambda columns: self.rows(vectors[columns], rows), *self.shape(vectors), rows)
+        return transpose_blocks(
             lambda columns: (block[:, columns] for block in self.rows(vectors, rows)), *self.shape(vectors), rows
         )
 
 
-def transposed(read: Callable[[slice], Iterator[Block]], n: int, d: int, step: int) -> Iterator[Block]:
-    """Yield the transpose of [n, d] in blocks [at most ``step``, n]; reads all rows once per block."""
+def transpose_blocks(read: Callable[[slice], Iterator[Block]], n: int, d: int, step: int) -> Iterator[Block]:
+    """Yield the transpose of [n, d] in blocks [at most ``step``, n]. Call ``read`` on the columns of each block."""
     step = max(1, min(step, MAX_COLUMN_BLOCK_BYTES // (8 * n)))
     for start in range(0, d, step):
         columns = slice(start, min(start + step, d))

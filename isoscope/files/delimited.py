@@ -37,7 +37,7 @@ ELISION = "..."
 
 @dataclass(frozen=True)
 class TableLayout:
-    """Columns and their possible roles; the first line is a header or the first row."""
+    """Columns by their possible roles. ``has_header``: the first line names them, and is no row."""
 
     has_header: bool
     columns: list[str]
@@ -61,7 +61,7 @@ def open_csv_table(path: Path, _: Quoting | None = None) -> Table:
 
 def open_tsv_table(path: Path, quoting: Quoting | None = None) -> Table:
     detected = detect_quotes(path).reading
-    quoting = detected and (quoting or detected)
+    quoting = detected and (quoting or detected)  # None in a file without quotes
     table = _open_table(partial(records, path, "\t", quoting or Quoting.TEXT))
     table.quoting = quoting
     return table
@@ -86,7 +86,7 @@ def _open_table(read: Callable[[], Iterator[Record]]) -> Table:
 
 
 class DelimitedTable(VectorTable):
-    """Lines of cells, which ``read`` starts to read; without a layout it is detected from the first lines."""
+    """A table of lines, which ``read`` reads from the first. Without a layout, the first lines decide it."""
 
     def __init__(self, read: Callable[[], Iterator[Record]], layout: TableLayout | None = None) -> None:
         layout = layout or find_layout(list(islice(read(), SAMPLE_LINES + 1)))

@@ -51,6 +51,7 @@ class RowIds:
     column: str | None
 
     def rows(self, ids: Sequence[str]) -> list[int]:
+        """Return the row of each id, -1 if there is none."""
         row_by_id = {name: row for row, name in enumerate(self.values)}
         return [row_by_id.get(name, -1) for name in ids]
 
@@ -69,7 +70,7 @@ class RowIds:
             )
 
     def without_repeats(self) -> "RowIds":
-        """Return these ids, or the numbers of the rows where an id is repeated, which could not break ties."""
+        """Return these ids, or row numbers if any id is repeated, because repeated ids cannot break ties."""
         if len(set(self.values)) == len(self.values):
             return self
         return RowIds(self.filename, [str(row) for row in range(len(self.values))], None)

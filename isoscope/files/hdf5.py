@@ -17,7 +17,7 @@ from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import quote
 from isoscope.files.arrays import ANNOTATION_ROWS, Array, ArrayFile, value_text
 from isoscope.files.compressed import require_plausible_size
-from isoscope.files.contents import Block, transposed
+from isoscope.files.contents import Block, transpose_blocks
 from isoscope.files.text import Quoting
 
 MAX_OBJECTS = 1000
@@ -49,7 +49,7 @@ class Hdf5Array(Array):
     def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
         if transpose:
             n, d = self.shape
-            return transposed(partial(self._rows, rows), n, d, rows)
+            return transpose_blocks(partial(self._rows, rows), n, d, rows)
         return self._rows(rows)
 
     def values(self) -> Iterator[str]:

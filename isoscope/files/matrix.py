@@ -68,7 +68,7 @@ class Matrix:
 
 
 def open_matrix(upload: Upload, selection: Selection) -> Matrix:
-    """Open the matrix that ``selection`` makes of the files; its chunks read the vectors."""
+    """Open the matrix that ``selection`` makes of the files. Vectors are read by ``Matrix.chunks``."""
     return select(open_upload(upload, selection.quoting)[1], selection)
 
 
@@ -100,7 +100,7 @@ def select(contents: Contents, selection: Selection) -> Matrix:
 
 
 class MatrixStats:
-    """Counts of unmeasured and suspect rows; takes 16 bytes per row."""
+    """Counts of rows that are not finite, all zero or duplicates. It takes 16 bytes per row."""
 
     def __init__(self) -> None:
         self.n = 0

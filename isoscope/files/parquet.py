@@ -36,8 +36,7 @@ MAX_NUMBER_BYTES = 8
 # pandas begins the name of an index column like this.
 INDEX_PREFIX = "__index_level_"
 
-
-Batches = Iterator[tuple[int, pa.RecordBatch]]
+Batches = Iterator[tuple[int, pa.RecordBatch]]  # the number of rows before each batch, and the batch
 
 
 def open_table(path: Path, _: Quoting | None = None) -> Table:
@@ -139,6 +138,7 @@ class ParquetTable(VectorTable):
             )
 
     def _read_part(self, field: pa.Field, problems: list[str]) -> Part | None:
+        """Return a column of lists as a part. If lengths differ, return None and add the reason to ``problems``."""
         dtype = np.dtype(field.type.value_type.to_pandas_dtype()).name
         if pa.types.is_fixed_size_list(field.type):
             return Part(name=field.name, n=self._n, d=field.type.list_size, dtype=dtype)

@@ -95,7 +95,7 @@ def _make_array(path: Path, name: str, entry: dict[str, Any], offset: int) -> St
         )
     type_name = TYPE_NAMES[declared_type]
     dtype = np.dtype("<u2" if type_name == BFLOAT16 else type_name).newbyteorder("<")
-    return StoredArray(name, tuple(shape), dtype, type_name, False, offset, lambda: path.open("rb"))
+    return StoredArray(name, tuple(shape), dtype, type_name, fortran=False, offset=offset, open=lambda: path.open("rb"))
 
 
 def _are_lengths(value: object) -> bool:

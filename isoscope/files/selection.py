@@ -23,7 +23,7 @@ LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id"
 MAX_POSSIBLE_LABELS = 2
 NUMBERED = re.compile(r"(.*?)(\d{1,6})")
 # Minimum number of columns with consecutive numbers that are taken as the vectors.
-MIN_FAMILY = 3
+MIN_NUMBERED_COLUMNS = 3
 # Maximum number of rows or dimensions stored as a list.
 MAX_LISTED = 100_000
 # Maximum number of rows that a selection excludes; more than ``MAX_LISTED`` are stored as bits.
@@ -203,7 +203,7 @@ def propose(offer: Offer) -> Selection:
                 families.setdefault(match[1], {}).setdefault(int(match[2]), column)
         consecutive = [family for family in families.values() if max(family) - min(family) == len(family) - 1]
         longest = set(max(consecutive, key=len, default={}).values())
-        coordinates = longest if len(longest) >= MIN_FAMILY else set(offer.numeric_columns)
+        coordinates = longest if len(longest) >= MIN_NUMBERED_COLUMNS else set(offer.numeric_columns)
         vectors = [column for column in offer.numeric_columns if column in coordinates]
         annotations = [annotation for annotation in offer.annotations if annotation.name not in coordinates]
     likely_labels = [
@@ -230,7 +230,7 @@ def excluded_columns(offer: Offer, selection: Selection) -> list[str]:
 
 
 def possible_labels(offer: Offer, selection: Selection) -> list[Annotation]:
-    """Return one or two columns of integers among fractional coordinates: they may be labels."""
+    """Return one or two integer columns among fractional coordinates, which may be labels; none if there are more."""
     if isinstance(selection.vectors, str):
         return []
     coordinates = set(selection.columns)

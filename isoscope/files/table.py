@@ -1,4 +1,4 @@
-"""One table above the parsers of csv, tsv, JSON lines, Parquet and plain lines.
+"""The common interface to tables in csv, tsv, JSON lines, Parquet and plain lines.
 
 Data sets, names and labels read its values; ``TableVectors`` reads vectors from lists or numbers in it.
 """
@@ -40,7 +40,7 @@ class Table(ABC):
 
     @abstractmethod
     def cells(self, columns: Sequence[str]) -> Cells:
-        pass
+        """Yield the number of each line or row, and its values as the file holds them."""
 
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[list[Scalar | None]]:
         columns = self.columns if columns is None else columns
@@ -57,7 +57,7 @@ class Table(ABC):
 
 
 class ColumnTable(Table):
-    """A single column, whose cells ``read`` starts to read."""
+    """A table of one column. Each call of ``read`` yields its cells from the first."""
 
     def __init__(self, name: str, read: Callable[[], Iterable[str]]) -> None:
         self.columns = [name]
@@ -95,7 +95,7 @@ class ValueKind(Enum):
 def assign_roles(kinds: Mapping[str, ValueKind], counters: Collection[str] = ()) -> tuple[list[str], list[str]]:
     """Return the columns that could be coordinates, and those that could be names or labels.
 
-    Integers could be both, except ``counters`` of rows and columns with a name such as label.
+    Integers could be both. Columns in ``counters``, which number the rows, or named like labels are no coordinates.
     """
     whole_numbers = [column for column, kind in kinds.items() if kind is ValueKind.INTEGER]
     not_vectors = {column for column in whole_numbers if column in counters or column.lower() in NOT_VECTORS}
@@ -122,11 +122,11 @@ class VectorTable(Table):
 
     @abstractmethod
     def lists(self, column: str, step: int) -> Iterator[Block]:
-        pass
+        """Yield a column of lists in blocks [at most ``step``, d]."""
 
     @abstractmethod
     def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
-        pass
+        """Yield columns of numbers in blocks [at most ``step``, columns]."""
 
 
 class TableVectors(RowFile):

@@ -16,7 +16,7 @@ from isoscope.files.contents import (
     Contents,
     annotation_of,
     cell_text,
-    transposed,
+    transpose_blocks,
 )
 from isoscope.files.table import MAX_ANNOTATIONS
 from isoscope.files.text import Quoting, detect_quotes
@@ -133,7 +133,7 @@ class Shards(Contents):
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         if not transpose:
             return self._chain_shards(lambda contents: contents.blocks(vectors, rows, transpose=False))
-        return transposed(
+        return transpose_blocks(
             lambda columns: (block[:, columns] for block in self.blocks(vectors, rows, transpose=False)),
             *self.shape(vectors),
             rows,
@@ -189,8 +189,8 @@ class AnnotatedContents(Contents):
                     f"expected a row for each vector, {rows}, got {n_rows:,}. Check that both files are of the same "
                     "data, and that a line with the names of the columns stands above a table."
                 )
-        existing = {*contents.numeric_columns, *(annotation.name for annotation in contents.annotations)}
-        self._columns = {f"{name} ({filename})" if name in existing else name: name for name in columns}
+        existing_names = {*contents.numeric_columns, *(annotation.name for annotation in contents.annotations)}
+        self._columns = {f"{name} ({filename})" if name in existing_names else name: name for name in columns}
         renamed = [
             column.model_copy(update={"name": offered_name})
             for column, offered_name in zip(table_annotations, self._columns, strict=True)

@@ -86,7 +86,7 @@ class Format:
     suffixes: tuple[str, ...]
     # Tests the first 512 bytes and the suffix; None for text, which only its suffix tells.
     magic: Callable[[bytes, str], bool] | None = None
-    # ``module:function``: only the sandbox loads pyarrow and h5py.
+    # Openers as ``module:function``, imported late so that only the sandbox loads pyarrow and h5py; empty for none.
     vectors: str = ""
     table: str = ""
     holds_rows: bool = False
@@ -126,7 +126,7 @@ def _is_text(head: bytes) -> bool:
     return not CONTROL.search(text)
 
 
-def first_zip_member(head: bytes) -> bytes:
+def first_zip_member_name(head: bytes) -> bytes:
     # A local file header is 30 bytes, with the length of the name at 26, then the name.
     return head[30 : 30 + int.from_bytes(head[26:28], "little")]
 
@@ -141,7 +141,7 @@ FORMATS = {
         Format(
             "npz", ("NumPy",), (".npz",),
             lambda head, suffix: head.startswith(ZIP_MAGIC)
-            and (suffix == ".npz" or first_zip_member(head).endswith(b".npy")),
+            and (suffix == ".npz" or first_zip_member_name(head).endswith(b".npy")),
             vectors="isoscope.files.npy:open_npz",
         ),
         Format(
@@ -246,7 +246,7 @@ def _detect_by_content(head: bytes, suffix: str) -> Format | None:
     if matched := next((record for record in FORMATS.values() if record.magic and record.magic(head, suffix)), None):
         return matched
     if head.startswith(ZIP_MAGIC):
-        member_name = first_zip_member(head)
+        member_name = first_zip_member_name(head)
         if suffix in TORCH_SUFFIXES or member_name.endswith(b"data.pkl"):
             raise UnsupportedFormatError(TORCH_ADVICE)
         if member_name in {b"[Content_Types].xml", b"mimetype"} or member_name.startswith((b"xl/", b"_rels/")):

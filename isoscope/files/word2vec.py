@@ -79,8 +79,8 @@ class Word2VecText(RowFile):
     def values(self, annotation: str) -> Iterator[str]:
         return (fields[0] for _, fields in self._records())
 
-    def _split_line(self, line: str, numbers: int = -1) -> list[str]:
-        return line.rsplit(self._separator, numbers) if self._has_words else ["", *line.split()]
+    def _split_line(self, line: str, max_numbers: int = -1) -> list[str]:
+        return line.rsplit(self._separator, max_numbers) if self._has_words else ["", *line.split()]
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         for number, line in enumerate(_lines(self._path), start=1):
@@ -97,6 +97,7 @@ class Word2VecText(RowFile):
 
 
 def _lines(path: Path) -> Iterator[str]:
+    """Yield lines without the spaces at their ends, and without the blank lines at the end of the file."""
     n_blank = 0
     for line in lines(path, newline="\n"):
         if text := line.rstrip(" \t\r\n"):

@@ -12,7 +12,7 @@ MAX_CHARACTERS = 65_536
 MAX_DEPTH = 10
 MAX_VALUES = 2500
 MAX_DIGITS = 20
-# Some JSON parsers round larger integers.
+# JSON parsers that read numbers as floats, such as JavaScript, round larger integers.
 MAX_INTEGER = 2**53
 FIELD = "yaml"
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
