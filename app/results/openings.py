@@ -75,7 +75,7 @@ def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
             score_query = select(SealedScore).join(Run).where(Run.experiment_id == experiment.id)
             score_by_run = {score.run_id: score for score in session.scalars(score_query)}
             sweep, metric = RunTable.from_experiment(experiment), experiment.config.metric
-            scores = choices.read_opened(sweep, score_by_run, openings, metric)
+            scores = choices.summarize_opened(sweep, score_by_run, openings, metric)
     return TestSplit(experiment, n_scored, n, rows_sha256, openings, n_opened, scores, describe_unfinished(experiment))
 
 

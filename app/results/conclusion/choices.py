@@ -81,7 +81,7 @@ def find_choice(sweep: RunTable, text: str) -> Choice:
 
 
 def choice_at(sweep: RunTable, kind: ChoiceKind, position: int) -> Choice:
-    """Return the choice of an opening by its run's position. The run exists: test scores keep it from being deleted."""
+    """Return the run at the position that an opening stores, or its setting. Runs with test scores are not deleted."""
     run = next(run for run in sweep.runs if run.position == position)
     setting = sweep.setting(run)
     label = sweep.label(setting)
@@ -99,24 +99,24 @@ def _normalize_spelling(text: str) -> str:
 
 @dataclass(frozen=True)
 class OpenedResult:
-    """Test scores of a setting or a run: means over seeds, with 95% intervals by Student's t from two seeds."""
+    """Test scores of a setting or a run: means over seeds, with 95% intervals by Student's t if there are two seeds."""
 
     label: str
     test: Estimate | None
     reason: str | None
-    """Why there is no score."""
+    """Why there is no test score, as a sentence; None if there is one."""
     validation: Estimate | None
     difference: Estimate | None
-    """Difference from the baseline on the test rows, paired by seed; None for the baseline, or without one."""
+    """Difference from the baseline on the test rows, paired by seed; None if no seed has both scores."""
     baseline: str | None
-    """Label of the baseline; None for the baseline, or without one."""
+    """Label of the baseline; None if this is the baseline, or if there is none."""
     chosen: int | None
     """The number of the choice, from 1; None for a setting that was not chosen."""
 
 
 @dataclass(frozen=True)
 class OpenedScores:
-    """Test scores of an experiment: frozen choices in order (the first counts) and all settings by lambda."""
+    """Test scores of an experiment: its choices in the order they were made, and all settings by lambda."""
 
     choices: list[OpenedResult]
     settings: list[OpenedResult]
@@ -128,42 +128,42 @@ class OpenedScores:
 
 
 @dataclass(frozen=True)
-class _Reader:
-    """Reads one metric of sealed scores, which are by run id."""
+class _TestScoreReader:
+    """Reads one metric of test scores by run id."""
 
     sweep: RunTable
     scores: Mapping[str, SealedScore]
     metric: str
 
     def read(self, setting: Setting, runs: Sequence[AnyRun], label: str, chosen: int | None) -> OpenedResult:
-        """Return the test scores of a setting, compared with the baseline on the same seeds."""
-        values = self._by_seed(runs)
+        """Return the test scores of all or one of a setting's runs, compared with the baseline on the same seeds."""
+        scores = self._average_scores(runs)
         baseline = None if setting.is_baseline else self.sweep.find_baseline(setting, self.sweep.settings)
-        baseline_values = self._by_seed(self.sweep.by_setting(self.sweep.runs)[baseline]) if baseline else {}
-        differences = [values[seed] - baseline_values[seed] for seed in values if seed in baseline_values]
+        baseline_scores = self._average_scores(self.sweep.by_setting(self.sweep.runs)[baseline]) if baseline else {}
+        differences = [scores[seed] - baseline_scores[seed] for seed in scores if seed in baseline_scores]
         reasons = (self.scores[run.id].reasons.get(self.metric) for run in runs if run.id in self.scores)
         return OpenedResult(
             label=label,
-            test=estimate([*values.values()]) if values else None,
-            reason=None if values else next(filter(None, reasons), "No run of it has a test score."),
+            test=estimate([*scores.values()]) if scores else None,
+            reason=None if scores else next(filter(None, reasons), "No run of it has a test score."),
             validation=estimate_over_seeds((run.seed, run.performance) for run in runs),
             difference=estimate(differences) if differences else None,
             baseline=self.sweep.label(baseline) if baseline else None,
             chosen=chosen,
         )
 
-    def _by_seed(self, runs: Sequence[AnyRun]) -> Mapping[int, float]:
+    def _average_scores(self, runs: Sequence[AnyRun]) -> Mapping[int, float]:  # by seed
         seed_scores = (
             (run.seed, self.scores[run.id].metrics.get(self.metric)) for run in runs if run.id in self.scores
         )
         return average_by_seed((seed, value) for seed, value in seed_scores if value is not None and isfinite(value))
 
 
-def read_opened(
+def summarize_opened(
     sweep: RunTable, scores: Mapping[str, SealedScore], openings: Sequence[Opening], metric: str
 ) -> OpenedScores:
     """Return the test scores of an experiment with at least one opening, in one metric. ``scores`` are by run id."""
-    reader = _Reader(sweep, scores, metric)
+    reader = _TestScoreReader(sweep, scores, metric)
     choices = [choice_at(sweep, opening.kind, opening.position) for opening in openings]
     opened_choices = [
         reader.read(sweep.setting(choice.runs[0]), choice.runs, choice.label, number)

@@ -45,29 +45,29 @@ class RowValues:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Cached facts of a finished run, which pages poll."""
+    """What verdicts need to know of a finished run. Facts are cached, because pages poll verdicts."""
 
     row_values: RowValues | None = None
     no_rows_reason: str = "no predictions are stored"
-    """Why there are no row values, as a clause."""
+    """Why there are no row values, as a clause; empty if there are."""
     learned_nothing: str | None = None
-    """Why the run is considered to have learned nothing, as a sentence."""
+    """Why the run is considered to have learned nothing, as a sentence. It need not have collapsed."""
     diverged: str | None = None
     """How its training diverged, as a sentence."""
-    collapse_reason: str | None = None
-    """That it gives 99% of the rows or more the same prediction, as a sentence."""
+    same_prediction_note: str | None = None
+    """Reports that the run gives 99% of its rows or more the same prediction, as a sentence; None if it does not."""
 
     @property
-    def collapsed(self) -> str | None:
-        """Return why the run is of no use, as a sentence."""
-        return self.diverged or self.collapse_reason
+    def collapse_note(self) -> str | None:
+        """Report how the run collapsed, as a sentence; None if it did not."""
+        return self.diverged or self.same_prediction_note
 
 
 NO_FACTS = RunFacts()
 
 
 def compute_row_values(run: AnyRun, predictions: Predictions, digest: bytes) -> RowValues | str:
-    """Return the metric of a run row by row, or the reason why that is impossible, as a clause."""
+    """Return each row's contribution to the performance of a run, or why there is none, as a clause."""
     if len(predictions) < 2:
         return "there is only one row"
     values = _compute_metric_values(run, predictions)
@@ -109,9 +109,9 @@ class Verdict(StrEnum):
     COLLAPSED = "collapsed"
     BETTER = "better"
     WORSE = "worse"
-    NONE_SEEN = "no difference seen"
-    TOO_FEW = "too few seeds"
-    WAITING = "runs unfinished"
+    UNDECIDED = "no difference seen"
+    TOO_FEW_SEEDS = "too few seeds"
+    UNFINISHED = "runs unfinished"
 
 
 DECIDED = (Verdict.BETTER, Verdict.WORSE)
@@ -133,7 +133,7 @@ class Comparison:
     no_rows_reason: str
     """Why rows are not part of the error, as a clause; empty if they are."""
     look: int = 1
-    """The look whose runs and level were used, from 1: the one that decided, else the last."""
+    """Number, from 1, of the look (the test after a round of seeds) that decided; of the last one if none did."""
 
     @property
     def estimate(self) -> float:
@@ -142,8 +142,8 @@ class Comparison:
 
     @property
     def tested(self) -> bool:
-        """Return whether there was a test that could decide."""
-        return self.contrast.p is not None and self.verdict in (*DECIDED, Verdict.NONE_SEEN)
+        """Return whether a test decided or could have decided."""
+        return self.contrast.p is not None and self.verdict in (*DECIDED, Verdict.UNDECIDED)
 
     @property
     def method(self) -> Method:
@@ -170,7 +170,7 @@ class SettingLayout:
         )
         return sorted(seed for _, seed in first_cells & second_cells)
 
-    def find_line(self, family: Family) -> list[int]:
+    def line_indices(self, family: Family) -> list[int]:
         """Return the indices of a family's settings that have enough seeds for a verdict, in the order of λ."""
         indices = [
             index for index, setting in enumerate(self.settings)
@@ -222,14 +222,14 @@ class SettingLayout:
 
     @cached_property
     def _common_digest(self) -> bytes | None:
-        """Return the digest of the rows that most runs were scored on. ``facts`` may have other data sets too."""
+        """Return the digest of the rows that most runs were scored on; None if no run has values by row."""
         facts = [self._facts.get(run.id, NO_FACTS) for runs in self._cells.values() for run in runs]
         digests = [run_facts.row_values.digest for run_facts in facts if run_facts.row_values is not None]
         return Counter(digests).most_common(1)[0][0] if digests else None
 
     @property
     def n_rows(self) -> int | None:
-        """Return the number of these rows; None if no run has values by row."""
+        """Return the number of rows that most runs were scored on; None if no run has values by row."""
         return None if self._spread is None else self._spread.rows
 
     @cached_property
@@ -251,7 +251,7 @@ class SettingLayout:
 
 
 class BaselinePair(NamedTuple):
-    """A setting, its baseline, and the seeds of both."""
+    """A setting, its baseline, and the seeds that both have."""
 
     setting: Setting
     baseline: Setting
@@ -266,8 +266,8 @@ def compare_settings(
     Args:
         sweep: the runs, for labels and baselines.
         cells: the runs that count, without those of settings that collapsed.
-        collapsed: settings that collapsed, with their mean difference from a baseline that did not.
-        earlier: the comparisons of earlier looks at fewer of the runs, whose verdicts stand.
+        collapsed: settings that collapsed, each with its mean difference from a baseline that did not, or None.
+        earlier: the comparisons of the previous look, at fewer of the runs. Its verdicts stand.
 
     """
     pairs: list[BaselinePair] = []
@@ -288,9 +288,9 @@ def compare_settings(
             unpaired.append(sweep.label(setting))
     notes = []
     if unpaired:
-        counts = " that counts" if any(setting.is_baseline for setting in sweep.pruned_settings) else ""
-        without = f"no run at λ = 0 with the same other settings has a performance{counts}"
-        notes.append(f"Not compared, because {without}: {join_first(unpaired)}.")
+        suffix = " that counts" if any(setting.is_baseline for setting in sweep.pruned_settings) else ""
+        reason = f"no run at λ = 0 with the same other settings has a performance{suffix}"
+        notes.append(f"Not compared, because {reason}: {join_first(unpaired)}.")
     if unmatched:
         notes.append(f"Not compared, because λ = 0 was run with other seeds: {join_first(unmatched)}.")
     if with_collapsed_baseline and pairs:  # without pairs, the first finding says so
@@ -306,7 +306,7 @@ def compare_settings(
     order = {setting: index for index, setting in enumerate(sweep.settings)}
     overall = None
     if finished and cells.settings:
-        lines = [cells.find_line(family) for family in sweep.families]
+        lines = [cells.line_indices(family) for family in sweep.families]
         overall = cells.layout.test_settings(cells.groups, lines, look_level(look))
     comparisons.sort(key=lambda comparison: order[comparison.setting])
     return ComparisonSet(comparisons, notes, overall).keep_verdicts(earlier)
@@ -330,17 +330,17 @@ class ComparisonSet:
         return None if self.overall is None or self.overall.p is None else self.overall.decided
 
     def keep_verdicts(self, earlier: "ComparisonSet") -> "ComparisonSet":
-        """Return a copy with the verdicts of earlier looks. A look that could test nothing is not counted."""
+        """Return a copy in which what earlier looks decided stands. A look that tested nothing is not counted."""
         decided = {
             comparison.setting: comparison for comparison in earlier.comparisons if comparison.verdict in DECIDED
         }
-        tests = [test for test in (self.overall, earlier.overall) if test is not None and test.p is not None]
-        is_look = any(comparison.tested for comparison in self.comparisons) or self.overall in tests
+        overall_tests = [test for test in (self.overall, earlier.overall) if test is not None and test.p is not None]
+        tested = any(comparison.tested for comparison in self.comparisons) or self.overall in overall_tests
         return replace(
             self,
             comparisons=[decided.get(comparison.setting, comparison) for comparison in self.comparisons],
-            overall=min(tests, key=lambda test: test.p or 0.0, default=self.overall),
-            looks=earlier.looks + is_look,
+            overall=min(overall_tests, key=lambda test: test.p or 0.0, default=self.overall),
+            looks=earlier.looks + int(tested),
         )
 
 
@@ -357,24 +357,25 @@ def _compare_pairs(
     layout, index_by_setting = cells.layout, cells.index_by_setting
     weights = [layout.pair_weights(index_by_setting[pair.setting], index_by_setting[pair.baseline]) for pair in pairs]
     contrasts = [Contrast(float(row @ layout.scores)) for row in weights]
-    family = [index for index, pair in enumerate(pairs) if finished and len(pair.seeds) >= MIN_SEEDS_FOR_ERROR]
-    tested = layout.compare(np.array([weights[index] for index in family]), look_level(look))
-    for index, contrast in zip(family, tested, strict=True):
+    testable = [index for index, pair in enumerate(pairs) if finished and len(pair.seeds) >= MIN_SEEDS_FOR_ERROR]
+    tested_contrasts = layout.compare(np.array([weights[index] for index in testable]), look_level(look))
+    for index, contrast in zip(testable, tested_contrasts, strict=True):
         contrasts[index] = contrast
     comparisons = []
     for (setting, baseline, seeds), contrast in zip(pairs, contrasts, strict=True):
         reason = cells.explain_missing_rows([setting, baseline])
         n_rows = None if reason else cells.n_rows
-        verdict = _decide_verdict(contrast, len(seeds)) if finished else Verdict.WAITING
+        verdict = _decide_verdict(contrast, len(seeds)) if finished else Verdict.UNFINISHED
         comparisons.append(
-            Comparison(setting, sweep.label(setting), seeds, contrast, verdict, len(family), n_rows, reason, look)
+            Comparison(setting, sweep.label(setting), seeds, contrast, verdict, len(testable), n_rows, reason, look)
         )
     return comparisons
 
 
 def _decide_verdict(contrast: Contrast, n_seeds: int) -> Verdict:
-    if n_seeds < MIN_SEEDS or (contrast.p is None and contrast.estimate):
-        return Verdict.TOO_FEW
+    # Seeds that all differ by the same amount give no p, because the error is unknown.
+    if n_seeds < MIN_SEEDS or (contrast.p is None and contrast.estimate != 0):
+        return Verdict.TOO_FEW_SEEDS
     if not contrast.decided:
-        return Verdict.NONE_SEEN
+        return Verdict.UNDECIDED
     return Verdict.BETTER if contrast.estimate > 0 else Verdict.WORSE

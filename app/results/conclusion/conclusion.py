@@ -15,7 +15,7 @@ from app.db.run_rows import AnyRun
 from app.results.captions import describe_pruned, describe_unscored, join_first
 from app.results.conclusion import verdict_words, words
 from app.results.conclusion.comparisons import NO_FACTS, RunFacts, Verdict, compute_row_values
-from app.results.conclusion.evidence import Evidence, PooledTests, collect_evidence, pool_sweeps
+from app.results.conclusion.evidence import Evidence, PooledRelation, collect_evidence, pool_sweeps
 from app.results.run_table import RunTable
 from isoscope.core.formatting import count, plural
 
@@ -26,8 +26,8 @@ class Conclusion:
 
     sweep: RunTable
     evidence: Evidence
-    pooled: PooledTests | None = None
-    """Tests pooled over the sweep and those on other data sets; None without other data sets."""
+    pooled: PooledRelation | None = None
+    """The relation over this sweep and those on other data sets; None without other data sets."""
 
     @property
     def is_early(self) -> bool:
@@ -65,7 +65,7 @@ class Conclusion:
     @property
     def notes(self) -> list[str]:
         """Return what was left out or could not be compared."""
-        return [*describe_left_out(self.sweep, self.evidence), *self.evidence.unpaired]
+        return [*describe_left_out(self.sweep, self.evidence), *self.evidence.uncompared_notes]
 
     @property
     def cautions(self) -> list[str]:
@@ -116,21 +116,22 @@ def describe_left_out(sweep: RunTable, evidence: Evidence) -> list[str]:
     return sentences
 
 
-COLLAPSE_SHARE = 0.99
+SAME_PREDICTION_SHARE = 0.99
 """A run has collapsed if at least this fraction of its rows gets the same prediction."""
 MAX_CACHED_BYTES = 128 * 2**20
-"""Maximum size of cached row values: 500 runs of 60,000 rows each, or 3,000 of 10,000."""
+"""Maximum size of cached facts: 500 runs of 60,000 rows each, or 3,000 of 10,000."""
 MAX_CACHED_CONCLUSIONS = 64
 RUNS_PER_BATCH = 100
 """Runs whose predictions are unpacked at a time."""
 BYTES_PER_RUN = 2_000
+"""Estimated size of a run's cached facts without row values."""
 
 
 def read_conclusion(context: Context, sweep: RunTable, other_sweeps: Sequence[RunTable] = ()) -> Conclusion:
     """Return the conclusion of a sweep; with other sweeps, also the relation pooled over their data sets."""
     # Evidence is cached without other sweeps, because figures read it without them.
     evidence = read_evidence(context, sweep, other_sweeps)
-    return Conclusion(sweep, evidence, _read_pooled_tests([sweep, *other_sweeps]) if other_sweeps else None)
+    return Conclusion(sweep, evidence, _read_pooled_relation([sweep, *other_sweeps]) if other_sweeps else None)
 
 
 def read_evidence(context: Context, sweep: RunTable, next_sweeps: Sequence[RunTable] = ()) -> Evidence:
@@ -148,7 +149,7 @@ def read_evidence(context: Context, sweep: RunTable, next_sweeps: Sequence[RunTa
 
 
 def find_verdicts(context: Context, sweeps: Sequence[RunTable]) -> dict[str, Verdict]:
-    """Return the verdict on runs of each sweep's best setting and of collapsed settings, by run id."""
+    """Return ``BETTER`` for runs of each sweep's best setting and ``COLLAPSED`` for those that collapsed, by run id."""
     verdicts: dict[str, Verdict] = {}
     for sweep in sweeps:
         evidence = read_evidence(context, sweep, sweeps)
@@ -158,7 +159,7 @@ def find_verdicts(context: Context, sweeps: Sequence[RunTable]) -> dict[str, Ver
     return verdicts
 
 
-def _read_pooled_tests(sweeps: Sequence[RunTable]) -> PooledTests | None:
+def _read_pooled_relation(sweeps: Sequence[RunTable]) -> PooledRelation | None:
     key = _cache_key(sweeps)
     pooled = _pooled_cache.get(key)
     if pooled is None and (pooled := pool_sweeps(sweeps)) is not None:
@@ -188,16 +189,16 @@ def _read_facts(context: Context, runs: Iterable[AnyRun]) -> dict[str, RunFacts]
 def _facts_from_predictions(run: AnyRun, predictions: Predictions | None) -> RunFacts:
     if predictions is None:
         return NO_FACTS
-    share = predictions.largest_share if len(predictions) > 1 else 0.0
-    is_collapsed = share >= COLLAPSE_SHARE
-    collapse_reason = f"{share:.0%} of the validation rows get the same prediction." if is_collapsed else None
+    same_prediction_note = None
+    if len(predictions) > 1 and (share := predictions.largest_share) >= SAME_PREDICTION_SHARE:
+        same_prediction_note = f"{share:.0%} of the validation rows get the same prediction."
     digest = blake2b(predictions.rows.tobytes(), digest_size=16)
     if predictions.reference is not None:
         digest.update(predictions.reference.tobytes())
     row_values = compute_row_values(run, predictions, digest.digest())
     if isinstance(row_values, str):
-        return RunFacts(no_rows_reason=row_values, collapse_reason=collapse_reason)
-    return RunFacts(row_values, no_rows_reason="", collapse_reason=collapse_reason)
+        return RunFacts(no_rows_reason=row_values, same_prediction_note=same_prediction_note)
+    return RunFacts(row_values, no_rows_reason="", same_prediction_note=same_prediction_note)
 
 
 def run_version(run: AnyRun) -> Hashable:
@@ -221,4 +222,4 @@ def _cache_key(sweeps: Sequence[RunTable]) -> tuple[Hashable, ...]:
 _fact_cache: RecentValues[RunFacts] = RecentValues(MAX_CACHED_BYTES)
 # Cached values hold no references to database rows, which would stay in memory.
 _evidence_cache: RecentValues[Evidence] = RecentValues(MAX_CACHED_CONCLUSIONS)
-_pooled_cache: RecentValues[PooledTests] = RecentValues(MAX_CACHED_CONCLUSIONS)
+_pooled_cache: RecentValues[PooledRelation] = RecentValues(MAX_CACHED_CONCLUSIONS)

@@ -67,17 +67,17 @@ class Evidence:
     """Tested once: seeds that were added after its test are left out."""
     shape: RelationShape
     peak: str | None
-    """The setting that exceeds both the least and the most isotropic one of its line over λ."""
+    """Label of a setting that exceeds both the least and the most isotropic one of its family; None if none does."""
     overall: Overall | None
     """None while runs are unfinished, or if there is nothing to test."""
     comparisons: list[Comparison]
     collapsed: list[CollapsedSetting]
     learned: list[str]
-    """Settings that did not collapse."""
-    unpaired: list[str]
-    """Sentences about settings without a baseline, or without a seed in common with it."""
+    """Labels of settings that did not collapse."""
+    uncompared_notes: list[str]
+    """Sentences about settings without a usable baseline, or without a seed in common with it."""
     repeated: list[str]
-    """Labels of settings and seeds that were run more than once. Each counts once."""
+    """Labels of the pairs of setting and seed that were run more than once. Each pair counts once."""
     learned_nothing: list[FlaggedRun]
     diverged: list[FlaggedRun]
     unfinished: int
@@ -87,7 +87,7 @@ class Evidence:
 
     @property
     def best(self) -> Comparison | None:
-        """Return the largest difference among settings with the verdict better; None if there are none."""
+        """Return the comparison with the largest difference among those with the verdict better; None without any."""
         better = [comparison for comparison in self.comparisons if comparison.verdict is Verdict.BETTER]
         return max(better, key=lambda comparison: comparison.estimate, default=None)
 
@@ -113,29 +113,29 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
     collapsed_settings = {collapse.setting for collapse in collapsed}
     gains = {setting: _compute_gain(sweep, runs, setting, collapsed_settings) for setting in collapsed_settings}
     learned_runs = [run for run in runs if sweep.setting(run) not in collapsed_settings]
-    compared = ComparisonSet([], [], None)
+    comparison_set = ComparisonSet([], [], overall=None)
     for seed_round in sorted({1, *(run.seed_round for run in sweep.runs)}):
         cells = SettingLayout(sweep, [run for run in learned_runs if run.seed_round <= seed_round], facts)
-        compared = compare_settings(sweep, cells, gains, compared)
+        comparison_set = compare_settings(sweep, cells, gains, comparison_set)
     relation = measure_relation(_measure_first_rounds(sweep, runs))
     unfinished = sum(not run.status.final for run in sweep.runs)
-    # A relation implies that settings differ. Claiming one only if they do keeps all claims together at one level.
-    may_relate = bool(collapsed) or compared.differs is not False
+    # A relation implies that settings differ. Claim one only if they do, so that all claims share one level.
+    may_relate = bool(collapsed) or comparison_set.differs is not False
     peak = None
-    if may_relate and compared.overall is not None:
-        peak = _find_peak(sweep, SettingLayout(sweep, runs, facts), runs, look_level(max(compared.looks, 1)))
+    if may_relate and comparison_set.overall is not None:
+        peak = _find_peak(sweep, SettingLayout(sweep, runs, facts), runs, look_level(max(comparison_set.looks, 1)))
     shape = RelationShape.UNCLEAR
     if not unfinished:
-        shape = _find_shape(relation if may_relate else None, peak, compared.comparisons)
+        shape = _find_shape(relation if may_relate else None, peak, comparison_set.comparisons)
     return Evidence(
         relation=relation,
         shape=shape,
         peak=peak,
-        overall=compared.overall,
-        comparisons=compared.comparisons,
+        overall=comparison_set.overall,
+        comparisons=comparison_set.comparisons,
         collapsed=collapsed,
         learned=[sweep.label(setting) for setting in cells.settings],
-        unpaired=compared.notes,
+        uncompared_notes=comparison_set.notes,
         repeated=[
             _label_run(sweep, setting, seed)
             for setting, setting_runs in sweep.by_setting(runs).items()
@@ -145,7 +145,7 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
         learned_nothing=_flag_runs(sweep, facts, lambda run_facts: run_facts.learned_nothing),
         diverged=_flag_runs(sweep, facts, lambda run_facts: run_facts.diverged),
         unfinished=unfinished,
-        looks=compared.looks,
+        looks=comparison_set.looks,
     )
 
 
@@ -153,7 +153,7 @@ def _find_collapsed(sweep: RunTable, facts: Mapping[str, RunFacts]) -> list[Coll
     collapsed = []
     for setting, runs in sweep.finished_by_setting.items():
         seeds = {run.seed for run in runs}
-        reasons = {run.seed: why for run in runs if (why := facts.get(run.id, NO_FACTS).collapsed)}
+        reasons = {run.seed: why for run in runs if (why := facts.get(run.id, NO_FACTS).collapse_note)}
         if len(reasons) >= max(MIN_COLLAPSED_RUNS, COLLAPSED_SHARE * len(seeds)):
             why = next(iter(reasons.values()))
             collapsed.append(CollapsedSetting(setting, sweep.label(setting), len(reasons), len(seeds), why))
@@ -161,7 +161,7 @@ def _find_collapsed(sweep: RunTable, facts: Mapping[str, RunFacts]) -> list[Coll
 
 
 def _compute_gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, collapsed: set[Setting]) -> float | None:
-    """Return the mean difference of a collapsed setting from a baseline that learned, over the seeds of both."""
+    """Return a collapsed setting's mean difference from a baseline that did not collapse; None without shared seeds."""
     if setting.is_baseline:
         return None
     scores: dict[int, float] = {}
@@ -179,9 +179,9 @@ def _compute_gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, col
 
 
 def _find_peak(sweep: RunTable, cells: SettingLayout, runs: Sequence[AnyRun], level: float) -> str | None:
-    """Return the label of a setting that exceeds both the least and the most isotropic one of its line over λ.
+    """Return the label of a setting that exceeds both the least and the most isotropic one of its family, or None.
 
-    Intervals are simultaneous over all lines. Of several such settings, the one with the highest mean is returned.
+    Intervals are simultaneous over all families. Of several such settings, the one with the highest mean is returned.
     """
     isotropy = {
         setting: fmean(values)
@@ -189,12 +189,12 @@ def _find_peak(sweep: RunTable, cells: SettingLayout, runs: Sequence[AnyRun], le
         if (values := [run.isoscore_star for run in setting_runs if run.isoscore_star is not None])
     }
     layout, settings = cells.layout, cells.settings
-    # Each setting inside a line, with both of its pairs (setting, end of the line), by index.
+    # Indices of each setting between the two ends of isotropy, and of its pair with either end.
     candidates: list[tuple[int, list[tuple[int, int]]]] = []
     for family in sweep.families:
-        measured = [index for index in cells.find_line(family) if settings[index] in isotropy]
-        line = sorted(measured, key=lambda index: isotropy[settings[index]])
-        candidates += [(index, [(index, line[0]), (index, line[-1])]) for index in line[1:-1]]
+        measured = [index for index in cells.line_indices(family) if settings[index] in isotropy]
+        by_isotropy = sorted(measured, key=lambda index: isotropy[settings[index]])
+        candidates += [(index, [(index, by_isotropy[0]), (index, by_isotropy[-1])]) for index in by_isotropy[1:-1]]
     pairs = [
         (index, end)
         for index, end in dict.fromkeys(pair for _, index_pairs in candidates for pair in index_pairs)
@@ -210,7 +210,7 @@ def _find_peak(sweep: RunTable, cells: SettingLayout, runs: Sequence[AnyRun], le
 
 
 def _measure_first_rounds(sweep: RunTable, runs: Sequence[AnyRun]) -> tuple[MeasuredRun, ...]:
-    """Measure the runs of the seed rounds up to the first that can show a relation. Later rounds do not test again."""
+    """Measure the runs up to the first seed round that could give a significant p: the relation is tested once."""
     measured: tuple[MeasuredRun, ...] = ()
     for seed_round in sorted({run.seed_round for run in runs}):
         measured = measure_runs(sweep, [run for run in runs if run.seed_round <= seed_round])
@@ -229,7 +229,7 @@ def _find_shape(relation: Relation | None, peak: str | None, comparisons: Sequen
 
 def _is_flat(comparison: Comparison) -> bool:
     low, high = comparison.contrast.low, comparison.contrast.high
-    if comparison.verdict is Verdict.TOO_FEW or low is None or high is None:
+    if comparison.verdict is Verdict.TOO_FEW_SEEDS or low is None or high is None:
         return False
     return -FLAT_MARGIN <= low <= high <= FLAT_MARGIN
 
@@ -249,17 +249,17 @@ def _label_run(sweep: RunTable, setting: Setting, seed: int) -> str:
     return f"{sweep.label(setting)}, seed {seed}"
 
 
-class PooledTests(NamedTuple):
-    """The relation across the settings of several sweeps, each on one data set by one metric."""
+class PooledRelation(NamedTuple):
+    """The relation across the settings of several sweeps, each with one data set and one metric."""
 
     n_sweeps: int
     relation: Relation
 
 
-def pool_sweeps(sweeps: Sequence[RunTable]) -> PooledTests | None:
-    """Return the relation pooled over sweeps that are each on one data set by one metric; None if only one has runs."""
+def pool_sweeps(sweeps: Sequence[RunTable]) -> PooledRelation | None:
+    """Return the relation pooled over sweeps with one data set and metric each; None if fewer than two have runs."""
     with_runs = [(sweep, runs) for sweep in sweeps if (runs := list_counted_runs(sweep))]
     if len(with_runs) < 2:
         return None
     measured = tuple(run for sweep, runs in with_runs for run in _measure_first_rounds(sweep, runs))
-    return PooledTests(len(with_runs), measure_relation(measured))
+    return PooledRelation(len(with_runs), measure_relation(measured))

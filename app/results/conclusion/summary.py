@@ -40,9 +40,10 @@ class SettingRow(NamedTuple):
     isotropy: str
     seeds: int
     difference: str
-    """With the half-width of its interval if it has one."""
+    """With the half-width of its interval if it has one; empty without a comparison."""
     verdict: str
     decided: bool
+    """Whether the setting collapsed, or is better or worse than its baseline."""
     best: bool
 
 
@@ -126,12 +127,11 @@ class Summary:
             evidence_text = f"{self.metric_title} {performance}, {_format_difference(comparison)} from the baseline."
             undecided = f" Undecided settings: {proposal.sentence}" if proposal else ""
             return Card(question, comparison.label, evidence_text + undecided, proposal)
-        tested = self._tested
-        if not tested and self._comparison_by_setting:
+        if not self._uncollapsed and self._comparison_by_setting:
             return Card(question, "No λ beats the baseline", "Every setting that it is compared with collapsed.")
-        if not tested:
+        if not self._uncollapsed:
             return Card(question, "Nothing to compare yet", words.describe_effect(evidence))
-        if all(comparison.verdict is Verdict.TOO_FEW for comparison in tested):
+        if all(comparison.verdict is Verdict.TOO_FEW_SEEDS for comparison in self._uncollapsed):
             evidence_text = self._describe_seed_shortage()
         elif proposal is not None:
             evidence_text = proposal.sentence
@@ -142,7 +142,7 @@ class Summary:
         return Card(question, "No λ beats the baseline yet", evidence_text, proposal)
 
     @cached_property
-    def _tested(self) -> list[Comparison]:
+    def _uncollapsed(self) -> list[Comparison]:
         return [
             comparison
             for comparison in self._comparison_by_setting.values()
@@ -150,31 +150,32 @@ class Summary:
         ]
 
     def _describe_seed_shortage(self) -> str:
-        fewest = min(len(comparison.seeds) for comparison in self._tested)
+        fewest = min(len(comparison.seeds) for comparison in self._uncollapsed)
         if fewest >= MIN_SEEDS:
             return "All differ from the baseline by the same amount, so the error is unknown."
         return f"{plural(fewest, 'seed')} so far. A verdict takes {MIN_SEEDS} or more."
 
     def _effect_card(self) -> Card:
         evidence, question = self._evidence, "Does λ matter?"
-        settings = [collapse.setting for collapse in evidence.collapsed]
-        collapsed = [
+        collapsed_settings = [collapse.setting for collapse in evidence.collapsed]
+        # If the baseline collapsed too, λ is not the reason.
+        due_to_lambda = [
             collapse
             for collapse in evidence.collapsed
-            if not collapse.setting.is_baseline and self._sweep.find_baseline(collapse.setting, settings) is None
+            if not collapse.setting.is_baseline
+            and self._sweep.find_baseline(collapse.setting, collapsed_settings) is None
         ]
-        parts = [f"{join_first([collapse.label for collapse in collapsed])} collapsed"] if collapsed else []
+        parts = [f"{join_first([collapse.label for collapse in due_to_lambda])} collapsed"] if due_to_lambda else []
         parts += [verdicts] if (verdicts := words.describe_verdicts(evidence)) else []
         if evidence.baseline_collapsed:
             parts = ["The baseline collapsed", *parts]
             return Card(question, ", ".join(parts), " ".join(words.describe_collapse(evidence)[1:]))
         if parts:
-            reason = _format_smallest_p(self._tested) if verdicts else collapsed[0].why
+            reason = _format_smallest_p(self._uncollapsed) if verdicts else due_to_lambda[0].why
             return Card(question, f"Yes: {', '.join(parts)}", f"{reason} Compared with the baseline.")
-        has_overall_test = evidence.overall is not None and evidence.overall.p is not None
-        if not has_overall_test and self._tested and all(row.verdict is Verdict.TOO_FEW for row in self._tested):
-            return Card(question, "Too few seeds to tell", self._describe_seed_shortage())
         if evidence.overall is None or evidence.overall.p is None:
+            if self._uncollapsed and all(row.verdict is Verdict.TOO_FEW_SEEDS for row in self._uncollapsed):
+                return Card(question, "Too few seeds to tell", self._describe_seed_shortage())
             return Card(question, "Cannot be tested yet", words.describe_effect(evidence))
         if evidence.overall.decided:
             return Card(
@@ -245,9 +246,9 @@ def _format_smallest_p(comparisons: Sequence[Comparison]) -> str:
 
 
 def _average(runs: Sequence[AnyRun], quantity: str) -> float | None:
-    """Average a column of runs over seeds, counting each seed once."""
-    mean = estimate_over_seeds((run.seed, getattr(run, quantity)) for run in runs)
-    return mean.mean if mean else None
+    """Return the mean of an attribute of runs, counting each seed once; None if no run has it."""
+    estimate = estimate_over_seeds((run.seed, getattr(run, quantity)) for run in runs)
+    return estimate.mean if estimate else None
 
 
 def _format_in_column(value: float | None, column: Iterable[float | None]) -> str:

@@ -33,8 +33,8 @@ def make_verdict_row(comparison: Comparison) -> VerdictRow:
     interval = pooled_interval = MISSING
     if contrast.low is not None and contrast.high is not None:
         interval = format_interval(contrast.low, contrast.high)
-    if (pooled := contrast.pooled_half_width) is not None:
-        pooled_interval = format_interval(comparison.estimate - pooled, comparison.estimate + pooled)
+    if (half_width := contrast.pooled_half_width) is not None:
+        pooled_interval = format_interval(comparison.estimate - half_width, comparison.estimate + half_width)
     return VerdictRow(
         comparison.setting,
         comparison.label,
@@ -51,13 +51,13 @@ def make_verdict_row(comparison: Comparison) -> VerdictRow:
 
 def describe_scope(evidence: Evidence) -> list[str]:
     """Say which seeds and rows the verdicts hold for."""
-    judged = [comparison for comparison in evidence.comparisons if comparison.verdict in (*DECIDED, Verdict.NONE_SEEN)]
+    judged = [comparison for comparison in evidence.comparisons if comparison.verdict in (*DECIDED, Verdict.UNDECIDED)]
     if not judged:
         return []
     sentences = []
-    rows = sorted({comparison.n_rows for comparison in judged if comparison.n_rows is not None})
-    if rows:
-        n_rows = count(rows[0]) if len(rows) == 1 else f"{count(rows[0])} to {count(rows[-1])}"
+    row_counts = sorted({comparison.n_rows for comparison in judged if comparison.n_rows is not None})
+    if row_counts:
+        n_rows = " to ".join(map(count, dict.fromkeys((row_counts[0], row_counts[-1]))))
         sentences.append(
             f"Intervals over rows and seeds: a verdict holds for new seeds and new rows like these {n_rows} validation "
             "rows."
@@ -77,7 +77,7 @@ def describe_scope(evidence: Evidence) -> list[str]:
 def describe_methods(evidence: Evidence, sweep: RunTable) -> list[str]:
     """Describe how settings are compared, and what the intervals and levels mean."""
     if not evidence.comparisons:
-        if sweep.methods or evidence.unpaired:
+        if sweep.methods or evidence.uncompared_notes:
             return []
         return ["All runs are plain training, so there is no λ to compare with λ = 0."]
     sentences = [
@@ -128,17 +128,17 @@ def format_quote(comparison: Comparison) -> str:
 
 
 def recommend_quote(evidence: Evidence) -> str:
-    """Say which difference to quote, with the smallest p as the example; empty if nothing is compared."""
-    tested = [comparison for comparison in evidence.comparisons if comparison.verdict is not Verdict.COLLAPSED]
-    if not tested or evidence.unfinished:
+    """Quote the difference with the smallest p, or say why to quote none; empty if none is compared or runs go on."""
+    uncollapsed = [comparison for comparison in evidence.comparisons if comparison.verdict is not Verdict.COLLAPSED]
+    if not uncollapsed or evidence.unfinished:
         return ""
     judged = [
         comparison
-        for comparison in tested
-        if comparison.verdict is not Verdict.TOO_FEW and comparison.contrast.p is not None
+        for comparison in uncollapsed
+        if comparison.verdict is not Verdict.TOO_FEW_SEEDS and comparison.contrast.p is not None
     ]
     if not judged:
-        if min(len(comparison.seeds) for comparison in tested) >= MIN_SEEDS:
+        if min(len(comparison.seeds) for comparison in uncollapsed) >= MIN_SEEDS:
             return "Do not quote a difference: its error is unknown, because all seeds differ by the same amount."
         return f"Do not quote a difference yet: no verdict stands on fewer than {MIN_SEEDS} seeds."
     clearest = min(judged, key=lambda comparison: (comparison.contrast.p or 0.0, -abs(comparison.estimate)))

@@ -3,14 +3,14 @@
 from app.core.evidence import SIGNIFICANCE_LEVEL, min_lambdas
 from app.results.captions import join_first
 from app.results.conclusion.comparisons import DECIDED
-from app.results.conclusion.evidence import FLAT_MARGIN, Evidence, PooledTests, RelationShape
+from app.results.conclusion.evidence import FLAT_MARGIN, Evidence, PooledRelation, RelationShape
 from app.results.run_table import RunTable
 from app.results.statistics.relation import Relation
 from isoscope.core.formatting import MISSING, capitalized, count, number, plural, two_decimals
 
 
 def describe_collapse(evidence: Evidence) -> list[str]:
-    """List the settings that collapsed; if the baseline is among them, also those that learned."""
+    """Return sentences on the settings that collapsed, after one on the baseline if nothing can be compared with it."""
     sentences = []
     if evidence.baseline_collapsed:
         sentences.append(f"The baseline collapsed, so no setting is compared with it. {describe_learned(evidence)}")
@@ -50,7 +50,8 @@ def describe_shape(evidence: Evidence) -> str:
             f"by intervals that hold at once ({numbers})."
         )
     if evidence.direction is not None:
-        condition = "" if relation.positive == ((relation.value or 0) > 0) else ", compared at the same λ"
+        is_correlation_positive = (relation.value or 0) > 0
+        condition = "" if relation.positive == is_correlation_positive else ", compared at the same λ"
         return f"The more isotropic a setting, the {evidence.direction} it does{condition}: {numbers}."
     if evidence.shape is RelationShape.FLAT:
         return (
@@ -112,10 +113,10 @@ def describe_relation_method(relation: Relation, sweep: RunTable) -> str:
 
 
 def describe_relation(evidence: Evidence) -> str:
-    """Format the numbers of a sweep's relation, and say if a small p shows none because settings do not differ."""
+    """Format a sweep's relation. A small p is no claim if settings do not clearly differ, and the text says so."""
     p = evidence.relation.p
-    is_chance = evidence.shape is RelationShape.UNCLEAR and p is not None and p <= SIGNIFICANCE_LEVEL
-    return f"{format_relation(evidence.relation)}{', but settings do not clearly differ' if is_chance else ''}"
+    is_unclaimed = evidence.shape is RelationShape.UNCLEAR and p is not None and p <= SIGNIFICANCE_LEVEL
+    return f"{format_relation(evidence.relation)}{', but settings do not clearly differ' if is_unclaimed else ''}"
 
 
 def format_relation(relation: Relation) -> str:
@@ -140,7 +141,7 @@ def _count_lambdas(relation: Relation) -> str:
     return f"{' + '.join(map(count, relation.lambdas))} values of λ"
 
 
-def describe_pooled_relation(pooled: PooledTests) -> str:
+def describe_pooled_relation(pooled: PooledRelation) -> str:
     """Describe the relation pooled over data sets. Runs are compared only within a data set."""
     relation = pooled.relation
     scope = f"Pooled over {count(pooled.n_sweeps)} data sets and metrics, comparing only within each"

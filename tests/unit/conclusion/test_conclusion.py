@@ -147,7 +147,7 @@ def test_verdicts_wait_for_running_runs():
     runs = noisy({-1.0: 0.5, 0.0: 0.8, 1.0: 0.9})
     assert {row.verdict for row in concluded(*runs).evidence.comparisons} == {Verdict.WORSE, Verdict.BETTER}
     waiting = concluded(*runs, run(1.0, 3, None, None, RunStatus.RUNNING))
-    assert {row.verdict for row in waiting.evidence.comparisons} == {Verdict.WAITING}
+    assert {row.verdict for row in waiting.evidence.comparisons} == {Verdict.UNFINISHED}
     assert all(row.contrast.p is None for row in waiting.evidence.comparisons)
     assert (waiting.quote_advice, len(waiting.findings)) == ("", 1)
 
@@ -176,7 +176,7 @@ def test_performance_within_margin_is_flat():
 def test_overall_test_detects_settings_that_differ_from_each_other():
     conclusion = concluded(*noisy({-1.0: 0.77, -0.5: 0.775, 0.0: 0.8, 0.5: 0.825, 1.0: 0.83}, spread=0.012))
     assert conclusion.evidence.overall.decided
-    assert {row.verdict for row in conclusion.evidence.comparisons} == {Verdict.NONE_SEEN}
+    assert {row.verdict for row in conclusion.evidence.comparisons} == {Verdict.UNDECIDED}
     assert conclusion.findings[0].startswith("Settings differ in performance from each other: p = ")
     assert conclusion.findings[0].endswith("Performance rises with λ.")
     cards = answers(Summary(conclusion, "Accuracy"))
@@ -315,9 +315,9 @@ def test_cards_agree_if_every_setting_is_worse():
 
 
 def collapse(runs, facts, **options):
-    reason = "100% get the same prediction."
+    note = "100% get the same prediction."
     collapsed_runs = [row for row in runs if all(getattr(row.config, name) == value for name, value in options.items())]
-    return facts | {row.id: replace(facts.get(row.id, RunFacts()), collapse_reason=reason) for row in collapsed_runs}
+    return facts | {row.id: replace(facts.get(row.id, RunFacts()), same_prediction_note=note) for row in collapsed_runs}
 
 
 def test_collapsed_settings_do_not_beat_baseline():

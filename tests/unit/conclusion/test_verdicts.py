@@ -158,7 +158,7 @@ def test_interval_end_near_zero_is_not_rounded_to_zero():
 
 def collapsed(lam, seeds=3, failed=3, score=0.5, **reasons):
     """Return the runs of a setting, the first ``failed`` of them collapsed, and their facts."""
-    reasons = reasons or {"collapse_reason": "100% of the validation rows get the same prediction."}
+    reasons = reasons or {"same_prediction_note": "100% of the validation rows get the same prediction."}
     runs = [run(lam, seed, score + 0.001 * seed, 0.01) for seed in range(seeds)]
     return runs, {row.id: RunFacts(**reasons) for row in runs[:failed]}
 
@@ -269,7 +269,7 @@ def test_decision_of_earlier_look_stands():
 def test_running_round_has_no_verdict_or_proposal():
     running = [run(1.0, 3, None, None, RunStatus.RUNNING), *noisy([3], lams=(0.0,))]
     conclusion = concluded(*in_rounds(noisy(range(3), {1.0: 0.2}), running))
-    assert {comparison.verdict for comparison in conclusion.evidence.comparisons} == {Verdict.WAITING}
+    assert {comparison.verdict for comparison in conclusion.evidence.comparisons} == {Verdict.UNFINISHED}
     assert conclusion.evidence.overall is None
     assert propose_seeds(conclusion.evidence, conclusion.sweep) is None
     assert [card.answer for card in Summary(conclusion, "Accuracy").cards] == ["16 of 17 runs ended"]
