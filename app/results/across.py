@@ -37,19 +37,17 @@ class RunSelection(NamedTuple):
 
     table: RunTable
     total: int
-    group_by: list[str]
-    """The requested grouping fields. Empty: group by the fields that vary."""
+    """Number of runs that match the search."""
+    requested_fields: list[str]
 
     @property
     def fields(self) -> list[str]:
-        return self.group_by or self.table.varying_fields
+        """Return the fields to group by: the requested ones or, without any, those that vary."""
+        return self.requested_fields or self.table.varying_fields
 
 
 def select_runs(context: Context, q: str, group: Sequence[str] = ()) -> RunSelection:
-    """Return the runs of a search, grouped by these fields or, without any, by every field that varies.
-
-    Raise InvalidError for ``q`` or ``group``.
-    """
+    """Return the newest runs of a search, to be grouped by ``group``. Raise InvalidError for ``q`` or ``group``."""
     matches = find_matching_runs(context, q)
     table = RunTable(matches.runs)
     fields = table.groupable_fields
@@ -81,7 +79,7 @@ def summarize_selection(context: Context, selection: RunSelection, columns: Tabl
 def read_figure_across(
     context: Context, selection: RunSelection, slug: str, evaluation_key: str, query: SweepQuery
 ) -> Figure:
-    """Return a figure of the runs on one data set and metric; by default, those with the most finished runs."""
+    """Return a figure of the runs on one data set and metric. Raise NotFoundError if the runs have no such figure."""
     if slug not in list_run_figure_slugs(selection.table):
         raise NotFoundError(f"There is no figure {slug!r} of these runs.")
     more_fields = list_scatter_fields(selection, slug, query)
@@ -89,9 +87,9 @@ def read_figure_across(
 
 
 def group_evaluated_runs(selection: RunSelection, evaluation_key: str, more_fields: Sequence[str] = ()) -> RunTable:
-    """Return the runs that figures draw, grouped by the fields of the selection and by ``more_fields``.
+    """Return the runs on one data set and metric, grouped by the fields of the selection and by ``more_fields``.
 
-    The runs of all data sets are included if ``more_fields`` has the task.
+    If ``more_fields`` has the task, runs on all data sets are included.
     """
     table = selection.table
     if not table.runs:
@@ -130,13 +128,13 @@ def conclude_across(context: Context, selection: RunSelection, evaluation_key: s
 
 
 def draw_across(context: Context, table: RunTable, slug: str, query: SweepQuery) -> Figure:
-    """Return a figure of a table that has runs, all with the metric of the first run's experiment."""
+    """Return a figure of at least one run. All must have the metric of the first run's experiment."""
     ids = [run.id for run in table.runs]
     return FIGURES[slug].draw(FigureRequest(context, table.runs[0].experiment, table, query, ids))
 
 
 def list_run_figure_slugs(table: RunTable) -> list[str]:
-    """Return the slugs of the figures that the runs can have, except those of a λ search."""
+    """Return the slugs of the figures that can be drawn of these runs. Those of a λ search are left out."""
     if not table.runs:
         return []
     has_classes = any(run.config.task is TaskKind.CLASSIFICATION for run in table.runs)
@@ -151,7 +149,7 @@ def list_evaluation_titles(table: RunTable) -> dict[str, str]:
 
 
 def find_evaluation(table: RunTable, evaluation_key: str) -> DatasetMetric:
-    """Find the data set and metric of a key; by default, those with the most finished runs."""
+    """Return the data set and metric with a key; if none has it, those with the most finished runs."""
     matches = (evaluation for evaluation in table.evaluations if evaluation.key == evaluation_key)
     return next(matches, next(iter(table.evaluations)))
 
@@ -182,11 +180,12 @@ def list_cautions(selection: RunSelection, evaluation_key: str) -> list[str]:
 
 
 class AcrossQuery(NamedTuple):
-    """The search, the groups, and the data set with the metric of figures, from the URL."""
+    """The search, the fields to group by, and the data set with the metric of figures, from the URL."""
 
     q: str = ""
     group: tuple[str, ...] = ()
     on: str = ""
+    """A ``DatasetMetric.key``; empty: the one with the most finished runs."""
 
     def to_query_string(self, **changed: str) -> str:
         parameters = {"q": self.q, "on": self.on} | changed
@@ -212,8 +211,8 @@ class TableQuery(NamedTuple):
 def _parse_table_query(
     columns: TableColumns = TableColumns.PERFORMANCE, decimals: str = "", bold: bool = True
 ) -> TableQuery:
-    valid = decimals.isdecimal() and decimals.isascii() and int(decimals[:3]) <= MAX_DECIMALS
-    return TableQuery(columns, PrintStyle(int(decimals) if valid else None, bold))
+    is_valid = decimals.isdecimal() and decimals.isascii() and int(decimals[:3]) <= MAX_DECIMALS
+    return TableQuery(columns, PrintStyle(int(decimals) if is_valid else None, bold))
 
 
 TableDep = Annotated[TableQuery, Depends(_parse_table_query)]

@@ -28,7 +28,7 @@ TASK, EXPERIMENT = "task", "experiment"
 PERFORMANCE, SECONDS = "performance", "seconds"
 PENALTY_FIELDS = (REGULARIZER, LAM, ZETA)
 OPTIONS = tuple(name for name in TrainingOptions.model_fields if name not in (TASK, MODEL))
-# TASK is the name of a data set, as in a search.
+# In searches and tables, "task" is the name of a data set.
 FIELDS = (TASK, EXPERIMENT, MODEL, *PENALTY_FIELDS, *OPTIONS, SEED)
 TASK_FIELDS = frozenset({"text_columns", "label_column", "metric"})
 OPTIONS_WITHOUT_EFFECT = frozenset({"export", "probe_every"})
@@ -87,17 +87,17 @@ class Setting(NamedTuple):
 _applies = lru_cache(maxsize=1024)(option_applies)
 
 
-def option_value(config: AnyRunConfig, swept: Regularizer, field: str) -> Cell:
+def option_value(config: AnyRunConfig, regularizer: Regularizer, field: str) -> Cell:
     """Return the value of a configuration field; None if it has no effect.
 
-    ``swept`` is the regularizer that λ multiplies: none for plain training.
+    ``regularizer`` is the one that λ multiplies, or ``Regularizer.NONE`` for plain training.
     """
-    regularizers = (() if swept is Regularizer.NONE else (swept,)) + (*config.fixed_regularizers,)
+    regularizers = (() if regularizer is Regularizer.NONE else (regularizer,)) + (*config.fixed_regularizers,)
     return as_cell(config.value(field, UNKNOWN)) if _applies(field, regularizers, config.points) else None
 
 
 def setting_of(run: AnyRun, fields: Sequence[str]) -> Setting:
-    """Return the setting of a run by these configuration fields. It is the same for all seeds."""
+    """Return the setting of a run, with the values of these configuration fields. It is the same for all seeds."""
     regularizer = run.regularizer if run.lam else Regularizer.NONE
     regularizers = (() if regularizer is Regularizer.NONE else (regularizer,)) + (*run.config.fixed_regularizers,)
     return Setting(
@@ -109,7 +109,7 @@ def setting_of(run: AnyRun, fields: Sequence[str]) -> Setting:
 
 
 def as_cell(value: Any) -> Cell:
-    """Convert a configuration value for tables."""
+    """Convert a configuration value to a number or text for tables; None becomes "default"."""
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, bool):
@@ -136,13 +136,9 @@ class RunTable:
         grid: Mapping[str, Sequence[Any]] = MappingProxyType({}),
         parent: "RunTable | None" = None,
     ) -> None:
-        """Make a table.
+        """Make a table of runs, whose columns are copied from ``parent``, a table that has all of them.
 
-        Args:
-            runs: the rows.
-            grid: values of the fields that distinguish settings in addition to regularizer, λ and ζ, in legend order.
-            parent: a table with all of these runs, from which columns are copied.
-
+        ``grid`` has the values, in legend order, of the fields that distinguish settings besides regularizer, λ and ζ.
         """
         self.runs, self.grid, self.parent = runs, grid, parent
         self._columns: dict[str, list[Cell]] = {}
@@ -154,11 +150,11 @@ class RunTable:
         return cls(experiment.runs, experiment.grid)
 
     def subset(self, runs: Sequence[AnyRun]) -> "RunTable":
-        """Return a table of some of the runs, without the fields that distinguish settings."""
+        """Return a table of some of the runs, with an empty grid unless they are all runs."""
         return self if len(runs) == len(self.runs) else RunTable(runs, parent=self)
 
     def group(self, fields: Iterable[str]) -> "RunTable":
-        """Group the runs by these fields and by those that are never averaged over."""
+        """Return a table whose settings differ in these fields and in those that are never averaged over."""
         key = tuple(fields)
         if key not in self._groupings:
             group_fields = [*(name for name in NEVER_AVERAGED if name in self.differing_fields), *key]
@@ -204,7 +200,7 @@ class RunTable:
         return {*self.column(name)} - {None}
 
     def readings(self, name: str) -> Mapping[AnyRun, MeasuredValue]:
-        """Return a measured quantity of every finished run, read from the rows or from ``add_readings``."""
+        """Return a quantity of every finished run: from its row, or as ``add_readings`` has set it."""
         if name not in self._readings:
             readings = self._readings[name] = {}
             for run in self.finished_runs:
@@ -240,7 +236,7 @@ class RunTable:
 
     @cached_property
     def experiment_names(self) -> dict[str, str]:
-        """Return experiment names by id, in the order of their first runs. Equal names have their ids added."""
+        """Return experiment names by id, in the order of their first runs. Equal names end with a part of their id."""
         return _distinct_names({row_id: row.name for row_id, row in self._experiments.items()})
 
     @cached_property
@@ -253,15 +249,15 @@ class RunTable:
 
     @cached_property
     def evaluations(self) -> dict[DatasetMetric, int]:
-        """Return the number of finished runs by data set and metric, largest first."""
+        """Return the number of finished runs by data set and metric, largest first. It may be 0."""
         counts = Counter(dict.fromkeys(self._run_evaluations, 0))
-        rows = zip(self.runs, self._run_evaluations, strict=True)
-        counts.update(evaluation for run, evaluation in rows if run.status is RunStatus.FINISHED)
+        pairs = zip(self.runs, self._run_evaluations, strict=True)
+        counts.update(evaluation for run, evaluation in pairs if run.status is RunStatus.FINISHED)
         return dict(counts.most_common())
 
     def evaluated_on(self, evaluation: DatasetMetric) -> "RunTable":
-        rows = zip(self.runs, self._run_evaluations, strict=True)
-        return self.subset([run for run, run_evaluation in rows if run_evaluation == evaluation])
+        pairs = zip(self.runs, self._run_evaluations, strict=True)
+        return self.subset([run for run, run_evaluation in pairs if run_evaluation == evaluation])
 
     @cached_property
     def _run_evaluations(self) -> list[DatasetMetric]:
@@ -280,17 +276,18 @@ class RunTable:
     def differing_fields(self) -> list[str]:
         """Return the fields in which runs differ, in the order of ``groupable_fields``."""
         candidates = self.parent.differing_fields if self.parent else self.groupable_fields
-        n_names = {TASK: len(self.dataset_names), EXPERIMENT: len(self.experiment_names)}
-        comparable = {SEED, *PENALTY_FIELDS, *self._differing_options}
+        # Data sets and experiments are counted by id, without reading their columns.
+        n_named = {TASK: len(self.dataset_names), EXPERIMENT: len(self.experiment_names)}
+        may_differ = {SEED, *PENALTY_FIELDS, *self._differing_options}
         return [
             name
             for name in candidates
-            if n_names.get(name, 0) > 1 or (name not in n_names and name in comparable and len(self.distinct(name)) > 1)
+            if n_named.get(name, 0) > 1 or (name in may_differ - n_named.keys() and len(self.distinct(name)) > 1)
         ]
 
     @cached_property
     def _differing_options(self) -> set[str]:
-        """Return the options that configurations state differently. Reading the many equal ones would be slow."""
+        """Return the options that configurations state differently, so that only their columns need to be read."""
         first, *configs = [config.stated_values for config in self._configs] or [{}]
         names: set[str] = set()
         for options in configs:
@@ -302,21 +299,20 @@ class RunTable:
 
     @cached_property
     def varying_fields(self) -> list[str]:
-        """Return the default fields to group by.
+        """Return the default fields to group by, those in which runs have more than one known value.
 
-        The regularizer is left out if only one is compared with none, because λ then says the same. Options that
-        scripts did not report do not distinguish runs.
+        The regularizer is left out if there is only one besides none, because λ then says which runs have it.
         """
         return [name for name in self._default_fields if len(self.distinct(name) - {UNKNOWN}) > 1]
 
     @cached_property
     def _default_fields(self) -> list[str]:
-        has_several = len(self.distinct(REGULARIZER) - {REGULARIZER_NAMES[Regularizer.NONE]}) > 1
-        excluded = NOT_GROUPED_BY_DEFAULT if has_several else NOT_GROUPED_BY_DEFAULT | {REGULARIZER}
+        has_several_methods = len(self.distinct(REGULARIZER) - {REGULARIZER_NAMES[Regularizer.NONE]}) > 1
+        excluded = NOT_GROUPED_BY_DEFAULT if has_several_methods else NOT_GROUPED_BY_DEFAULT | {REGULARIZER}
         return [name for name in self.differing_fields if name not in excluded]
 
     def differing_within_groups(self, fields: Sequence[str]) -> list[str]:
-        """Return the fields, except the seed, in which runs of one group by ``fields`` differ."""
+        """Return the default fields to group by, without ``fields``, in which runs that agree in ``fields`` differ."""
         candidates = [name for name in self._default_fields if name not in fields]
         groups = self.rows(fields) if candidates else []
         differing = []
@@ -348,7 +344,7 @@ class RunTable:
 
     @cached_property
     def families(self) -> list[Family]:
-        """Return all families. Plain training is included only if it is the only one."""
+        """Return all families. Plain training is included only if no run has a regularizer."""
         families = dict.fromkeys(setting.family for setting in sorted(self.settings, key=self._family_key))
         return [family for family in families if family.regularizer is not Regularizer.NONE] or list(families)
 
@@ -376,12 +372,12 @@ class RunTable:
 
     @property
     def is_searched(self) -> bool:
-        """Return whether a search chose λ and ζ, so that their values are continuous."""
+        """Return whether a λ search chose λ and ζ of any run, so that their values are not those of a grid."""
         return any(run.experiment.study for run in self.runs)
 
     @cached_property
     def pruned_settings(self) -> frozenset[Setting]:
-        """Return the settings with pruned runs. Their finished runs overstate them."""
+        """Return the settings with pruned runs. Only their better runs finished, so these overstate them."""
         return frozenset(self.setting(run) for run in self.runs if run.status is RunStatus.PRUNED)
 
     @cached_property
@@ -410,14 +406,14 @@ class RunTable:
         return all(value in (None, family_value) for value, family_value in pairs)
 
     def find_baseline(self, setting: Setting, settings: Iterable[Setting]) -> Setting | None:
-        """Return the baseline of a setting among some settings; None if it is not there."""
+        """Return the baseline from which a setting's family starts, if it is among ``settings``, else None."""
         baselines = (candidate for candidate in settings if candidate.is_baseline)
         return next((baseline for baseline in baselines if self.belongs(baseline, setting.family)), None)
 
     # Words and cells.
 
     def label(self, setting: Setting, fields: Collection[str] | None = None) -> str:
-        """Describe a setting by the fields that vary, or only by these: "CosReg, λ = 1, batch size 16"."""
+        """Describe a setting by its method, λ, ζ and varying fields (or only ``fields``): "CosReg, λ = 1, epochs 2"."""
         details = self._details(setting.zeta, setting.values, fields)
         if len(self.methods) > 1 and setting.is_baseline:
             return ", ".join(["baseline", *details])
@@ -425,7 +421,7 @@ class RunTable:
         return ", ".join([*method, f"λ = {short(setting.lam)}", *details])
 
     def family_label(self, family: Family, fields: Collection[str] | None = None) -> str:
-        """Describe a family by the fields that vary between families, or only by these; empty if none vary."""
+        """Describe a family by its method, ζ and varying fields (or only ``fields``); empty if none vary."""
         method = [REGULARIZER_NAMES[family.regularizer]] if len(self.methods) > 1 else []
         return ", ".join([*method, *self._details(family.zeta, family.values, fields)])
 

@@ -104,7 +104,7 @@ Row = tuple[int, Sequence[float | None]]
 
 
 def group_by_position(rows: Iterable[Row]) -> list[list[float]]:
-    """Group values by position in their rows, one value per seed, up to the end of the longest row."""
+    """Return, for each position up to the end of the longest row, the values there, averaged over runs of a seed."""
     row_list = list(rows)
     return [
         [
@@ -117,10 +117,10 @@ def group_by_position(rows: Iterable[Row]) -> list[list[float]]:
 
 
 LAST_PART = 0.3
-"""Fraction of steps, as in Kudriashov, Karpik & Klyshinsky (2025), "Shrink the longest"."""
+"""Fraction of steps in the tail, as in Kudriashov, Karpik & Klyshinsky (2025), "Shrink the longest"."""
 
 
 def tail_mean(values: Iterable[tuple[int, float | None]], last_step: int) -> float | None:
-    """Return the mean of the defined values in the last 30% of a run's steps. ``values`` are (step, value) pairs."""
+    """Return the mean of the defined (step, value) pairs in the last 30% of a run's steps; None if there are none."""
     late_values = [value for step, value in values if step >= (1 - LAST_PART) * last_step and value is not None]
     return fmean(late_values) if late_values else None

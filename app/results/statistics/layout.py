@@ -17,19 +17,19 @@ import numpy.typing as npt
 
 from app.core.evidence import FIRST_LOOK_LEVEL, SIGNIFICANCE_LEVEL, t_quantile, two_sided_p
 
-MAX_DRAWS, MIN_DRAWS = 20_000, 2_000
+MAX_DRAWS, MIN_DRAWS = 20_000, 2_000  # of the maximum of all contrasts
 MAX_DRAWN_NUMBERS = 4_000_000
 CORRELATION_STEP = 0.02
 """Correlations are rounded to multiples of this, so that nearly equal layouts share their draws of maxima."""
 NODES = 160
 """Quadrature nodes of the shared variance."""
-PRECISION = 1e-6
+PRECISION = 1e-6  # relative, of critical values
 MAX_DEGREES = 1_000
 """Beyond these degrees of freedom the shared variance counts as exact."""
 EQUAL_SHARE = 1 / 2
-"""Weight of the degrees of freedom of equal variances at the first look, because Satterthwaite's alone come out too few
-by chance, which costs power. Later looks have weight 0: at their low levels a few degrees too many matter."""
-ROUNDING = 1e-9
+"""Weight, at the first look, of the degrees of freedom that are right if variances are equal. Satterthwaite's alone are
+often too few by chance, which costs power. Later looks have weight 0: at their low levels, a few too many matter."""
+ROUNDING = 1e-9  # relative size of differences that count as rounding errors
 TINY = 1e-300
 POWER = 0.8
 NORMAL = NormalDist()
@@ -43,7 +43,7 @@ class RowSpread(NamedTuple):
 
     covariances: Values
     """[runs, runs], over rows; NaN for runs without values by row."""
-    rows: int
+    rows: int  # how many
 
 
 class Contrast(NamedTuple):
@@ -58,7 +58,7 @@ class Contrast(NamedTuple):
     row_variance: float = 0.0
     degrees: float = inf
     level: float = SIGNIFICANCE_LEVEL
-    """Two-sided level of this contrast alone, so that the family has its own."""
+    """Two-sided level of this contrast alone that keeps the family at the level of the look."""
 
     @property
     def half_width(self) -> float | None:
@@ -81,10 +81,10 @@ class Contrast(NamedTuple):
         """Return whether the interval excludes 0."""
         return self.half_width is not None and abs(self.estimate) > self.half_width
 
-    def detectable_difference(self, times: float, level_share: float = 1.0) -> float:
-        """Return the difference detectable with power 0.8 with ``times`` as many seeds, at a share of this level."""
-        degrees, level = self.degrees * times, self.level * level_share
-        error = sqrt(self.seed_variance / times + self.row_variance)
+    def detectable_difference(self, seed_factor: float, level_factor: float = 1.0) -> float:
+        """Return the difference detectable with power 0.8 if the number of seeds and the level change by factors."""
+        degrees, level = self.degrees * seed_factor, self.level * level_factor
+        error = sqrt(self.seed_variance / seed_factor + self.row_variance)
         shrinkage = error / sqrt(self.seed_variance + self.row_variance)
         shrinkage *= NORMAL.inv_cdf(level / 2) / NORMAL.inv_cdf(self.level / 2)
         half_width = max(t_quantile(level, degrees) * error, (self.pooled_half_width or 0.0) * shrinkage)
@@ -94,8 +94,8 @@ class Contrast(NamedTuple):
 class Overall(NamedTuple):
     """The test whether settings differ: each from the mean of its group, and trends over λ, as one family."""
 
-    p: float | None
-    settings: int
+    p: float | None  # smallest of the family, adjusted; None if nothing can be tested
+    settings: int  # how many
     trend: float | None
     """The difference from the lower half of a line over λ to the upper; None if no trend is significant, or if
     significant trends have different signs."""
@@ -114,7 +114,7 @@ class Layout:
         Runs that are not comparable, such as those of two models, must not share seed numbers.
         """
         self.scores, self.settings, self.seeds, self.spread = scores, settings, seeds, spread
-        self.members = np.eye(int(settings.max()) + 1)[settings]
+        self.indicators = np.eye(int(settings.max()) + 1)[settings]  # [n, settings]: 1 for the setting of a run
 
     def pair_weights(self, setting: int, baseline: int) -> Values:
         """Return weights [n] of the mean difference over the seeds that both have."""
@@ -124,42 +124,42 @@ class Layout:
         return np.asarray((1.0 * (in_setting & paired) - (in_baseline & paired)) / max(len(common_seeds), 1), float)
 
     def adjust_for_seeds(self, contrasts: Values) -> Values:
-        """Return weights [m, n] of contrasts between settings [m, settings], adjusted for seeds.
+        """Return weights of runs [m, n] for contrasts between settings [m, settings], adjusted for seeds.
 
-        Contrasts that no seed connects are left out.
+        Contrasts between settings that no shared seeds connect are left out.
         """
-        weights = contrasts @ np.linalg.pinv(self._design)[: self.members.shape[1]]
+        weights = contrasts @ np.linalg.pinv(self._design)[: self.indicators.shape[1]]
         target = np.concatenate([contrasts, np.zeros((len(contrasts), self._design.shape[1] - contrasts.shape[1]))], 1)
         connected = np.abs(weights @ self._design - target).max(axis=1) < ROUNDING
         return np.asarray(weights[connected], float)
 
     def compare(self, weights: Values, level: float = SIGNIFICANCE_LEVEL) -> list[Contrast]:
-        """Test weights [m, n] as one family, whose intervals all hold with probability 1 - ``level``."""
+        """Test weights [m, n] as one family, whose intervals all hold with probability 1 - ``level``, if runs vary."""
         if not len(weights):
             return []
         estimates = weights @ self.scores
         estimates[np.abs(estimates) <= ROUNDING * np.abs(self.scores).max()] = 0.0
-        setting_variances, pooled = self._seed_variances
-        if pooled == 0:
+        setting_variances, pooled_variance = self._seed_variances
+        if pooled_variance == 0:
             return [Contrast(estimate) for estimate in estimates.tolist()]
         row_noise, pooled_row_noise = self._row_noise
         equal_share = EQUAL_SHARE if level >= FIRST_LOOK_LEVEL else 0.0
-        separate = self._errors(weights, setting_variances, row_noise, self._freedom, equal_share)
-        equal_variances = np.full_like(setting_variances, pooled)
+        separate = self._errors(weights, setting_variances, row_noise, self._inverse_degrees, equal_share)
+        equal_variances = np.full_like(setting_variances, pooled_variance)
         equal_row_noise = np.full_like(setting_variances, pooled_row_noise)
-        shared_freedom = np.full_like(self._freedom, 1 / self._degrees)
-        shared_errors = self._errors(weights, equal_variances, equal_row_noise, shared_freedom, 0.0)
+        equal_inverses = np.full_like(self._inverse_degrees, 1 / self._residual_degrees)
+        shared = self._errors(weights, equal_variances, equal_row_noise, equal_inverses, equal_share=0.0)
         separate_maxima = Maxima.draw(separate.correlations)
-        shared_maxima = Maxima.draw(shared_errors.correlations, float(shared_errors.degrees.min()))
+        shared_maxima = Maxima.draw(shared.correlations, float(shared.degrees.min()))
         single_level = 2 * NORMAL.cdf(-separate_maxima.critical_value(level))
         shared_t = shared_maxima.critical_value(level)
         contrasts = []
         for index, estimate in enumerate(estimates.tolist()):
-            error, shared_error = (sqrt(errors.variances[index]) for errors in (separate, shared_errors))
+            error, shared_error = (sqrt(errors.variances[index]) for errors in (separate, shared))
             degrees = float(separate.degrees[index])
             z = -NORMAL.inv_cdf(max(two_sided_p(estimate / error, degrees) / 2, TINY))
             p = max(separate_maxima.tail_probability(z), shared_maxima.tail_probability(abs(estimate) / shared_error))
-            seed_variance = float(separate.seeds[index])
+            seed_variance = float(separate.seed_variances[index])
             row_variance = float(separate.variances[index]) - seed_variance
             contrasts.append(
                 Contrast(
@@ -178,7 +178,7 @@ class Layout:
         self, groups: Sequence[Sequence[int]], lines: Sequence[Sequence[int]], level: float = SIGNIFICANCE_LEVEL
     ) -> Overall:
         """Test whether settings differ within any of the groups; lines are settings in the order of λ."""
-        size = self.members.shape[1]
+        size = self.indicators.shape[1]
         n_settings = len({setting for group in groups for setting in group})
         deviations = [
             _deviation_weights(size, group, setting) for group in groups if len(group) > 1 for setting in group
@@ -197,7 +197,7 @@ class Layout:
 
     @cached_property
     def _design(self) -> Values:
-        return np.concatenate([self.members, np.eye(int(self.seeds.max()) + 1)[self.seeds]], axis=1)
+        return np.concatenate([self.indicators, np.eye(int(self.seeds.max()) + 1)[self.seeds]], axis=1)
 
     @cached_property
     def _residual_maker(self) -> Values:
@@ -205,40 +205,40 @@ class Layout:
 
     @cached_property
     def _shares(self) -> Values:
-        """Return shares of each setting's error variance in the squared residuals of others [settings, settings]."""
-        return np.asarray(self.members.T @ self._residual_maker**2 @ self.members, float)
+        """Return how much the squared residuals of each setting grow with each one's variance [settings, settings]."""
+        return np.asarray(self.indicators.T @ self._residual_maker**2 @ self.indicators, float)
 
     @cached_property
-    def _degrees(self) -> float:
+    def _residual_degrees(self) -> float:
         return float(np.trace(self._residual_maker))
 
     @cached_property
-    def _freedom(self) -> Values:
-        """Return covariances of the variances of settings over twice their product; 1 / degrees on the diagonal.
+    def _inverse_degrees(self) -> Values:
+        """Return covariances of estimated variances over twice the product of the variances [settings, settings].
 
-        A setting with one run has no variance, so it takes the pooled one.
+        The diagonal is 1 / degrees of freedom. A setting with one run has those of the pooled variance that it takes.
         """
         sums = self._shares.sum(axis=1)
         has_one_run = sums < ROUNDING
-        safe = np.where(has_one_run, 1.0, sums)
-        freedom = self._shares / np.outer(safe, safe)
-        return np.asarray(freedom + np.diag(has_one_run / max(self._degrees, 1.0)), float)
+        nonzero_sums = np.where(has_one_run, 1.0, sums)
+        inverses = self._shares / np.outer(nonzero_sums, nonzero_sums)
+        return np.asarray(inverses + np.diag(has_one_run / max(self._residual_degrees, 1.0)), float)
 
     @cached_property
     def _seed_variances(self) -> tuple[Values, float]:
         """Return variances of single runs around setting plus seed [settings], and the pooled one; 0 if undefined."""
-        if self._degrees < 0.5:
-            return np.zeros(self.members.shape[1]), 0.0
+        if self._residual_degrees < 0.5:
+            return np.zeros(self.indicators.shape[1]), 0.0
         squares = (self._residual_maker @ (self.scores - self.scores.mean())) ** 2
-        pooled = float(squares.sum()) / self._degrees
+        pooled = float(squares.sum()) / self._residual_degrees
         if pooled <= (ROUNDING * float(np.abs(self.scores).max())) ** 2:
-            return np.zeros(self.members.shape[1]), 0.0
+            return np.zeros(self.indicators.shape[1]), 0.0
         sums = self._shares.sum(axis=1)
-        setting_variances = _divide_or_pool(squares @ self.members, sums, pooled)
+        setting_variances = _divide_or_pool(squares @ self.indicators, sums, pooled)
         # Scores are rounded to their smallest step: a uniform error, with a twelfth of its square as variance.
         rounding_variance = _smallest_step(self.scores) ** 2 / 12
         rows = self.spread.rows if self.spread else 1
-        setting_has_rows = ~(self.members.T @ ~self._has_rows > 0)
+        setting_has_rows = ~(self.indicators.T @ ~self._has_rows > 0)
         floors = np.where(setting_has_rows, self._row_noise[0] / rows, rounding_variance)
         return np.maximum(setting_variances, floors), max(pooled, float(floors.mean()))
 
@@ -248,52 +248,52 @@ class Layout:
         if self.spread is None:
             return np.zeros(len(self.scores), bool)
         missing = np.isnan(np.diag(self.spread.covariances))
-        return np.asarray((self.members @ (self.members.T @ missing)) == 0)
+        return np.asarray((self.indicators @ (self.indicators.T @ missing)) == 0)
 
     @cached_property
     def _row_noise(self) -> tuple[Values, float]:
         """Return variances of single rows beyond setting and seed effects [settings], and the pooled one."""
-        chosen = np.flatnonzero(self._has_rows)
-        none = np.zeros(self.members.shape[1])
-        if self.spread is None or not len(chosen):
-            return none, 0.0
-        maker = _residual_maker(self._design[chosen])
+        runs = np.flatnonzero(self._has_rows)
+        zeros = np.zeros(self.indicators.shape[1])
+        if self.spread is None or not len(runs):
+            return zeros, 0.0
+        maker = _residual_maker(self._design[runs])
         degrees = float(np.trace(maker))
         if degrees < 0.5:
-            return none, 0.0
-        squares = np.einsum("ij,jk,ki->i", maker, self.spread.covariances[np.ix_(chosen, chosen)], maker, optimize=True)
-        sums = self.members[chosen].T @ np.diag(maker)
+            return zeros, 0.0
+        squares = np.einsum("ij,jk,ki->i", maker, self.spread.covariances[np.ix_(runs, runs)], maker, optimize=True)
+        sums = self.indicators[runs].T @ np.diag(maker)
         pooled = float(squares.sum()) / degrees
-        setting_variances = _divide_or_pool(squares @ self.members[chosen], sums, pooled)
+        setting_variances = _divide_or_pool(squares @ self.indicators[runs], sums, pooled)
         return np.maximum(setting_variances, 0.0), max(pooled, 0.0)
 
     def _errors(
-        self, weights: Values, variances: Values, row_noise: Values, freedom: Values, equal_share: float
+        self, weights: Values, variances: Values, row_noise: Values, inverse_degrees: Values, equal_share: float
     ) -> "_Errors":
         """Return the errors of weights [m, n], with these variances of runs and of their rows [settings]."""
-        seed_covariances = (weights * (self.members @ variances)) @ weights.T
-        seeds = np.diag(seed_covariances)
+        seed_covariances = (weights * (self.indicators @ variances)) @ weights.T
+        seed_variances = np.diag(seed_covariances)
         row_covariances, rows = self._row_covariances(weights, row_noise)
         row_variances = np.diag(row_covariances)
-        total = seeds + row_variances
-        squares = (weights**2) @ self.members
+        total = seed_variances + row_variances
+        squares = (weights**2) @ self.indicators
         parts = squares * variances
-        satterthwaite = seeds**2 / np.einsum("mi,ij,mj->m", parts, freedom, parts)
-        if_equal = squares.sum(axis=1) ** 2 / np.einsum("mi,ij,mj->m", squares, freedom, squares)
+        satterthwaite = seed_variances**2 / np.einsum("mi,ij,mj->m", parts, inverse_degrees, parts)
+        if_equal = squares.sum(axis=1) ** 2 / np.einsum("mi,ij,mj->m", squares, inverse_degrees, squares)
         seed_degrees = (1 - equal_share) * satterthwaite + equal_share * if_equal
-        degrees = np.maximum(total**2 / (seeds**2 / seed_degrees + row_variances**2 / max(rows - 1, 1)), 1.0)
+        degrees = total**2 / (seed_variances**2 / seed_degrees + row_variances**2 / max(rows - 1, 1))
         correlations = (seed_covariances + row_covariances) / np.sqrt(np.outer(total, total))
-        return _Errors(total, seeds, degrees, correlations)
+        return _Errors(total, seed_variances, np.maximum(degrees, 1.0), correlations)
 
     def _row_covariances(self, weights: Values, row_noise: Values) -> tuple[Values, int]:
-        """Return covariances of contrasts over drawn rows [m, m], 0 for runs without rows, and the number of rows."""
+        """Return covariances of contrasts over rows [m, m], 0 where a run has none, and the number of rows."""
         if self.spread is None:
             return np.zeros((len(weights), len(weights))), 2
         lacks_rows = (weights != 0) @ ~self._has_rows
-        chosen = np.where(lacks_rows[:, None], 0.0, weights)
-        covariances = chosen @ np.nan_to_num(self.spread.covariances) @ chosen.T
+        row_weights = np.where(lacks_rows[:, None], 0.0, weights)
+        covariances = row_weights @ np.nan_to_num(self.spread.covariances) @ row_weights.T
         observed = np.diag(covariances)
-        variances = np.maximum(observed - (chosen**2) @ (self.members @ row_noise), 0.0) / self.spread.rows
+        variances = np.maximum(observed - (row_weights**2) @ (self.indicators @ row_noise), 0.0) / self.spread.rows
         scale = np.sqrt(variances / np.where(observed > 0, observed, 1.0))
         return covariances * np.outer(scale, scale), self.spread.rows
 
@@ -302,7 +302,7 @@ class _Errors(NamedTuple):
     """Variances of contrasts, the part of them from seeds, degrees of freedom [m], and correlations [m, m]."""
 
     variances: Values
-    seeds: Values
+    seed_variances: Values
     degrees: Values
     correlations: Values
 

@@ -36,7 +36,7 @@ class MeasuredRun(NamedTuple):
 class Relation(NamedTuple):
     """A rank correlation over settings with its two-sided p, or the reason why there is none."""
 
-    value: float | None
+    value: float | None  # the correlation
     p: float | None
     positive: bool
     lambdas: tuple[int, ...]
@@ -104,20 +104,22 @@ def adjust_means(settings: Sequence[Hashable], seeds: Sequence[int], values: Seq
 
     Settings that share no seeds, not even through other settings, are assumed to have typical seeds.
     """
-    names, numbers = list(dict.fromkeys(settings)), list(dict.fromkeys(seeds))
-    y = np.array(values, float) - values[0]
-    setting_design = np.array([[key == name for name in names] for key in settings], float)
-    seed_design = np.array([[key == number for number in numbers] for key in seeds], float)
+    distinct_settings, distinct_seeds = list(dict.fromkeys(settings)), list(dict.fromkeys(seeds))
+    shifted = np.array(values, float) - values[0]  # smaller numbers lose fewer digits
+    setting_design = np.array([[setting == column for column in distinct_settings] for setting in settings], float)
+    seed_design = np.array([[seed == column for column in distinct_seeds] for seed in seeds], float)
     averaging = setting_design.T / setting_design.sum(0)[:, None]
     # Among equally good fits, take the smallest seed effects: 0 if seeds cannot be separated from settings.
     effects = np.linalg.lstsq(
-        seed_design - setting_design @ (averaging @ seed_design), y - setting_design @ (averaging @ y), rcond=None
+        seed_design - setting_design @ (averaging @ seed_design),
+        shifted - setting_design @ (averaging @ shifted),
+        rcond=None,
     )[0]
-    means = averaging @ (y - seed_design @ effects) + values[0]
-    return dict(zip(names, means.tolist(), strict=True))
+    means = averaging @ (shifted - seed_design @ effects) + values[0]
+    return dict(zip(distinct_settings, means.tolist(), strict=True))
 
 
-class _Block(NamedTuple):
+class _Block(NamedTuple):  # of MeasuredRun.block
     lambdas: list[float]
     scores: Values
     """[λ, λ]: the term of the statistic for isotropy at the first λ paired with performance at the second."""
@@ -129,35 +131,33 @@ class _Block(NamedTuple):
 
 def _make_block(runs: Sequence[MeasuredRun]) -> _Block:
     distinct_runs = {(run.setting, run.seed): run for run in runs}.values()
-    keys = [run.setting for run in distinct_runs], [run.seed for run in distinct_runs]
-    x, y = (
-        adjust_means(*keys, [getattr(run, quantity) for run in distinct_runs])
-        for quantity in ("isotropy", "performance")
-    )
+    settings, seeds = [run.setting for run in distinct_runs], [run.seed for run in distinct_runs]
+    isotropy = adjust_means(settings, seeds, [run.isotropy for run in distinct_runs])
+    performance = adjust_means(settings, seeds, [run.performance for run in distinct_runs])
     lambdas = sorted({run.lam for run in runs})
-    n_strata = {setting: len({run.stratum for run in runs if run.setting == setting}) for setting in x}
+    n_strata = {setting: len({run.stratum for run in runs if run.setting == setting}) for setting in isotropy}
     scores, sizes = np.zeros((len(lambdas), len(lambdas))), np.zeros(2)
     strata: dict[Hashable, dict[int, Hashable]] = {}
     for run in runs:
         strata.setdefault(run.stratum, {})[lambdas.index(run.lam)] = run.setting
-    for members in strata.values():
-        indices = np.array(sorted(members))
+    for setting_by_index in strata.values():
+        indices = np.array(sorted(setting_by_index))
+        ordered_settings = [setting_by_index[index] for index in indices]
         # A baseline shared by m strata enters as m equal values. The weight makes them vary like m other settings.
-        weights = np.array([n_strata[members[index]] ** -0.5 for index in indices])
-        ranks_by_quantity = [
-            _rank([setting_means[members[index]] for index in indices], weights) for setting_means in (x, y)
-        ]
-        scores[np.ix_(indices, indices)] += np.outer(weights * ranks_by_quantity[0], ranks_by_quantity[1])
-        sizes += [float(weights @ ranks**2) for ranks in ranks_by_quantity]
+        weights = np.array([n_strata[setting] ** -0.5 for setting in ordered_settings])
+        isotropy_ranks = _rank([isotropy[setting] for setting in ordered_settings], weights)
+        performance_ranks = _rank([performance[setting] for setting in ordered_settings], weights)
+        scores[np.ix_(indices, indices)] += np.outer(weights * isotropy_ranks, performance_ranks)
+        sizes += [float(weights @ ranks**2) for ranks in (isotropy_ranks, performance_ranks)]
     classes: dict[frozenset[Hashable], list[int]] = {}
     for index in range(len(lambdas)):
-        pattern = frozenset(name for name, members in strata.items() if index in members)
-        classes.setdefault(pattern, []).append(index)
+        strata_of_lambda = frozenset(stratum for stratum, by_index in strata.items() if index in by_index)
+        classes.setdefault(strata_of_lambda, []).append(index)
     return _Block(lambdas, scores, (float(sizes[0]), float(sizes[1])), list(classes.values()))
 
 
 def _rank(values: Sequence[float], weights: Values) -> Values:
-    """Return centered ranks as fractions of their number. Values that differ only by rounding are tied."""
+    """Return ranks / (n + 1), less their weighted mean. Values that differ only by rounding are tied."""
     array = np.array(values, float)
     rounded = np.round(array - array[0], 12 - int(np.ceil(np.log10(np.abs(array).max() or 1.0))))
     _, rank_index, tie_counts = np.unique(rounded, return_inverse=True, return_counts=True)

@@ -31,7 +31,7 @@ def matthews_values(reference: Labels, predicted: Labels) -> Values:
 
 
 def pearson_values(reference: Values, predicted: Values) -> Values | None:
-    """Return jackknife values of Pearson's correlation; None if a side is constant, or would be without one row."""
+    """Return jackknife values of Pearson's correlation; None if a side is constant, or could be without one row."""
     n = len(reference)
     if n < 3:
         return None
@@ -49,7 +49,7 @@ def pearson_values(reference: Values, predicted: Values) -> Values | None:
 
 
 def spearman_values(reference: Values, predicted: Values) -> Values | None:
-    """Return values of Spearman's correlation by row; None if either side is constant.
+    """Return values of Spearman's correlation by row; None if a side is constant or there are fewer than three rows.
 
     Uses the infinitesimal jackknife. Leaving out one row after another takes n² steps, because all other ranks move.
     Its derivative takes n log n steps and differs by a relative 1 / n.
@@ -123,7 +123,7 @@ def _standardize(values: Values) -> Values | None:
 
 
 def _rank_shares(values: Values) -> tuple[Values, Callable[[Values], Values]]:
-    """Return centered ranks as fractions of n, and a function that sums values over the rows ranked above each row."""
+    """Return centered ranks / n, and a function that sums values / n over the rows above each row and half its ties."""
     distinct, rank_index, value_counts = np.unique(values, return_inverse=True, return_counts=True)
     n = len(values)
     rank_share = (np.cumsum(value_counts) - value_counts / 2)[rank_index] / n - 0.5

@@ -14,26 +14,26 @@ from isoscope.core.formatting import capitalized, count
 
 MAX_DECIMALS = 6
 DEFAULT_DECIMALS = 3
-"""Decimals without a half-width."""
+"""Decimals of a column without half-widths."""
 ALL_EQUAL = "all equal"
 
 
 class PrintStyle(NamedTuple):
-    """Decimals of all cells (None: as the half-widths allow), and whether the best value by a verdict is bold."""
+    """Decimals of all cells (None: by column, as the half-widths allow), and whether the best cell is bold."""
 
     decimals: int | None = None
     bold: bool = True
 
 
 class PrintedValue(NamedTuple):
-    """A cell as text with hyphens for minus; no half-width if there is one seed, or if all have the same score."""
+    """A cell as text with hyphens for minus. The half-width is None for one seed, or if all have the same score."""
 
     mean: str
     half_width: str | None
     n: int
     best: bool
     size: str = ""
-    """Number of seeds in words, if it differs from the caption's, and whether all have the same score or collapsed."""
+    """The number of seeds if the caption states another, "all equal" if their scores are, and "collapsed"."""
 
 
 class PrintedRow(NamedTuple):
@@ -54,7 +54,7 @@ class PrintedTable:
 
 
 def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
-    """Round every cell, with the same number of decimals in a column."""
+    """Return the caption and the cells of a table as text, with the same number of decimals in a column."""
     cells_by_column = list(zip(*(row.cells for row in summary.rows), strict=True)) or [() for _ in summary.columns]
     sizes = Counter(cell.n for cells in cells_by_column for cell in cells if cell is not None)
     usual_size = max(sizes, key=lambda size: (sizes[size], size), default=0)
@@ -102,22 +102,22 @@ def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
 def _print_value(
     estimate: Estimate, decimals: int, usual_size: int, verdict: Verdict | None, *, bold: bool
 ) -> PrintedValue:
-    size = [] if estimate.n == usual_size else [f"n = {count(estimate.n)}"]
+    size_notes = [] if estimate.n == usual_size else [f"n = {count(estimate.n)}"]
     half_width = None if estimate.half_width is None else _format_half_width(estimate.half_width, decimals)
-    size += [ALL_EQUAL] if estimate.half_width is not None and half_width is None else []
-    size += [verdict.value] if verdict is Verdict.COLLAPSED else []
+    size_notes += [ALL_EQUAL] if estimate.half_width is not None and half_width is None else []
+    size_notes += [verdict.value] if verdict is Verdict.COLLAPSED else []
     best = bold and verdict is Verdict.BETTER
-    return PrintedValue(format_fixed(estimate.mean, decimals), half_width, estimate.n, best, ", ".join(size))
+    return PrintedValue(format_fixed(estimate.mean, decimals), half_width, estimate.n, best, ", ".join(size_notes))
 
 
 def _format_half_width(half_width: float, decimals: int) -> str | None:
-    """Format a half-width, with more decimals if it would print as 0; None if all seeds have the same score."""
+    """Format a half-width, with more decimals if it would print as 0; None if it would with ``MAX_DECIMALS`` too."""
     texts = (f"{half_width:.{precision}f}" for precision in range(decimals, MAX_DECIMALS + 1))
     return next((text for text in texts if float(text)), None)
 
 
 def choose_decimals(cells: Sequence[Estimate | None]) -> int:
-    """Return the median number of decimals that gives the half-widths of a column two significant digits."""
+    """Return the decimals of a column: the median of those that give each half-width two significant digits."""
     # Count decimals after rounding: 0.0996 becomes 0.10, which needs one decimal fewer.
     rounded = [float(f"{cell.half_width:.1e}") for cell in cells if cell is not None and cell.half_width]
     needed = median_low([1 - floor(log10(half_width)) for half_width in rounded]) if rounded else DEFAULT_DECIMALS

@@ -32,7 +32,7 @@ class TableColumns(StrEnum):
 
 
 class SummaryColumn(NamedTuple):
-    """A measure on a data set. Isotropy has no best value."""
+    """A measure on a data set, and whether greater values are better. Isotropy has no best value."""
 
     dataset: str
     measure: str
@@ -45,12 +45,12 @@ class SummaryRow(NamedTuple):
     labels: list[str]
     cells: list[Estimate | None]
     verdicts: Mapping[SummaryColumn, Verdict] = {}
-    """By column of performance. Only the best group of those that beat the baseline has ``BETTER``."""
+    """By column, if all runs of the group share it. Only the best group that beats its baseline has ``BETTER``."""
 
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """A table before it is printed. ``heads`` name the fields of the groups."""
+    """Means of groups of runs before they are rounded. ``heads`` name the fields that the runs are grouped by."""
 
     heads: list[str]
     columns: list[SummaryColumn]
@@ -73,7 +73,7 @@ def summarize_groups(
     metrics: MetricsByRun,
     run_verdicts: Mapping[str, Verdict],
 ) -> SummaryTable:
-    """Average finished runs by groups of these fields. No mean mixes data sets or metrics.
+    """Average finished runs that agree in these fields. No mean mixes data sets or metrics.
 
     ``run_verdicts`` has verdicts by run id, for runs of best and of collapsed settings.
     """
@@ -106,8 +106,9 @@ def summarize_groups(
                 shared_verdicts[column] = verdict
         rows.append(SummaryRow(texts, means, shared_verdicts))
         for seed_values in values_by_group[labels].values():
-            n_runs = Counter(seed for seed, value in seed_values if value is not None)
-            repeated |= {", ".join([*texts, f"seed {seed}"]): None for seed in sorted(n_runs) if n_runs[seed] > 1}
+            runs_by_seed = Counter(seed for seed, value in seed_values if value is not None)
+            repeated_seeds = sorted(seed for seed, n_runs in runs_by_seed.items() if n_runs > 1)
+            repeated |= {", ".join([*texts, f"seed {seed}"]): None for seed in repeated_seeds}
     notes = _collect_notes(table, finished, fields, column_choice)
     notes += [f"A seed of several runs counts once, by their mean: {join_first([*repeated])}."] if repeated else []
     notes += _note_missing_metrics(finished, metrics) if column_choice is TableColumns.METRICS else []

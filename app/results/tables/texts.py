@@ -54,7 +54,7 @@ def escape_latex(text: str) -> str:
 
 
 def needs_other_engine(text: str) -> bool:
-    """Return whether the escaped text has characters that pdfLaTeX does not know."""
+    """Return whether a text, once escaped, has characters that pdfLaTeX does not know."""
     for character in set(escape_latex(text)) - LETTERS:
         decomposed = unicodedata.normalize("NFD", character)
         base, accents = decomposed[0], decomposed[1:]
@@ -99,8 +99,8 @@ def _format_latex_cell(value: PrintedValue | None) -> str:
 PUNCTUATION = re.compile(r"([!#$&*<>@\[\\\]^_`{|}~])")
 """ASCII punctuation that CommonMark escapes with a backslash, except what needs no escape in a table cell."""
 GITHUB_LINKS = re.compile(r"(?<=@)(?=\w)|(?<=#)(?=\d)|(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=:)(?=[\w+-]+:)", re.IGNORECASE)
-"""Where GitHub makes mentions, references, links and emoji despite a backslash."""
-EMPTY_COMMENT = "<!-- -->"
+"""Positions where GitHub makes mentions, references, links and emoji despite a backslash."""
+EMPTY_COMMENT = "<!-- -->"  # splits what GitHub would link, and is not shown
 MARKDOWN_MISSING = "–"
 
 

@@ -224,7 +224,7 @@ def layout(scores, rows=None):
 
 
 def against_baseline(contrasts, level=0.05):
-    members = contrasts.members.shape[1]
+    members = contrasts.indicators.shape[1]
     return contrasts.compare(np.array([contrasts.pair_weights(index, 0) for index in range(1, members)]), level)
 
 
