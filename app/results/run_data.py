@@ -22,19 +22,19 @@ from isoscope.core.task import TaskKind
 from isoscope.files.upload import NamedFile
 
 ACTIVATION = "activation"
-# Maximum number of logged values in a figure. With more, each run is sampled at equal steps, with a minimum per run.
+# Maximum number of logged values in a figure. If there are more, each run keeps one in every ``stride`` steps.
 MAX_VALUES = 10_000
 MIN_VALUES_PER_RUN = 10
-# Maximum number of steps in a query. With more, because scripts logged at arbitrary steps, all are read.
+# Maximum number of steps named in a query. If more are needed, because runs logged at different steps, all are read.
 MAX_NAMED_STEPS = 5000
 ROWS_PER_CHUNK = 5000
 
-# Use tables, because rows of mapped classes take twice as long. The filter of deleted runs does not apply here.
+# Use tables, because rows of mapped classes take twice as long. The filter that hides deleted runs skips tables.
 _STEPS, _RUNS = Base.metadata.tables["steps"], Base.metadata.tables["runs"]
 
 Value = TypeVar("Value")
 Layers = Mapping[str, Sequence[float | None] | None]
-# An experiment by its id, or runs by theirs.
+# The id of an experiment, which stands for all its runs, or ids of runs.
 RunSource = str | Sequence[str]
 
 
@@ -46,8 +46,8 @@ class LoggedValues(Generic[Value]):
     total: int
     stride: int = 1
 
-    def sample(self, noun: str) -> str:
-        """Describe which part of the logged values was read; empty if all were."""
+    def describe_sample(self, noun: str) -> str:
+        """Return a sentence, after a space, on which of the logged values were read; empty if all were."""
         if (n := sum(map(len, self.points_by_run.values()))) == self.total:
             return ""
         return f" {count(n)} of {count(self.total)} {noun} are shown: the last of every {plural(self.stride, 'step')}."
@@ -60,10 +60,10 @@ def list_logged(context: Context, source: RunSource, quantity: Literal["task_los
 
 
 def list_layer_measurements(context: Context, source: RunSource, measures: Sequence[str]) -> LoggedValues[Layers]:
-    """Return measures by layer, in the order of layers, at every step where the layers of a run were measured."""
+    """Return, for each run and step with measured layers, the values of these measures, first layer first."""
     column = _STEPS.c.layers
     rows, total, stride = _read_steps(context, source, column, [cast(column[measure], Text) for measure in measures])
-    # Parse them together: for many short texts, calling the parser costs more than parsing.
+    # Parse all rows in one call: for many short texts, calling the parser costs more than parsing.
     lists = [f"[{','.join(text or 'null' for text in row[2:])}]" for row in rows]
     measurements = (dict(zip(measures, values, strict=True)) for values in from_json(f"[{','.join(lists)}]"))
     return _group_by_run(
@@ -74,7 +74,7 @@ def list_layer_measurements(context: Context, source: RunSource, measures: Seque
 def _read_steps(
     context: Context, source: RunSource, column: Any, values: Sequence[ColumnElement[Any]]
 ) -> tuple[Sequence[Any], int, int]:
-    """Return rows of run id, step and values where a column is not null, how many there are, and the stride read."""
+    """Return rows of run id, step and values where ``column`` is not null, how many are stored, and the stride."""
     step, run_join = _STEPS.c.step, _RUNS.c.id == _STEPS.c.run_id
     conditions = (_select_runs(source, _RUNS.c), column.is_not(None))
     query = select(_STEPS.c.run_id, step, *values).join(_RUNS, run_join).where(*conditions)
@@ -87,8 +87,8 @@ def _read_steps(
             last_step = select(func.max(step)).where(run_join, column.is_not(None)).scalar_subquery()
             last_steps = session.scalars(select(last_step).where(_select_runs(source, _RUNS.c)))
             ends = [end for end in last_steps if end is not None]
-            # Rounded up, as are the stretches of steps.
-            stride = -(-max(ends) // max(MAX_VALUES // len(ends), MIN_VALUES_PER_RUN))
+            values_per_run = max(MAX_VALUES // len(ends), MIN_VALUES_PER_RUN)
+            stride = -(-max(ends) // values_per_run)  # rounded up
             steps = steps_to_read(counts, ends, stride)
             if len(steps) <= MAX_NAMED_STEPS:
                 # Adding 0 keeps PostgreSQL from an index lookup per run and step. It scans the steps of a run at once.
@@ -98,17 +98,17 @@ def _read_steps(
 
 
 def steps_to_read(counts: Mapping[int, int], ends: Iterable[int], stride: int) -> list[int]:
-    """Choose steps that include each run's last one in every stretch of ``stride`` steps.
+    """Return steps that include each run's last one in every stretch of ``stride`` steps.
 
     ``counts`` maps a step to the number of runs that logged at it. ``ends`` holds the last step of each run. Runs of
-    one experiment mostly log at the same steps, so few steps suffice: the last of each stretch. If some run has not
-    logged there, earlier steps are added, back to one at which all runs of the stretch have.
+    one experiment mostly log at the same steps, so the last step of each stretch is often enough. If a run has not
+    logged there, earlier steps are added, back to one at which all runs that reach the stretch have logged.
     """
     sorted_ends = sorted(ends)
     steps: list[int] = []
     complete_stretch = None
     for step in sorted(counts, reverse=True):
-        stretch = -(-step // stride)
+        stretch = -(-step // stride)  # rounded up
         if stretch != complete_stretch:
             steps.append(step)
             n_runs = len(sorted_ends) - bisect_right(sorted_ends, (stretch - 1) * stride)
@@ -123,12 +123,12 @@ def _group_by_run(rows: Iterable[tuple[str, int, Value]], total: int, stride: in
     for points in points_by_run.values():
         points.sort(key=itemgetter(0))
         if stride > 1:
-            points[:] = {-(-point[0] // stride): point for point in points}.values()
+            points[:] = {-(-step // stride): (step, value) for step, value in points}.values()  # the last of a stretch
     return LoggedValues(points_by_run, total, stride)
 
 
 def list_by_layer(context: Context, source: RunSource, measure: str) -> dict[str, dict[str, Any]]:
-    """Return ``{"values", "reasons", "n"}`` of a measure by layer for every run that has it."""
+    """Return ``{"values", "reasons", "n"}`` of a measure by layer, by id of every run that has it."""
     by_layer, n = Run.results[("by_layer", measure)], Run.results[("by_layer_n", measure)]
     query = select(Run.id, by_layer, n).where(_select_runs(source), Run.results.is_not(None))
     with context.sessions() as session:
@@ -136,7 +136,7 @@ def list_by_layer(context: Context, source: RunSource, measure: str) -> dict[str
 
 
 def list_metric(context: Context, source: RunSource, metric: str) -> dict[str, tuple[float | None, str | None]]:
-    """Return a metric and the reason if it is null, for every run with results."""
+    """Return a metric and the reason if it is null, by id of every run with results."""
     query = select(Run.id, Run.results["metrics"], Run.results["metric_reasons"])
     with context.sessions() as session:
         rows = session.execute(query.where(_select_runs(source), Run.results.is_not(None))).all()
@@ -169,13 +169,14 @@ def get_activation(context: Context, run_id: str) -> dict[str, Any]:
     return activation
 
 
-def _select_runs(source: RunSource, runs: Any = Run) -> ColumnElement[bool]:
-    condition: ColumnElement[bool] = runs.experiment_id == source if isinstance(source, str) else runs.id.in_(source)
+def _select_runs(source: RunSource, columns: Any = Run) -> ColumnElement[bool]:
+    is_one = isinstance(source, str)
+    condition: ColumnElement[bool] = columns.experiment_id == source if is_one else columns.id.in_(source)
     return condition
 
 
 class PredictionRow(NamedTuple):
-    """The prediction of a run for one row of its data set."""
+    """The prediction of a run for one row of its data set. The last two are None except for answers."""
 
     row: int
     reference: int | float | str | None
@@ -253,7 +254,7 @@ def count_predictions(context: Context, run_id: str) -> int | None:
 
 
 def get_model(context: Context, run_id: str) -> NamedFile:
-    """Return the trained model of a run as a zip file, if the run was launched with export."""
+    """Return the trained model of a run as a zip file. Raise ConflictError if the run has kept none."""
     run = get_run(context, run_id)
     if run.model_sha256 is None:
         raise ConflictError(

@@ -42,10 +42,10 @@ LARGEST_FIRST = ("performance", "isoscore_star", "launched")
 class RunListing:
     """A page of runs, or why the search for them failed."""
 
-    base: str
+    page_path: str
     """Path of the page whose URL has the search."""
     back: str
-    """Identifies the page for buttons that lead back to it: across or runs."""
+    """Name of that page for buttons that lead back to it: across or runs."""
     query: RunQuery
     page: RunPage
     columns: RunColumns
@@ -56,6 +56,7 @@ class RunListing:
 
     @property
     def bulk_query(self) -> str:
+        """Return the search as a query string for actions on all runs that it finds."""
         return encode_query(self.query, experiment=self.experiment_id).removeprefix("?")
 
     @property
@@ -73,18 +74,19 @@ class RunListing:
 
     @property
     def metric_range(self) -> MetricRange | None:
-        """Return name and range of the performance; None if runs have different metrics or nothing matches."""
+        """Return the title and range of the metric; None if runs have different metrics or nothing matches."""
         metric = self.runs[0].config.metric if self.runs else None
         return METRIC_RANGES[metric] if metric and "metric" not in self.columns.varying else None
 
     @property
     def evaluation_zeta(self) -> float | None:
-        """Return ζ of the IsoScore★ of all runs; None if it differs."""
-        uniform = self.runs and "evaluation_zeta" not in self.columns.varying
-        return float(self.runs[0].config.evaluation_zeta or 0) if uniform else None
+        """Return ζ of the IsoScore★ of all runs; None if it differs or nothing matches."""
+        is_shared = self.runs and "evaluation_zeta" not in self.columns.varying
+        return float(self.runs[0].config.evaluation_zeta or 0) if is_shared else None
 
     @property
     def shared_settings(self) -> list[str]:
+        """Describe the settings that all runs share, such as "batch size 16"."""
         empty_cells = (None, REGULARIZER_NAMES[Regularizer.NONE])
         descriptions = []
         for name in self.columns.shared:
@@ -119,7 +121,7 @@ class RunListing:
         return ", ".join(_label_value(name, value) for name, value in values if value is not None)
 
     def color(self, run: Run) -> str:
-        """Return the color of a run in figures: by λ, or by the regularizer if there are several."""
+        """Return the color of a run as in figures: by regularizer if several are compared, else and at λ = 0 by λ."""
         setting = setting_of(run, [])
         if setting.is_baseline or "regularizer" not in self.columns.varying:
             return palette.lambda_color(setting.lam)
@@ -127,7 +129,7 @@ class RunListing:
 
     def url(self, page: int = 1, **changed: str) -> str:
         """Return the URL of the list with changed parameters. Defaults are omitted."""
-        return f"{self.base}{encode_query(self.query._replace(page=page), **changed)}"
+        return f"{self.page_path}{encode_query(self.query._replace(page=page), **changed)}"
 
     def aria_sort(self, column: str) -> str:
         is_sort_column = find_field(column) is find_field(self.query.sort)  # an alias names the same field
@@ -147,7 +149,7 @@ def encode_query(query: RunQuery, **changed: str) -> str:
 
 
 def read_run_listing(
-    context: Context, query: RunQuery, base: str, *, back: str, experiment_id: str | None = None
+    context: Context, query: RunQuery, page_path: str, *, back: str, experiment_id: str | None = None
 ) -> RunListing:
     """Return a page of runs, or the last page if there are fewer; empty with the problem if the query is invalid."""
     try:
@@ -158,15 +160,15 @@ def read_run_listing(
         columns = read_columns(context, query.q, experiment_id=experiment_id)
     except InvalidError as problem:
         return RunListing(
-            base, back, query, RunPage([], 0), RunColumns([], [], is_live=False, has_baselines=False), (), problem
+            page_path, back, query, RunPage([], 0), RunColumns([], [], is_live=False, has_baselines=False), (), problem
         )
     workers = list_workers(context)
     lost_ids = {run.id for run in page.runs if has_lost_worker(run, workers)}
-    return RunListing(base, back, query, page, columns, lost_ids, experiment_id=experiment_id or "")
+    return RunListing(page_path, back, query, page, columns, lost_ids, experiment_id=experiment_id or "")
 
 
 def address_header(request: Request, path: str, query: RunQuery) -> dict[str, str]:
-    """Return a header that puts the query of a list into the browser's address bar if it shows this path."""
+    """Return a header that puts the query of a list into the browser's address bar; empty if it shows another path."""
     address = urlsplit(request.headers.get("hx-current-url", ""))
     if address.path != path:
         return {}
@@ -182,7 +184,7 @@ def _label_value(name: str, value: Any) -> str:
 
 
 class ExperimentListing(NamedTuple):
-    """A page of experiments, and the search for them."""
+    """A page of experiments, and the search for them. The problem is why the search failed."""
 
     q: str
     summaries: ExperimentPage

@@ -45,7 +45,7 @@ SECTIONS = {"methods": "By method", "training": "Training", "layers": "Layers", 
 SCATTER_PARAMETERS = ("seeds", "error", "color", "y", "facet", "x_scale", "y_scale")
 CURVE_PARAMETERS = ("seeds", "log", "smooth")
 NUMBERS_PER_LAYERS = 16
-"""Numbers that one measure of all layers counts as in the cache."""
+"""Assumed number of layers, to count the numbers in the cache."""
 MAX_CACHED_NUMBERS = 500_000
 """Logged numbers in memory, each at most about 100 bytes."""
 _logged_cache: RecentValues[LoggedValues[Any]] = RecentValues(MAX_CACHED_NUMBERS)
@@ -66,7 +66,7 @@ class SweepQuery(NamedTuple):
 
     @property
     def scatters(self) -> list[str]:
-        """Return the slugs of the scatters that show the chosen x."""
+        """Return the slugs of the scatters that show the chosen x; without a choice, of isotropy and λ."""
         if not self.style.x:
             return ["isotropy", "lambda"]
         x = ALIASES.get(self.style.x, self.style.x)
@@ -93,13 +93,13 @@ class SweepQuery(NamedTuple):
         return {name: value for name, value in parameters.items() if value}
 
     def find_layers_setting(self, settings: Sequence[Setting]) -> int:
-        """Return the index of the setting whose layers are drawn."""
+        """Return the index, among at least one setting, of the one whose layers are drawn."""
         if self.setting is None:
             return next((index for index, setting in enumerate(settings) if setting.is_baseline), 0)
         return min(self.setting, len(settings) - 1)
 
     def to_query_string(self, **changed: str) -> str:
-        """Return the query string with changed parameters. Empty ones are omitted."""
+        """Return the parameters as a query string, some of them ``changed``. Empty ones are omitted."""
         return urlencode({name: value for name, value in (self.parameters | changed).items() if value})
 
 
@@ -132,36 +132,36 @@ class FigureRequest(NamedTuple):
         return scatter(self.table, self.experiment.config.metric, plan.style, slug=slug, collapsed=collapsed)
 
     def draw_curves(self, quantity: LoggedQuantity) -> Figure:
-        values = self._read_settled(list_logged, quantity.column, 1)
+        values = self._read_cached(list_logged, quantity.column, numbers_per_value=1)
         style = CurveStyle(self.query.style.seeds, self.query.log, self.query.smooth)
-        return logged_curves(self.table, quantity, values.points_by_run, values.sample("logged values"), style)
+        return logged_curves(self.table, quantity, values.points_by_run, values.describe_sample("logged values"), style)
 
     def read_layers(self, *measures: str) -> LoggedValues[Layers]:
         """Return measures by layer at every step where layers were measured."""
-        return self._read_settled(list_layer_measurements, measures, NUMBERS_PER_LAYERS * len(measures))
+        return self._read_cached(list_layer_measurements, measures, NUMBERS_PER_LAYERS * len(measures))
 
-    def _read_settled(
-        self, read: Callable[[Context, RunSource, Any], LoggedValues[Value]], columns: Hashable, numbers: int
+    def _read_cached(
+        self, read: Callable[[Context, RunSource, Any], LoggedValues[Value]], columns: Hashable, numbers_per_value: int
     ) -> LoggedValues[Value]:
-        """Return values of ``numbers`` numbers each, from the cache if no run has begun without ending."""
+        """Return logged values of these columns. They are cached unless a run has begun and not ended."""
         key = columns, *map(run_version, self.table.runs)
-        is_settled = all(
+        can_cache = all(
             run.status.final or (run.status is RunStatus.QUEUED and run.worked_seconds is None)
             for run in self.table.runs
         )
-        values = _logged_cache.get(key) if is_settled else None
+        values = _logged_cache.get(key) if can_cache else None
         if values is None:
             values = read(self.context, self.source, columns)
-            if is_settled:
+            if can_cache:
                 n_points = sum(map(len, values.points_by_run.values()))
-                _logged_cache.put(key, values, numbers * len(self.table.runs) + n_points)
+                _logged_cache.put(key, values, numbers_per_value * len(self.table.runs) + n_points)
         return values
 
 
 def _draw_during_training(request: FigureRequest) -> Figure:
     measurements = request.read_layers(request.query.measure)
     return measure_during_training(
-        request.table, measurements.points_by_run, request.query.measure, measurements.sample("measurements")
+        request.table, measurements.points_by_run, request.query.measure, measurements.describe_sample("measurements")
     )
 
 
@@ -174,13 +174,17 @@ def _draw_layers(request: FigureRequest) -> Figure:
     measurements = request.read_layers(request.query.measure)
     setting = settings[request.query.find_layers_setting(settings)]
     return setting_heat_map(
-        request.table, setting, measurements.points_by_run, request.query.measure, measurements.sample("measurements")
+        request.table,
+        setting,
+        measurements.points_by_run,
+        request.query.measure,
+        measurements.describe_sample("measurements"),
     )
 
 
 def _draw_late_anisotropy(request: FigureRequest) -> Figure:
     measurements = request.read_layers(*ANISOTROPY_MEASURES)
-    return late_anisotropy(request.table, measurements.points_by_run, measurements.sample("measurements"))
+    return late_anisotropy(request.table, measurements.points_by_run, measurements.describe_sample("measurements"))
 
 
 class SweepFigure(NamedTuple):
@@ -188,7 +192,7 @@ class SweepFigure(NamedTuple):
 
     slug: str
     title: str
-    """Title until it is drawn; ``{measure}`` in it is the measure of layers."""
+    """Title until it is drawn; ``{measure}`` stands for the selected measure of layers."""
     section: str
     """A section of the page: one of ``SECTIONS``, or another name."""
     draw: Callable[[FigureRequest], Figure]
@@ -196,7 +200,7 @@ class SweepFigure(NamedTuple):
     wide: bool = True
     """Whether it takes the full width of the page."""
     needs: Literal["", "classes", "search"] = ""
-    """What an experiment must have for it; empty: nothing."""
+    """What the figure is drawn from besides runs: classes of a classification, or a λ search; empty: nothing."""
 
     def heading(self, query: SweepQuery) -> str:
         return self.title.replace("{measure}", title_of(query.measure))
@@ -291,7 +295,7 @@ def read_figure(
 
 
 def read_all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> Iterator[Figure]:
-    """Yield every figure of an experiment, without the free scatter if it repeats another one."""
+    """Yield every figure of an experiment; the scatter of the chosen x only if no other scatter has that x."""
     repeated_slugs = {"scatter"} - {*query.scatters}
     return (
         read_figure(context, experiment, slug, query)
@@ -306,12 +310,12 @@ def list_figure_slugs(experiment: Experiment) -> list[str]:
 
 
 def list_available_slugs(conditions: Mapping[str, bool]) -> list[str]:
-    """Return the slugs of the figures whose needs are met. ``conditions`` says of each ``needs`` whether it is met."""
+    """Return the slugs of the figures whose needs are met. ``conditions`` maps each need to whether it is met."""
     return [slug for slug, figure in FIGURES.items() if conditions.get(figure.needs, True)]
 
 
 def group_by_section(slugs: Iterable[str]) -> dict[str, list[SweepFigure]]:
-    """Group figures by section of the page. A section without figures has an empty list."""
+    """Group the figures with these slugs by section of the page. A section without one has an empty list."""
     sections: dict[str, list[SweepFigure]] = {figure.section: [] for figure in FIGURES.values()}
     for slug in slugs:
         sections[FIGURES[slug].section].append(FIGURES[slug])
