@@ -12,12 +12,13 @@ MAX_LISTED = 3
 
 
 def join_first(labels: Sequence[str], limit: int = MAX_LISTED, separator: str = "; ") -> str:
+    """Join the first ``limit`` labels and the number of the others, as in "a; b; c and 2 more"."""
     suffix = f" and {count(len(labels) - limit)} more" if len(labels) > limit else ""
     return separator.join(labels[:limit]) + suffix
 
 
 def describe_unscored(table: RunTable) -> str:
-    """Report how many finished runs have no performance, and why the first has none; empty if all have one."""
+    """Say, after a space, how many finished runs have no performance, and why the first has none; empty if all have."""
     unscored = [run for run in table.finished_runs if run.performance is None]
     if not unscored:
         return ""
@@ -26,7 +27,7 @@ def describe_unscored(table: RunTable) -> str:
 
 
 def describe_pruned(table: RunTable, action: str) -> str:
-    """List the settings with pruned runs after the ``action`` taken on them; empty if there are none."""
+    """Say, after a space, which settings have pruned runs and the ``action`` taken, as in "Left out"; empty if none."""
     labels = [table.label(setting) for setting in table.settings if setting in table.pruned_settings]
     if not labels:
         return ""
@@ -37,6 +38,7 @@ def describe_pruned(table: RunTable, action: str) -> str:
 
 
 def explain_empty(table: RunTable) -> str:
+    """Say why a figure of a sweep has no point."""
     if sentence := describe_unscored(table):
         return sentence.strip()
     if all(run.status.final for run in table.runs):
@@ -45,7 +47,7 @@ def explain_empty(table: RunTable) -> str:
 
 
 def explain_absence(content: Collection[object], runs: Sequence[AnyRun], pending: str, final: str) -> str | None:
-    """Return ``pending`` while a run is unfinished, else ``final``; None if the figure is not empty."""
+    """Return why a figure is empty: ``pending`` until all runs have ended, then ``final``; None if it has content."""
     if content:
         return None
     return final if all(run.status.final for run in runs) else pending
@@ -56,7 +58,7 @@ def format_sizes(sizes: Sequence[int]) -> str:
     return f"n = {low}" if low == high else f"n = {low} to {high}"
 
 
-def describe_means(sizes: Sequence[int]) -> str:
+def describe_means(sizes: Sequence[int]) -> str:  # sizes: seeds of each mean
     if max(sizes) == 1:
         return "Each is one run (n = 1 seed); an interval needs two seeds or more."
     return f"Means over seeds ({format_sizes(sizes)}) with {ErrorBar.CI95.name_in_full}s."
@@ -65,21 +67,18 @@ def describe_means(sizes: Sequence[int]) -> str:
 def describe_texts(runs: Sequence[AnyRun], n: int | None = None) -> str:
     """Name the texts that runs are evaluated on, such as "validation rows" or "1,204 windows of validation rows"."""
     are_spans = any(run.config.task is TaskKind.SPAN for run in runs)
-    noun, nouns = (
-        ("window of validation rows", "windows of validation rows")
-        if are_spans
-        else ("validation row", "validation rows")
-    )
+    noun = "window of validation rows" if are_spans else "validation row"
+    nouns = "windows of validation rows" if are_spans else "validation rows"
     return nouns if n is None else plural(n, noun, nouns)
 
 
 def describe_source(runs: Sequence[AnyRun], trained_source: str) -> str:
-    """Name the source of values: ``trained_source`` for runs of a worker, else the script that logged them."""
+    """Return where values come from: ``trained_source`` if a worker trained the runs, or their script."""
     n_logged = sum(run.config.logged for run in runs)
     if not n_logged:
         return trained_source
     return "as a script logged it" if n_logged == len(runs) else f"{trained_source}, or as a script logged it"
 
 
-def estimate_cells(estimate: Estimate | None) -> list[float | None]:
+def estimate_cells(estimate: Estimate | None) -> list[float | None]:  # the mean and the half-width
     return [estimate.mean, estimate.half_width] if estimate else [None, None]

@@ -44,7 +44,7 @@ SCORE_FIELDS = [name for name in SealedScoreRecord.model_fields if name != "run"
 IMPORT_RETENTION = timedelta(days=30)
 """How long ended imports are listed."""
 FINAL_IMPORT = (ImportStatus.FINISHED, ImportStatus.FAILED, ImportStatus.CANCELLED)
-LATEST_IMPORTS = 20
+MAX_LISTED_IMPORTS = 20
 ROWS_AT_ONCE = 1000
 OPTIONAL_DATASET_FIELDS = ("test_sha256", "test_filename", "n_test", "division", "quoting")
 """Fields that an archive leaves out if empty."""
@@ -55,13 +55,14 @@ FigureMaker = Callable[[Experiment], Iterable[Figure]]
 
 @dataclass(frozen=True)
 class Export:
-    """An exported experiment in an unnamed temporary file, deleted when closed."""
+    """An exported experiment in an unnamed temporary file, which is deleted when it is closed."""
 
     file: BinaryIO
     size_bytes: int
     filename: str
 
     def blocks(self) -> Iterator[bytes]:
+        """Yield the file block by block, and close it at the end."""
         with self.file as file:
             file.seek(0)
             while block := file.read(BLOCK_BYTES):
@@ -69,9 +70,9 @@ class Export:
 
 
 def export_experiment(context: Context, experiment_id: str, draw_figures: FigureMaker) -> Export:
-    """Write an experiment with its runs, all their steps and these figures, without trained models.
+    """Write an experiment with its runs, all their steps and its figures to a file, without trained models.
 
-    Memory holds at most a few rows and one figure. Data that runs log during the export may be in some members only.
+    Memory holds at most a few rows and one figure. What runs log meanwhile may be in some of the archive's files only.
     """
     experiment = get_experiment(context, experiment_id)
     file = tempfile.TemporaryFile(dir=context.settings.root)  # noqa: SIM115 - closed when it has been sent
@@ -119,11 +120,11 @@ def _write_members(context: Context, experiment: Experiment, figures: Iterable[F
 
 
 def _run_records(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    # Select runs by id, because a run that was added since the experiment was read may have values that its grid lacks.
+    # Select runs by id, because runs added since the experiment was read may have values that its grid lacks.
     with context.sessions() as session:
         for start in range(0, len(run_ids), RUNS_AT_ONCE):
-            batch = Run.id.in_(run_ids[start : start + RUNS_AT_ONCE])
-            run_query = select(Run).where(batch).order_by(Run.position)
+            in_batch = Run.id.in_(run_ids[start : start + RUNS_AT_ONCE])
+            run_query = select(Run).where(in_batch).order_by(Run.position)
             run_query = run_query.options(selectinload(Run.timeline), selectinload(Run.tags))
             for run in session.scalars(run_query):
                 attempts = [_column_values(attempt, AttemptRecord.model_fields) for attempt in run.timeline]
@@ -136,7 +137,7 @@ def _run_records(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str,
 def _rows_by_run(
     context: Context, run_ids: Iterable[str], run_column: Any, columns: Sequence[Any]
 ) -> Iterator[dict[str, Any]]:
-    # Read one run at a time, because sorting the steps of all runs would copy the table.
+    # Read one run at a time, because the database would copy all steps to sort them.
     with context.sessions() as session:
         for run_id in run_ids:
             row_query = select(*columns).where(run_column == run_id).order_by(columns[0])
@@ -164,16 +165,17 @@ def _to_json(value: Any) -> Any:
 
 
 def create_import(context: Context, file: Incoming) -> Import:
+    """Store an uploaded export, queue its import, and delete the records of imports that ended long ago."""
     try:
         stored = context.ledger.store(file.stream, context.settings.max_upload_bytes)
     except IsoscopeError as error:
         error.field = error.field or "file"
         raise
     with context.ledger.recording(stored) as session:
-        has_ended = Import.status.in_(FINAL_IMPORT) & (Import.finished_at < utcnow() - IMPORT_RETENTION)
-        # The row of an unfinished import hides its experiment.
+        ended_long_ago = Import.status.in_(FINAL_IMPORT) & (Import.finished_at < utcnow() - IMPORT_RETENTION)
+        # The row of an import that is not finished hides the experiment that it has begun to write.
         hides_nothing = (Import.status == ImportStatus.FINISHED) | Import.experiment_id.is_(None)
-        session.execute(delete(Import).where(has_ended, hides_nothing))
+        session.execute(delete(Import).where(ended_long_ago, hides_nothing))
         row = Import(filename=base_name(file.filename), file_sha256=stored.sha256)
         session.add(row)
     context.queue.enqueue(Job(job_kinds.IMPORT, row.id))
@@ -183,7 +185,7 @@ def create_import(context: Context, file: Incoming) -> Import:
 def list_imports(context: Context) -> list[Import]:
     """Return the latest imports, newest first, without those whose experiment was deleted."""
     is_deleted = (Import.status == ImportStatus.FINISHED) & Import.experiment_id.is_(None)
-    newest = select(Import).where(~is_deleted).order_by(Import.created_at.desc(), Import.id).limit(LATEST_IMPORTS)
+    newest = select(Import).where(~is_deleted).order_by(Import.created_at.desc(), Import.id).limit(MAX_LISTED_IMPORTS)
     return context.scalars(newest)
 
 
@@ -194,7 +196,7 @@ def get_import(context: Context, import_id: str) -> Import:
 
 
 def cancel_import(context: Context, import_id: str) -> Import:
-    """Cancel a queued or running import; a worker removes what it has written."""
+    """Cancel an unfinished import; a worker removes what it has written. Raise ConflictError if it has ended."""
     with context.sessions.begin() as session:
         update_unfinished = update(Import).where(Import.id == import_id, Import.status.in_(UNFINISHED_IMPORT))
         removal = update_unfinished.values(status=ImportStatus.REMOVING, attempts=0, error=None)

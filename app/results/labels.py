@@ -31,7 +31,7 @@ ISOTROPY = "isoscore_star"
 # Measures of the catalog by the names that layers of runs use.
 LAYER_MEASURES = {name: measure for measure in MEASURES.values() for name in measure.value_names}
 ANISOTROPY_MEASURES = (*MEASURES["anisotropy_raw"].value_names, *MEASURES["anisotropy_centred"].value_names)
-# Measured on a few validation rows while a run trains; the first is drawn unless another is chosen.
+# Measured on a few validation rows while a run trains, with isotropy first, which is drawn unless another is chosen.
 TRAINING_MEASURES = tuple(
     sorted(
         (name for measure in measures_in("training") for name in measure.value_names), key=lambda name: name != ISOTROPY
@@ -42,12 +42,12 @@ SENTENCE_MEASURES = tuple(measure.slug for measure in measures_in("results"))
 
 
 def slug_of(measure: str) -> str:
-    """Return the catalog's slug of a measure by layer; every k-th anisotropy has the same one."""
+    """Return the catalog's slug of a measure by layer, the same for k-th anisotropies of all k; its name if unknown."""
     return LAYER_MEASURES[measure].slug if measure in LAYER_MEASURES else measure
 
 
 def title_of(measure: str) -> str:
-    """Return a measure's name, with its k if it has one ("k-th anisotropy, raw, k = 1"); its slug if unknown."""
+    """Return a measure's title, with its k if it has one ("k-th anisotropy, raw, k = 1"); its name if unknown."""
     record = LAYER_MEASURES.get(measure)
     name = starred(record.name) if record else measure
     return f"{name}, k = {measure.rpartition('_')[2]}" if record and record.leading_values else name
@@ -59,7 +59,7 @@ def bounds_of(measure: str) -> tuple[float, float]:
 
 
 def caution_of(measure: str) -> str:
-    """Return a comma and a caution about reading a measure while a run trains; empty for most measures."""
+    """Return ", " and a caution about reading a measure while a run trains; empty for most measures."""
     caution = LAYER_MEASURES[measure].training_caution if measure in LAYER_MEASURES else ""
     return f", {caution}" if caution else ""
 
@@ -75,7 +75,7 @@ def list_weights(config: AnyRunConfig) -> list[tuple[Regularizer, float]]:
 
 
 def describe_penalty(config: AnyRunConfig) -> str:
-    """Describe the penalties that a run adds to its task loss, each with its λ and relevant settings."""
+    """Describe the penalties that a run adds to its task loss, each with its λ and the options that apply to it."""
     penalties = []
     for regularizer, lam in list_weights(config):
         penalty = REGULARIZERS[regularizer]

@@ -38,7 +38,7 @@ from isotropy.catalog import REGULARIZERS, Regularizer
 MAX_FIELDS = MAX_SETTINGS + 1
 """Maximum number of fields in a grid: the settings and the model."""
 MAX_GRID_BYTES = 2 * 2**20
-"""Maximum size of a logged experiment's grid. Its page shows every value."""
+"""Maximum size of a logged experiment's grid as JSON, because its page shows every value."""
 
 
 def _require_visible(name: str) -> str:
@@ -119,9 +119,10 @@ class ScriptRun(Frozen):
 def extend_grid(
     first_config: AnyConfig, grid: Mapping[str, list[Any]], added_config: AnyConfig
 ) -> dict[str, list[Any]]:
-    """Add a run to the grid of an experiment, which lists all values of each setting that differs.
+    """Return the grid of an experiment, which lists all values of each setting that differs, with an added run.
 
     ``first_config`` is the configuration of the first run. Coordinates except the model are not part of the grid.
+    Raise InvalidError if a value looks like another one, and TooLargeError if the grid becomes too large.
     """
     first_values, added_values = first_config.dump(), added_config.dump()
     names = ({*first_values, *grid, *added_values} - RESERVED_NAMES) | {"model"}
@@ -131,7 +132,7 @@ def extend_grid(
         values = new_grid.get(name, [first_values.get(name, UNKNOWN)])
         equal_values = [existing for existing in values if as_cell(existing) == as_cell(value)]
         for existing in equal_values:
-            # Figures would print both the same, such as true and the text "yes".
+            # Figures would print both alike, for example true and the text "yes".
             if isinstance(as_cell(value), str) and json.dumps(existing) != json.dumps(value):
                 raise InvalidError(
                     f"{name} = {json.dumps(value)} would be shown like {json.dumps(existing)} of an earlier run. Log "
@@ -157,16 +158,16 @@ def extend_grid(
 
 
 def compute_results(session: Session, run: Run) -> dict[str, Any]:
-    """Return the results that follow from the predictions and losses that a script logged."""
+    """Return fields of ``RunResults`` that follow from the predictions and losses that a script logged."""
     predictions = read_predictions(session, [run.id], Split.VALIDATION).get(run.id)
-    # A step with nothing but a null loss shows that the loss was NaN or infinite.
+    # A step without any value stands for a loss that was NaN or infinite.
     has_only_loss = Step.penalty.is_(None) & Step.layers.is_(None)
     loss_query = select(Step.task_loss).where(Step.run_id == run.id, Step.task_loss.is_not(None) | has_only_loss)
     losses = list(session.scalars(loss_query.order_by(Step.step)))
     reference = None if predictions is None else predictions.reference
-    untrained_loss = None
+    untrained_loss = None  # of a model that predicts all classes equally, or 0
     if predictions is not None and reference is not None:
-        if predictions.kind is TaskKind.CLASSIFICATION:  # cross-entropy of equally likely classes
+        if predictions.kind is TaskKind.CLASSIFICATION:
             untrained_loss = float(np.log(max(2, len(np.unique(reference)))))
         else:
             untrained_loss = float(np.mean(np.square(reference)))
@@ -180,12 +181,12 @@ def compute_results(session: Session, run: Run) -> dict[str, Any]:
 
 
 def _find_trivial_predictor(predictions: Predictions, metric: Metric) -> Trivial | None:
-    # Fit the predictor on the validation rows, because training rows are not logged.
+    # Validation rows determine the predictor, because training rows are not logged.
     if predictions.reference is None or isinstance(predictions.predicted, tuple):
         return None
     if predictions.kind is TaskKind.REGRESSION:
         return mean_predictor(predictions.reference.astype(np.float64), "validation")
-    labels, codes = np.unique(np.concatenate([predictions.reference, predictions.predicted]), return_inverse=True)
+    labels, indices = np.unique(np.concatenate([predictions.reference, predictions.predicted]), return_inverse=True)
     names = [str(label) for label in labels.tolist()]
-    reference = codes[: len(predictions)]
+    reference = indices[: len(predictions)]
     return best_constant_class(reference, reference, names, metric, "validation")

@@ -16,8 +16,8 @@ from isoscope.core.formatting import capitalized, count
 from isoscope.core.task import TaskKind
 from isoscope.files.strict import Strict
 
-ROWS_AT_ONCE = 10_000
-MAX_ROWS = 200_000
+ROWS_AT_ONCE = 10_000  # in a request
+MAX_ROWS = 200_000  # of a run
 MAX_ANSWER_CHARACTERS = 10_000
 
 
@@ -49,6 +49,7 @@ class LoggedPredictions(Strict):
 
 
 def log_predictions(context: Context, run_id: str, request: LoggedPredictions) -> Run:
+    """Store predictions of a script's run, in place of earlier ones for the same rows."""
     with context.sessions.begin() as session:
         run = lock_streaming_run(session, run_id)
         stored = read_predictions(session, [run_id], Split.VALIDATION).get(run_id)
@@ -89,7 +90,7 @@ def _predictions_from_request(request: LoggedPredictions, task: TaskKind) -> Pre
 def _merge_predictions(stored: Predictions | None, new: Predictions) -> Predictions:
     if stored is None:
         return new
-    # np.unique keeps the first of equal rows, which is the new one.
+    # New rows come first, because np.unique returns the index of the first of equal rows.
     rows, first_indices = np.unique(np.concatenate([new.rows, stored.rows]), return_index=True)
 
     def merge(new_column: NDArray[Any] | None, stored_column: NDArray[Any] | None) -> NDArray[Any] | None:

@@ -28,7 +28,7 @@ STEPS_AT_ONCE = 1000
 MAX_LAYERS = 1000
 MAX_NOTES = 50
 ROUNDING = 1e-5
-"""Tolerance for sums in single precision that leave the range of a metric."""
+"""How far rounding in single precision may push a score beyond the range of its metric."""
 MEASURES = (*TRAINING_MEASURES, *SENTENCE_MEASURES)
 ISOSCORE_STAR = MetricRange("IsoScore★", 0)
 
@@ -122,6 +122,7 @@ class LoggedEnding(Strict):
 
 
 def begin_run(context: Context, request: ScriptRun) -> Run:
+    """Add a run to a script's experiment, which is created if there is none; a run that exists is returned."""
     request.check()
     with context.sessions.begin() as session:
         acquire_locks(session.connection(), "script runs")
@@ -161,7 +162,7 @@ def begin_run(context: Context, request: ScriptRun) -> Run:
 
 
 def lock_streaming_run(session: Session, run_id: str) -> Run:
-    """Return a run that its script is still logging, locked until the transaction ends."""
+    """Return a run, locked until the transaction ends. Raise ConflictError unless its script is still logging it."""
     acquire_locks(session.connection(), run_id)
     run = find_script_run(session, run_id)
     if run.status is not RunStatus.STREAMING:
@@ -170,19 +171,17 @@ def lock_streaming_run(session: Session, run_id: str) -> Run:
 
 
 def log_steps(context: Context, run_id: str, request: LoggedSteps) -> Run:
+    """Store steps of a script's run, and note that it is alive. Raise InvalidError if the number of layers varies."""
     with context.sessions.begin() as session:
         run = lock_streaming_run(session, run_id)
-        if layers := [step.layers for step in request.steps if step.layers]:
-            previous_layers = session.scalar(
-                select(Step.layers).where(Step.run_id == run_id, Step.layers.is_not(None)).limit(1)
-            )
-            depths = list(
-                dict.fromkeys(len(values) for row in [previous_layers or {}, *layers] for values in row.values())
-            )
-            if len(depths) > 1:
+        if new_layers := [step.layers for step in request.steps if step.layers]:
+            layers_query = select(Step.layers).where(Step.run_id == run_id, Step.layers.is_not(None)).limit(1)
+            all_layers = [session.scalar(layers_query) or {}, *new_layers]
+            layer_counts = list(dict.fromkeys(len(values) for layers in all_layers for values in layers.values()))
+            if len(layer_counts) > 1:
                 raise InvalidError(
-                    f"Expected every measure of this run's layers as a list of {depths[0]}, null where it is "
-                    f"undefined, as the first was; got one of {depths[1]}.",
+                    f"Expected every measure of this run's layers as a list of {layer_counts[0]}, null where it is "
+                    f"undefined, as the first was; got one of {layer_counts[1]}.",
                     "steps",
                 )
         step_numbers = [step.step for step in request.steps]
@@ -229,7 +228,7 @@ def finish_run(context: Context, run_id: str, ending: LoggedEnding) -> Run:
         run.status = RunStatus.FAILED if ending.error else RunStatus.FINISHED
         run.error, run.results = ending.error, RunResults(**compute_results(session, run) | _collect_results(ending))
         run.learning = run.results.learning
-        # Notes of steps come last, because they may fill the limit.
+        # Notes of steps come last, because they alone may reach the limit.
         notes = dict.fromkeys([*filter(None, [divergence_note(run)]), *ending.notes, *run.notes])
         run.notes = list(notes)[:MAX_NOTES]
         run.finished_at = run.heard_at = utcnow()
@@ -246,11 +245,11 @@ def _collect_results(ending: LoggedEnding) -> dict[str, Any]:
                 f"{len(reasons)} reasons.",
                 "by_layer",
             )
-        gaps = [
+        null_reasons = [
             None if value is not None else reason or "Its script does not say why."
             for value, reason in zip(layers.values, reasons, strict=True)
         ]
-        by_layer[measure] = LayerValues(values=layers.values, reasons=gaps)
+        by_layer[measure] = LayerValues(values=layers.values, reasons=null_reasons)
     return {
         "metrics": ending.metrics,
         "metric_reasons": ending.metric_reasons,

@@ -46,7 +46,7 @@ class LoggedValues(Generic[Value]):
     total: int
     stride: int = 1
 
-    def describe_sample(self, noun: str) -> str:
+    def sample_note(self, noun: str) -> str:
         """Return a sentence, after a space, on which of the logged values were read; empty if all were."""
         if (n := sum(map(len, self.points_by_run.values()))) == self.total:
             return ""
@@ -225,12 +225,7 @@ class PredictionTable(NamedTuple):
 
 
 def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATION) -> PredictionTable:
-    """Return a run's predictions for the validation rows, or for the test rows of an opened experiment.
-
-    Raises:
-        ConflictError: the test rows are sealed.
-
-    """
+    """Return a run's predictions for the rows of a split. Raise ConflictError for test rows that are still sealed."""
     with context.sessions() as session:
         run = session.get(Run, run_id)
         if run is not None:

@@ -35,7 +35,10 @@ class RunOption(NamedTuple):
 
 
 def list_options(config: AnyRunConfig, baseline: AnyRunConfig | None) -> dict[str, list[RunOption]]:
-    """List the options that affect a run by section; for a script's run, everything that it logged."""
+    """List the options that affect a run by section, compared with ``baseline`` if there is one.
+
+    For a script's run, list everything that it logged.
+    """
     options_by_section: dict[str, list[RunOption]] = {}
     for name in (*OPTIONS, *(name for name in config.dump() if name not in OPTIONS and name != "logged")):
         value = config.value(name)
@@ -63,7 +66,7 @@ def _has_effect(name: str, config: AnyRunConfig) -> bool:
 
 
 def format_option(name: str, value: Any) -> str:
-    """Format an option's value with its unit, or with its name in the launch form."""
+    """Format an option's value with its unit, or as the launch form names it."""
     option = OPTIONS.get(name)
     if value is None:
         return (option.none_means if option else "") or "not used"
@@ -94,8 +97,8 @@ CUSTOM_FORMATS: dict[str, Callable[[Any], str]] = {
     "label_names": lambda names: join_first(names, MAX_LISTED_CLASSES, ", ") or "none",
     "seed": str,
 }
-"""Options that need more than a word or a unit."""
-COUNTS = {
+"""How to format options that need more than a word or a unit."""
+COUNT_LABELS = {
     "n_questions": "validation questions",
     "n_windows": "windows they are read in",
     "n_train_questions": "questions trained on",
@@ -103,7 +106,7 @@ COUNTS = {
     "n_train_left_out": "questions left out of training, their answer not in the text",
     "n_questions_cut": "questions cut, too long for a window",
 }
-POINTS = {Pooling.FIRST: "first tokens", Pooling.LAST: "last tokens", Pooling.MEAN: "means of tokens"}
+POOLED_POINTS = {Pooling.FIRST: "first tokens", Pooling.LAST: "last tokens", Pooling.MEAN: "means of tokens"}
 
 
 class MeasureByLayer(NamedTuple):
@@ -113,12 +116,13 @@ class MeasureByLayer(NamedTuple):
     title: str
     scores: list[float | None]
     n: int | None
+    """Number of points in each layer; None if unknown."""
     reasons: dict[str, list[int]]
-    """Layers without a value, by reason."""
+    """Layers without a value, numbered from 1, by reason."""
 
 
 class IsoScoreProtocol(NamedTuple):
-    """IsoScore★ by layer under one protocol."""
+    """IsoScore★ by layer under one protocol: of which ``points``, in words, and at which ζ."""
 
     points: str
     zeta: float
@@ -137,7 +141,7 @@ class RunFigureKind(NamedTuple):
     """Draw the figure for a run and the selected measure."""
     uses_measure: bool = False
     loads_later: bool = False
-    """Whether the page loads it from the figure's own page."""
+    """Whether the page shows first and then loads the figure by another request."""
     applies_to: Callable[[Run], bool] = lambda run: True
 
     def query(self, measure: str) -> str:
@@ -160,7 +164,7 @@ _FIGURES = (
 RUN_FIGURES = {kind.slug: kind for kind in _FIGURES}
 """In the order of the page. The page, its files and the API loop over them."""
 TAB_OF_SECTION = {"watched": "training", "layers": "training"}
-"""Tabs of sections with another name."""
+"""The tabs of sections whose tab has another name."""
 
 
 def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
@@ -172,7 +176,7 @@ def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figu
 def draw_tab_figures(
     context: Context, run: Run, measure: str, tab: str
 ) -> dict[str, list[tuple[RunFigureKind, Figure | None]]]:
-    """Return the figures of a tab by section; None for figures that load later."""
+    """Return the figures of a tab by section, each with its drawing, or None if the page loads that later."""
     figures: dict[str, list[tuple[RunFigureKind, Figure | None]]] = {}
     for kind in RUN_FIGURES.values():
         if TAB_OF_SECTION.get(kind.section, kind.section) == tab and kind.applies_to(run):
@@ -181,7 +185,7 @@ def draw_tab_figures(
     return figures
 
 
-def full_name(run: Run) -> str:
+def full_name(run: Run) -> str:  # experiment, setting and seed
     table = RunTable([run])
     (setting,) = table.settings
     return f"{run.experiment.name}, {table.label(setting)}, seed {run.seed}"
@@ -214,6 +218,7 @@ def list_measures_by_layer(results: RunResults | None) -> list[MeasureByLayer]:
 
 
 def list_protocols(results: RunResults | None) -> list[IsoScoreProtocol]:
+    """Return IsoScore★ of all tokens and of the reference protocol; empty if the latter was not measured."""
     if results is None or (reference := results.reference) is None:
         return []
     star_by_layer = results.by_layer.get("isoscore_star")
@@ -221,7 +226,7 @@ def list_protocols(results: RunResults | None) -> list[IsoScoreProtocol]:
     return [
         IsoScoreProtocol("all tokens", results.zeta or 0.0, results.tokens, values, _layers_by_reason(reasons)),
         IsoScoreProtocol(
-            POINTS[reference.pooling],
+            POOLED_POINTS[reference.pooling],
             reference.zeta,
             reference.n,
             reference.layers,
@@ -231,15 +236,16 @@ def list_protocols(results: RunResults | None) -> list[IsoScoreProtocol]:
 
 
 def list_details(results: RunResults | None) -> list[tuple[str, str | int]]:
+    """Return labels and values of details of the evaluation, such as the number of questions."""
     details: list[tuple[str, str | int]] = []
     if results is None:
         return details
     if results.f1_average is not None:
-        positive_label = "of the second label" if results.f1_positive is None else f"of the label {results.f1_positive}"
-        average = positive_label if results.f1_average == "binary" else "the mean over labels, each counted the same"
-        details.append(("F1 is", average))
-    fields_set = results.model_fields_set
-    return details + [(words, getattr(results, name)) for name, words in COUNTS.items() if name in fields_set]
+        of_label = "of the second label" if results.f1_positive is None else f"of the label {results.f1_positive}"
+        is_binary = results.f1_average == "binary"
+        details.append(("F1 is", of_label if is_binary else "the mean over labels, each counted the same"))
+    stored_counts = {name: label for name, label in COUNT_LABELS.items() if name in results.model_fields_set}
+    return details + [(label, getattr(results, name)) for name, label in stored_counts.items()]
 
 
 def _layers_by_reason(reasons: Sequence[str | None]) -> dict[str, list[int]]:

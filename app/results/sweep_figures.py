@@ -134,7 +134,7 @@ class FigureRequest(NamedTuple):
     def draw_curves(self, quantity: LoggedQuantity) -> Figure:
         values = self._read_cached(list_logged, quantity.column, numbers_per_value=1)
         style = CurveStyle(self.query.style.seeds, self.query.log, self.query.smooth)
-        return logged_curves(self.table, quantity, values.points_by_run, values.describe_sample("logged values"), style)
+        return logged_curves(self.table, quantity, values.points_by_run, values.sample_note("logged values"), style)
 
     def read_layers(self, *measures: str) -> LoggedValues[Layers]:
         """Return measures by layer at every step where layers were measured."""
@@ -144,24 +144,22 @@ class FigureRequest(NamedTuple):
         self, read: Callable[[Context, RunSource, Any], LoggedValues[Value]], columns: Hashable, numbers_per_value: int
     ) -> LoggedValues[Value]:
         """Return logged values of these columns. They are cached unless a run has begun and not ended."""
-        key = columns, *map(run_version, self.table.runs)
-        can_cache = all(
-            run.status.final or (run.status is RunStatus.QUEUED and run.worked_seconds is None)
-            for run in self.table.runs
-        )
+        runs, queued = self.table.runs, RunStatus.QUEUED
+        key = columns, *map(run_version, runs)
+        can_cache = all(run.status.final or (run.status is queued and run.worked_seconds is None) for run in runs)
         values = _logged_cache.get(key) if can_cache else None
         if values is None:
             values = read(self.context, self.source, columns)
             if can_cache:
                 n_points = sum(map(len, values.points_by_run.values()))
-                _logged_cache.put(key, values, numbers_per_value * len(self.table.runs) + n_points)
+                _logged_cache.put(key, values, numbers_per_value * len(runs) + n_points)
         return values
 
 
 def _draw_during_training(request: FigureRequest) -> Figure:
     measurements = request.read_layers(request.query.measure)
     return measure_during_training(
-        request.table, measurements.points_by_run, request.query.measure, measurements.describe_sample("measurements")
+        request.table, measurements.points_by_run, request.query.measure, measurements.sample_note("measurements")
     )
 
 
@@ -173,18 +171,13 @@ def _draw_layers(request: FigureRequest) -> Figure:
         )
     measurements = request.read_layers(request.query.measure)
     setting = settings[request.query.find_layers_setting(settings)]
-    return setting_heat_map(
-        request.table,
-        setting,
-        measurements.points_by_run,
-        request.query.measure,
-        measurements.describe_sample("measurements"),
-    )
+    sample_note = measurements.sample_note("measurements")
+    return setting_heat_map(request.table, setting, measurements.points_by_run, request.query.measure, sample_note)
 
 
 def _draw_late_anisotropy(request: FigureRequest) -> Figure:
     measurements = request.read_layers(*ANISOTROPY_MEASURES)
-    return late_anisotropy(request.table, measurements.points_by_run, measurements.describe_sample("measurements"))
+    return late_anisotropy(request.table, measurements.points_by_run, measurements.sample_note("measurements"))
 
 
 class SweepFigure(NamedTuple):

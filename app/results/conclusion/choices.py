@@ -57,12 +57,7 @@ def list_run_choices(sweep: RunTable) -> list[Choice]:
 
 
 def find_choice(sweep: RunTable, text: str) -> Choice:
-    """Find a choice by its label or by the id of a run.
-
-    Raises:
-        InvalidError: nothing matches; the message lists the choices.
-
-    """
+    """Find a choice by its label or by the id of a run. Raise InvalidError, which lists the settings, without one."""
     setting_choices, run_choices = list_setting_choices(sweep), list_run_choices(sweep)
     for choice in run_choices:
         if choice.runs[0].id == text.strip():

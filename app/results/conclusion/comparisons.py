@@ -345,12 +345,7 @@ class ComparisonSet:
 
 
 def _compare_pairs(
-    sweep: RunTable,
-    cells: SettingLayout,
-    pairs: Sequence[BaselinePair],
-    look: int,
-    *,
-    finished: bool,
+    sweep: RunTable, cells: SettingLayout, pairs: Sequence[BaselinePair], look: int, *, finished: bool
 ) -> list[Comparison]:
     if not pairs:
         return []

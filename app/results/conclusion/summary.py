@@ -178,11 +178,8 @@ class Summary:
                 return Card(question, "Too few seeds to tell", self._describe_seed_shortage())
             return Card(question, "Cannot be tested yet", words.describe_effect(evidence))
         if evidence.overall.decided:
-            return Card(
-                question,
-                "Yes: settings differ",
-                f"{words.describe_effect(evidence)} None clearly differs from the baseline.",
-            )
+            effect = f"{words.describe_effect(evidence)} None clearly differs from the baseline."
+            return Card(question, "Yes: settings differ", effect)
         return Card(question, "No difference seen", words.describe_effect(evidence))
 
     def _relation_card(self) -> Card:

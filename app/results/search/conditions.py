@@ -29,9 +29,9 @@ from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
 
 MAX_CHARACTERS = 4000
-"""Enough for the ids of 100 experiments."""
+"""Maximum length of a search, enough for the ids of 100 experiments."""
 MAX_VALUES = 100
-"""SQLite rejects statements with more values."""
+"""Maximum number of words and values in a search, because SQLite limits the parameters of a statement."""
 
 GRAMMAR = r"""
 start: term*
@@ -54,7 +54,7 @@ VALUE: /[^\s",][^\s",]*/
 
 
 class SearchValue(NamedTuple):
-    """A typed value and its position in the search."""
+    """A typed value and the position of its first character in the search, from 1."""
 
     text: str
     position: int
@@ -62,7 +62,7 @@ class SearchValue(NamedTuple):
 
 
 class SearchTerm(NamedTuple):
-    """A condition on a field, or words if the field is empty. One of the values must match."""
+    """A condition on a field or, if the field is empty, words to find in any. One of the values must match."""
 
     field: str
     operator: str
@@ -72,6 +72,7 @@ class SearchTerm(NamedTuple):
 
 
 def parse_search(q: str) -> list[SearchTerm]:
+    """Return the terms of a search, all of which must match. Raise InvalidError for ``q``."""
     if len(q) > MAX_CHARACTERS:
         raise InvalidError(f"Expected a search of at most {MAX_CHARACTERS} characters, got {len(q)}.", "q")
     if "\0" in q or any("\ud800" <= character <= "\udfff" for character in q):
@@ -89,8 +90,8 @@ def parse_search(q: str) -> list[SearchTerm]:
             actual = "the end" if at_end else f"{q[position]!r}; put quotes round a name that contains it"
             message = f"Expected {expected} at character {position + 1} of the search, got {actual}."
         raise InvalidError(message, "q") from error
-    if (values := sum(len(term.values) for term in terms)) > MAX_VALUES:
-        raise InvalidError(f"Expected at most {MAX_VALUES} words and values in a search, got {values}.", "q")
+    if (n_values := sum(len(term.values) for term in terms)) > MAX_VALUES:
+        raise InvalidError(f"Expected at most {MAX_VALUES} words and values in a search, got {n_values}.", "q")
     return terms
 
 
@@ -118,6 +119,7 @@ def _parse_value(token: Token) -> SearchValue:
     text = str(token)
     if token.type == "QUOTED":
         characters = iter(text[1:-1])
+        # A backslash stands for the character after it.
         text = "".join(next(characters, "") if letter == "\\" else letter for letter in characters)
     return SearchValue(text, _position_of(token), token.type == "QUOTED")
 
@@ -133,18 +135,18 @@ OPTION_NAMES = {"task": "kind"}
 def _list_option_fields() -> Iterator[tuple[str, FieldKind]]:
     for option, field in TrainingOptions.model_fields.items():
         value_type = single_type(field.annotation)
-        name, stored = OPTION_NAMES.get(option, option), Run.config[option]
+        name, json_value = OPTION_NAMES.get(option, option), Run.config[option]
         if value_type is None:
             continue
         if issubclass(value_type, bool):
-            yield name, FlagField(stored.as_boolean())
+            yield name, FlagField(json_value.as_boolean())
         elif issubclass(value_type, int | float):
-            yield name, NumberField(stored.as_float())
+            yield name, NumberField(json_value.as_float())
         elif issubclass(value_type, StrEnum):
             names = {member.value: member.value.replace("_", " ") for member in value_type}
-            yield name, ChoiceField(stored.as_string(), names, optional=field.default is None)
+            yield name, ChoiceField(json_value.as_string(), names, optional=field.default is None)
         elif issubclass(value_type, str):
-            yield name, TextField(stored.as_string())
+            yield name, TextField(json_value.as_string())
 
 
 FIELDS: Mapping[str, FieldKind] = {
@@ -186,8 +188,8 @@ WORD_FIELDS = (FIELDS["experiment"], FIELDS["task"], FIELDS["model"])
 
 
 def find_field(name: str) -> FieldKind | None:
-    lowered = name.lower()
-    return FIELDS.get(ALIASES.get(lowered, lowered))
+    lowercase_name = name.lower()
+    return FIELDS.get(ALIASES.get(lowercase_name, lowercase_name))
 
 
 def parse_conditions(q: str) -> list[Condition]:
@@ -196,7 +198,7 @@ def parse_conditions(q: str) -> list[Condition]:
 
 
 def sort_column(name: str) -> ColumnElement[Any]:
-    """Return the sort key of a field. Raise InvalidError for ``sort``."""
+    """Return the column to sort by for a field or an alias. Raise InvalidError for ``sort`` if there is none."""
     if (kind := find_field(name)) is None:
         raise InvalidError(f"Expected a field to sort by, got {name!r}; {_suggest_fields(name)}", "sort")
     return kind.column
@@ -229,8 +231,8 @@ def _term_condition(term: SearchTerm) -> Condition:
             f"{_suggest_fields(term.field)} Quote words that are not fields.",
             "q",
         )
-    is_negated = term.operator == "!="
-    operator = "=" if is_negated else term.operator
+    is_unequal = term.operator == "!="
+    operator = "=" if is_unequal else term.operator
     if operator not in kind.operators:
         raise InvalidError(
             f"{term.field} at character {term.position} of the search is compared with "
@@ -244,9 +246,9 @@ def _term_condition(term: SearchTerm) -> Condition:
             "q",
         )
     condition = or_(*(_compare_value(kind, operator, term, value) for value in term.values))
-    if is_negated == term.negated:  # two negations cancel out
+    if is_unequal == term.negated:  # neither, or both, which cancel out
         return condition
-    # SQL comparisons with NULL are neither true nor false; here they do not match.
+    # In SQL, a comparison with NULL is NULL, and so is its negation. Count it as false, so that the negation matches.
     return not_(func.coalesce(condition, false()))
 
 

@@ -20,7 +20,7 @@ LATEST_DAY = date(9998, 12, 31)
 
 
 class UnreadableError(ValueError):
-    """A value that a field cannot have. The message names valid values."""
+    """Raised for a value that a field cannot have. The message names valid values, to complete "Expected ..."."""
 
 
 class FieldKind(Protocol):
@@ -28,11 +28,11 @@ class FieldKind(Protocol):
 
     @property
     def operators(self) -> Sequence[str]:
-        """Supported operators, except ``!=``."""
+        """Return the supported operators, except ``!=``."""
 
     @property
     def column(self) -> ColumnElement[Any]:
-        """Sort key."""
+        """Return the column to sort by."""
 
     def condition(self, operator: str, value: str) -> Condition:
         """Return the SQL condition for a typed value. Raise UnreadableError if the value is invalid."""
@@ -40,11 +40,11 @@ class FieldKind(Protocol):
 
 @dataclass(frozen=True)
 class TextField:
-    """Text that contains the value or, with ``=``, equals it, ignoring case."""
+    """Text that contains the typed value or, with ``=``, equals it, ignoring case."""
 
     text: ColumnElement[Any]
     id_column: ColumnElement[Any] | None = None
-    """A column of ids that the value may equal instead."""
+    """A column of ids, one of which the value may equal instead; None without ids."""
     operators: Sequence[str] = (":", "=")
 
     @property
@@ -61,7 +61,7 @@ class TextField:
 
 @dataclass(frozen=True)
 class TagsField:
-    """Tags in a separate table. At least one must match, as in TextField."""
+    """Tags in a separate table. At least one must match, as in TextField; ``:none`` finds rows without tags."""
 
     row_id: ColumnElement[Any]
     tagged_row_id: ColumnElement[Any]
@@ -76,8 +76,11 @@ class TagsField:
         tags = select(self.tag).where(self.tagged_row_id == self.row_id)
         if value.lower() in NO_VALUE and operator == ":":
             return ~tags.exists()
-        part = self.tag.icontains(value, autoescape=True)
-        return tags.where(part if operator == ":" else func.lower(self.tag) == func.lower(value)).exists()
+        contains_value, equals_value = (
+            self.tag.icontains(value, autoescape=True),
+            func.lower(self.tag) == func.lower(value),
+        )
+        return tags.where(contains_value if operator == ":" else equals_value).exists()
 
 
 @dataclass(frozen=True)
@@ -104,11 +107,11 @@ class NumberField:
 
 @dataclass(frozen=True)
 class ChoiceField:
-    """One of a few words: the one that equals the value or, with ``:``, those that contain it."""
+    """One of a few words: the one that equals the typed value or, with ``:``, those that contain it."""
 
     column: ColumnElement[Any]
-    names: Mapping[Any, str]
-    optional: bool = False
+    names: Mapping[Any, str]  # by stored value; a search may have either
+    optional: bool = False  # the column may be null
     operators: Sequence[str] = (":", "=")
 
     def condition(self, operator: str, value: str) -> Condition:

@@ -21,6 +21,7 @@ from app.training.experiments import NEWEST_FIRST, WITH_DATASET_AND_TAGS, WITHOU
 from app.web.dependencies import Row
 from isotropy.catalog import Regularizer, TokenPooling
 
+# By experiment, newest first; then in planned order.
 RUNS_NEWEST_FIRST = (
     Experiment.created_at.desc(), Experiment.id.expression, Run.position.expression, Run.id.expression
 )  # fmt: skip
@@ -72,7 +73,7 @@ def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = 
 def list_runs(
     context: Context, query: RunQuery, *, limit: int, offset: int = 0, experiment_id: str | None = None
 ) -> RunPage:
-    """Return runs ``offset`` to ``offset + limit`` of a search. The query's page is ignored."""
+    """Return the ``limit`` runs of a search that follow the first ``offset`` ones. The query's page is ignored."""
     conditions = run_conditions(query.q, experiment_id)
     order: tuple[ColumnElement[Any], ...] = RUNS_NEWEST_FIRST
     if query.sort:
@@ -93,7 +94,7 @@ def list_runs(
 
 
 def find_matching_runs(context: Context, q: str, *, limit: int = MAX_MATCHING_RUNS) -> MatchingRuns:
-    """Return the newest ``limit`` runs of a search, for a figure or a table."""
+    """Return ``limit`` runs of a search, from the newest experiments, for a figure or a table."""
     conditions = run_conditions(q)
     # Sort ids instead of rows, because rows are wide.
     newest = select(Run.id).join(Run.experiment).join(Experiment.dataset).where(*conditions)
@@ -112,7 +113,7 @@ def _count_runs(session: Session, conditions: Collection[Condition]) -> int:
     return session.scalar(count_query) or 0
 
 
-def run_conditions(q: str, experiment_id: str | None = None) -> list[Condition]:
+def run_conditions(q: str, experiment_id: str | None = None) -> list[Condition]:  # None: runs of all experiments
     return [*parse_conditions(q), *([] if experiment_id is None else [Run.experiment_id == experiment_id])]
 
 
@@ -128,22 +129,23 @@ COUNTED_COLUMNS: Mapping[str, ColumnElement[Any]] = {
     "lam": Run.lam.expression,
     "seed": Run.seed.expression,
 }
-"""Expressions whose distinct values are counted. Plain training counts as no regularizer."""
+"""Columns whose distinct values are counted in SQL. Plain training has no regularizer, and null is not counted."""
 
 
 class RunColumns(NamedTuple):
-    """Columns for a table of runs: those that vary and those that are the same."""
+    """Fields of the runs of a search: those with several values, and those with the same value in all runs.
+
+    Both are in table order: experiment, task, model, regularizer, λ, ζ, options, seed.
+    """
 
     varying: list[str]
-    """In table order: experiment, task, model, regularizer, λ, ζ, options, seed."""
     shared: list[str]
-    """In the same order."""
-    is_live: bool
+    is_live: bool  # a run may still change
     has_baselines: bool
 
 
 def read_columns(context: Context, q: str, *, experiment_id: str | None = None) -> RunColumns:
-    """Find the columns in which the runs of a search differ. Raise InvalidError for ``q``."""
+    """Return the fields in which the runs of a search differ or agree. Raise InvalidError for ``q``."""
     conditions = run_conditions(q, experiment_id)
     experiment_ids = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*conditions)
     with context.sessions() as session:
@@ -178,11 +180,11 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
 
 
 def _distinct_settings(session: Session, fields: Collection[str], conditions: Collection[Condition]) -> list[Run]:
-    """Return a run for each distinct setting, unsaved and with only these fields. λ is 0 or 1."""
+    """Return an unsaved run for each distinct setting, with only these fields. Its λ is 1 for any λ except 0."""
     names = ["logged", *dict.fromkeys(("fixed_regularizers", "points", *fields))]
     values = [cast(Run.config[name], Text) for name in names]
-    rows = select(Run.regularizer, Run.lam != 0, Run.zeta, *values).distinct()
-    setting_rows = session.execute(rows.join(Run.experiment).join(Experiment.dataset).where(*conditions))
+    query = select(Run.regularizer, Run.lam != 0, Run.zeta, *values).distinct()
+    setting_rows = session.execute(query.join(Run.experiment).join(Experiment.dataset).where(*conditions))
     return [
         Run(
             regularizer=regularizer,
@@ -207,11 +209,11 @@ def _parse_config(texts: Mapping[str, str | None]) -> AnyRunConfig:
 
 
 STRIP_POSITIONS = 68
-"""Distinct positions in a strip of performances, from an experiment's lowest to its highest, two pixels each."""
+"""Number of steps that divide a strip of performances, from an experiment's lowest to its highest, two pixels each."""
 
 
 class PerformanceSpread(Row):
-    """Number and range of an experiment's performances."""
+    """Number and range of an experiment's performances. The range is None without any."""
 
     n: int
     lowest: float | None
@@ -262,7 +264,7 @@ EXPERIMENT_ORDERS: Mapping[str, ColumnElement[Any]] = {
 
 
 class ExperimentFilter(NamedTuple):
-    """A tag that experiments must have, and their order."""
+    """A tag that experiments must have (empty: any or none), and their order."""
 
     tag: str = ""
     order: ExperimentOrder = NEWEST
@@ -320,8 +322,8 @@ def _add_summaries(session: Session, experiments: Sequence[Experiment]) -> list[
     for experiment_id, lam, strip_position in session.execute(mark_query):
         strips[experiment_id].setdefault(lam, []).append(int(strip_position))
     spreads = {row.experiment_id: PerformanceSpread.model_validate(row) for row in session.execute(select(ranges))}
-    no_run = PerformanceSpread(n=0, lowest=None, highest=None)
+    no_runs = PerformanceSpread(n=0, lowest=None, highest=None)
     return [
-        ListedExperiment(experiment, counts[experiment.id], spreads.get(experiment.id, no_run), strips[experiment.id])
+        ListedExperiment(experiment, counts[experiment.id], spreads.get(experiment.id, no_runs), strips[experiment.id])
         for experiment in experiments
     ]

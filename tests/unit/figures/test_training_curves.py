@@ -109,9 +109,9 @@ def test_log_axis_needs_positive_values():
 
 
 def test_caption_discloses_sample_of_values():
-    assert LoggedValues({"a": [(0, 0.5)] * 20}, 20).describe_sample("measurements") == ""
+    assert LoggedValues({"a": [(0, 0.5)] * 20}, 20).sample_note("measurements") == ""
     sentence = " 1,980 of 198,000 logged values are shown: the last of every 500 steps."
-    assert LoggedValues({"a": [(0, 0.5)] * 1980}, 198_000, 500).describe_sample("logged values") == sentence
+    assert LoggedValues({"a": [(0, 0.5)] * 1980}, 198_000, 500).sample_note("logged values") == sentence
     assert logged_curves(SWEEP, TASK_LOSS, BY_RUN, sentence).caption.endswith(sentence)
     assert "curves begin" in logged_curves(sweep(run(status=RunStatus.RUNNING)), TASK_LOSS, {}).empty
     assert logged_curves(sweep(run()), TASK_LOSS, {}).empty == "No run logged a task loss."
