@@ -61,9 +61,9 @@ def select_runs(context: Context, q: str, group: Sequence[str] = ()) -> RunSelec
 
 
 def describe_selection(selection: RunSelection) -> str:
-    runs = len(selection.table.runs)
-    newest_note = "" if runs == selection.total else ", those of the newest experiments"
-    return f"{runs:,} of {selection.total:,} runs shown{newest_note}"
+    n_runs = len(selection.table.runs)
+    newest_note = "" if n_runs == selection.total else ", those of the newest experiments"
+    return f"{n_runs:,} of {selection.total:,} runs shown{newest_note}"
 
 
 def summarize_selection(context: Context, selection: RunSelection, columns: TableColumns) -> SummaryTable:

@@ -58,10 +58,10 @@ def format_sizes(sizes: Sequence[int]) -> str:
     return f"n = {low}" if low == high else f"n = {low} to {high}"
 
 
-def describe_means(sizes: Sequence[int]) -> str:  # sizes: seeds of each mean
-    if max(sizes) == 1:
+def describe_means(seed_counts: Sequence[int]) -> str:
+    if max(seed_counts) == 1:
         return "Each is one run (n = 1 seed); an interval needs two seeds or more."
-    return f"Means over seeds ({format_sizes(sizes)}) with {ErrorBar.CI95.name_in_full}s."
+    return f"Means over seeds ({format_sizes(seed_counts)}) with {ErrorBar.CI95.name_in_full}s."
 
 
 def describe_texts(runs: Sequence[AnyRun], n: int | None = None) -> str:
@@ -80,5 +80,6 @@ def describe_source(runs: Sequence[AnyRun], trained_source: str) -> str:
     return "as a script logged it" if n_logged == len(runs) else f"{trained_source}, or as a script logged it"
 
 
-def estimate_cells(estimate: Estimate | None) -> list[float | None]:  # the mean and the half-width
+def estimate_cells(estimate: Estimate | None) -> list[float | None]:
+    """Return the mean and the half-width of an estimate as cells of a table."""
     return [estimate.mean, estimate.half_width] if estimate else [None, None]

@@ -185,7 +185,7 @@ def draw_tab_figures(
     return figures
 
 
-def full_name(run: Run) -> str:  # experiment, setting and seed
+def full_name(run: Run) -> str:
     table = RunTable([run])
     (setting,) = table.settings
     return f"{run.experiment.name}, {table.label(setting)}, seed {run.seed}"

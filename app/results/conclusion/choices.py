@@ -57,7 +57,7 @@ def list_run_choices(sweep: RunTable) -> list[Choice]:
 
 
 def find_choice(sweep: RunTable, text: str) -> Choice:
-    """Find a choice by its label or by the id of a run. Raise InvalidError, which lists the settings, without one."""
+    """Return the choice with a label or a run's id. If there is none, raise InvalidError, which lists the settings."""
     setting_choices, run_choices = list_setting_choices(sweep), list_run_choices(sweep)
     for choice in run_choices:
         if choice.runs[0].id == text.strip():
@@ -147,7 +147,7 @@ class _TestScoreReader:
             chosen=chosen,
         )
 
-    def _average_scores(self, runs: Sequence[AnyRun]) -> Mapping[int, float]:  # by seed
+    def _average_scores(self, runs: Sequence[AnyRun]) -> Mapping[int, float]:
         seed_scores = (
             (run.seed, self.scores[run.id].metrics.get(self.metric)) for run in runs if run.id in self.scores
         )

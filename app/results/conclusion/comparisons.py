@@ -234,6 +234,7 @@ class SettingLayout:
 
     @cached_property
     def _spread(self) -> RowSpread | None:
+        """Return how the cells vary over the rows that most runs were scored on; None without values by row."""
         values = [self._average_row_values(runs) for runs in self._cells.values()]
         stored = [row_values for row_values in values if row_values is not None]
         if not stored:
@@ -245,6 +246,7 @@ class SettingLayout:
         return RowSpread(covariances, centered.shape[1])
 
     def _average_row_values(self, runs: Sequence[AnyRun]) -> npt.NDArray[np.float32] | None:
+        """Return the mean of the values by row of the runs of a cell; None if a run was not scored on these rows."""
         rows = [self._facts.get(run.id, NO_FACTS).row_values for run in runs]
         stored = [row.values for row in rows if row is not None and row.digest == self._common_digest]
         return np.mean(stored, axis=0, dtype=np.float32) if len(stored) == len(rows) else None

@@ -251,7 +251,8 @@ def _average(runs: Sequence[AnyRun], quantity: str) -> float | None:
 def _format_in_column(value: float | None, column: Iterable[float | None]) -> str:
     """Format a value with the decimals of its column: at least three, and three digits of the largest value."""
     largest = max((abs(entry) for entry in column if entry is not None), default=0.0)
-    if value is None or "×" in number(largest):
+    is_scientific = "×" in number(largest)
+    if value is None or is_scientific:
         return number(value)
     decimals = max(len(number(largest).partition(".")[2]), 3)
     return f"{value:z.{decimals}f}".replace("-", "−")

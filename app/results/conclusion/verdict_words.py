@@ -147,7 +147,8 @@ def recommend_quote(evidence: Evidence) -> str:
 
 def format_interval(low: float, high: float) -> str:
     """Format an interval to the digits that its width allows: [0.003, 0.021]. Only an end at 0 is printed as 0."""
-    decimals = len(number(high - low, 2).partition(".")[2]) if high > low else 3
+    decimals_of_width = len(number(high - low, 2).partition(".")[2])
+    decimals = decimals_of_width if high > low else 3
     while decimals < MAX_DECIMALS and any(end and not round(end, decimals) for end in (low, high)):
         decimals += 1
     return f"[{_format_rounded(low, decimals)}, {_format_rounded(high, decimals)}]"

@@ -91,7 +91,7 @@ class NumberField:
     operators: Sequence[str] = tuple(COMPARISONS)
 
     def condition(self, operator: str, value: str) -> Condition:
-        if value.lower() in NO_VALUE and operator in "=:":
+        if value.lower() in NO_VALUE and operator in ("=", ":"):
             return self.column.is_(None)
         if "_" in value:  # which float() accepts
             raise UnreadableError("a number")
@@ -156,7 +156,7 @@ class DayField:
             raise UnreadableError("a day such as 2026-01-31") from error
         begin = datetime.combine(min(day, LATEST_DAY), time(), UTC)
         end = begin + timedelta(days=1)
-        if operator in "=:":
+        if operator in ("=", ":"):
             return and_(self.column >= begin, self.column < end)
         if operator in ("<=", ">"):
             return self.column < end if operator == "<=" else self.column >= end

@@ -113,7 +113,7 @@ def _count_runs(session: Session, conditions: Collection[Condition]) -> int:
     return session.scalar(count_query) or 0
 
 
-def run_conditions(q: str, experiment_id: str | None = None) -> list[Condition]:  # None: runs of all experiments
+def run_conditions(q: str, experiment_id: str | None = None) -> list[Condition]:
     return [*parse_conditions(q), *([] if experiment_id is None else [Run.experiment_id == experiment_id])]
 
 
@@ -290,9 +290,8 @@ def list_experiments(
     experiment_query = select(Experiment).where(*conditions).order_by(order, *NEWEST_FIRST).limit(limit).offset(offset)
     count_query = select(func.count()).select_from(Experiment).where(*conditions)
     with context.sessions() as session:
-        experiments = session.scalars(
-            experiment_query.options(*WITH_DATASET_AND_TAGS, raiseload(Experiment.runs))
-        ).all()
+        loading_query = experiment_query.options(*WITH_DATASET_AND_TAGS, raiseload(Experiment.runs))
+        experiments = session.scalars(loading_query).all()
         return ExperimentPage(_add_summaries(session, experiments), session.scalar(count_query) or 0)
 
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from app.core.evidence import FIRST_LOOK_LEVEL, SIGNIFICANCE_LEVEL, t_quantile, two_sided_p
 
-MAX_DRAWS, MIN_DRAWS = 20_000, 2_000  # of the maximum of all contrasts
-MAX_DRAWN_NUMBERS = 4_000_000
+MAX_DRAWS, MIN_DRAWS = 20_000, 2_000  # of the largest of several |z|
+MAX_DRAWN_NUMBERS = 4_000_000  # draws times the number of z; ``MIN_DRAWS`` may exceed it
 CORRELATION_STEP = 0.02
 """Correlations are rounded to multiples of this, so that nearly equal layouts share their draws of maxima."""
 NODES = 160

@@ -119,7 +119,9 @@ def adjust_means(settings: Sequence[Hashable], seeds: Sequence[int], values: Seq
     return dict(zip(distinct_settings, means.tolist(), strict=True))
 
 
-class _Block(NamedTuple):  # of MeasuredRun.block
+class _Block(NamedTuple):
+    """What permutations of the values of λ need to know of the runs of a block."""
+
     lambdas: list[float]
     scores: Values
     """[λ, λ]: the term of the statistic for isotropy at the first λ paired with performance at the second."""
