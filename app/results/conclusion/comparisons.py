@@ -171,7 +171,7 @@ class SettingLayout:
         return sorted(seed for _, seed in first_cells & second_cells)
 
     def line_indices(self, family: Family) -> list[int]:
-        """Return the indices of a family's settings that have enough seeds for a verdict, in the order of λ."""
+        """Return the settings on a family's line with enough seeds for a verdict, by index, in the order of λ."""
         indices = [
             index for index, setting in enumerate(self.settings)
             if self._sweep.belongs(setting, family) and self._n_seeds[setting] >= MIN_SEEDS
@@ -234,7 +234,7 @@ class SettingLayout:
 
     @cached_property
     def _spread(self) -> RowSpread | None:
-        """Return how the cells vary over the rows that most runs were scored on; None without values by row."""
+        """Return how runs vary over the rows that most of them were scored on; None without values by row."""
         values = [self._average_row_values(runs) for runs in self._cells.values()]
         stored = [row_values for row_values in values if row_values is not None]
         if not stored:
@@ -246,7 +246,7 @@ class SettingLayout:
         return RowSpread(covariances, centered.shape[1])
 
     def _average_row_values(self, runs: Sequence[AnyRun]) -> npt.NDArray[np.float32] | None:
-        """Return the mean of the values by row of the runs of a cell; None if a run was not scored on these rows."""
+        """Return the mean, by row, of runs of one setting and seed; None if a run was not scored on these rows."""
         rows = [self._facts.get(run.id, NO_FACTS).row_values for run in runs]
         stored = [row.values for row in rows if row is not None and row.digest == self._common_digest]
         return np.mean(stored, axis=0, dtype=np.float32) if len(stored) == len(rows) else None
@@ -260,14 +260,14 @@ class BaselinePair(NamedTuple):
     seeds: list[int]
 
 
-def compare_settings(
-    sweep: RunTable, cells: SettingLayout, collapsed: Mapping[Setting, float | None], earlier: "ComparisonSet"
+def compare_with_baselines(
+    sweep: RunTable, setting_layout: SettingLayout, collapsed: Mapping[Setting, float | None], earlier: "ComparisonSet"
 ) -> "ComparisonSet":
     """Compare every setting with its baseline, in the order of λ, and note which settings have none.
 
     Args:
         sweep: the runs, for labels and baselines.
-        cells: the runs that count, without those of settings that collapsed.
+        setting_layout: the runs that count, without those of settings that collapsed.
         collapsed: settings that collapsed, each with its mean difference from a baseline that did not, or None.
         earlier: the comparisons of the previous look, at fewer of the runs. Its verdicts stand.
 
@@ -276,11 +276,11 @@ def compare_settings(
     unpaired: list[str] = []
     unmatched: list[str] = []
     with_collapsed_baseline: list[str] = []
-    for setting in cells.settings:
+    for setting in setting_layout.settings:
         if setting.is_baseline:
             continue
-        if (baseline := sweep.find_baseline(setting, cells.settings)) is not None:
-            if seeds := cells.list_shared_seeds(setting, baseline):
+        if (baseline := sweep.find_baseline(setting, setting_layout.settings)) is not None:
+            if seeds := setting_layout.list_shared_seeds(setting, baseline):
                 pairs.append(BaselinePair(setting, baseline, seeds))
             else:
                 unmatched.append(sweep.label(setting))
@@ -299,7 +299,7 @@ def compare_settings(
         notes.append(f"Not compared, because the baseline collapsed: {join_first(with_collapsed_baseline)}.")
     finished = all(run.status.final for run in sweep.runs)
     look = earlier.looks + 1
-    comparisons = _compare_pairs(sweep, cells, pairs, look, finished=finished)
+    comparisons = _compare_pairs(sweep, setting_layout, pairs, look, finished=finished)
     comparisons += [
         Comparison(setting, sweep.label(setting), [], Contrast(gain), Verdict.COLLAPSED, 0, None, "")
         for setting, gain in collapsed.items()
@@ -307,9 +307,9 @@ def compare_settings(
     ]
     order = {setting: index for index, setting in enumerate(sweep.settings)}
     overall = None
-    if finished and cells.settings:
-        lines = [cells.line_indices(family) for family in sweep.families]
-        overall = cells.layout.test_settings(cells.groups, lines, look_level(look))
+    if finished and setting_layout.settings:
+        lines = [setting_layout.line_indices(family) for family in sweep.families]
+        overall = setting_layout.layout.test_settings(setting_layout.groups, lines, look_level(look))
     comparisons.sort(key=lambda comparison: order[comparison.setting])
     return ComparisonSet(comparisons, notes, overall).keep_verdicts(earlier)
 
@@ -347,11 +347,11 @@ class ComparisonSet:
 
 
 def _compare_pairs(
-    sweep: RunTable, cells: SettingLayout, pairs: Sequence[BaselinePair], look: int, *, finished: bool
+    sweep: RunTable, setting_layout: SettingLayout, pairs: Sequence[BaselinePair], look: int, *, finished: bool
 ) -> list[Comparison]:
     if not pairs:
         return []
-    layout, index_by_setting = cells.layout, cells.index_by_setting
+    layout, index_by_setting = setting_layout.layout, setting_layout.index_by_setting
     weights = [layout.pair_weights(index_by_setting[pair.setting], index_by_setting[pair.baseline]) for pair in pairs]
     contrasts = [Contrast(float(row @ layout.scores)) for row in weights]
     testable = [index for index, pair in enumerate(pairs) if finished and len(pair.seeds) >= MIN_SEEDS_FOR_ERROR]
@@ -360,8 +360,8 @@ def _compare_pairs(
         contrasts[index] = contrast
     comparisons = []
     for (setting, baseline, seeds), contrast in zip(pairs, contrasts, strict=True):
-        reason = cells.explain_missing_rows([setting, baseline])
-        n_rows = None if reason else cells.n_rows
+        reason = setting_layout.explain_missing_rows([setting, baseline])
+        n_rows = None if reason else setting_layout.n_rows
         verdict = _decide_verdict(contrast, len(seeds)) if finished else Verdict.UNFINISHED
         comparisons.append(
             Comparison(setting, sweep.label(setting), seeds, contrast, verdict, len(testable), n_rows, reason, look)

@@ -18,7 +18,7 @@ from app.results.conclusion.comparisons import (
     RunFacts,
     SettingLayout,
     Verdict,
-    compare_settings,
+    compare_with_baselines,
 )
 from app.results.conclusion.relations import list_counted_runs, measure_runs
 from app.results.run_table import RunTable, Setting
@@ -67,7 +67,7 @@ class Evidence:
     """Tested once: seeds that were added after its test are left out."""
     shape: RelationShape
     peak: str | None
-    """Label of a setting that exceeds both the least and the most isotropic one of its family; None if none does."""
+    """Label of a setting that exceeds both the least and the most isotropic one of its line; None if none does."""
     overall: Overall | None
     """None while runs are unfinished, or if there is nothing to test."""
     comparisons: list[Comparison]
@@ -115,8 +115,8 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
     learned_runs = [run for run in runs if sweep.setting(run) not in collapsed_settings]
     comparison_set = ComparisonSet([], [], overall=None)
     for seed_round in sorted({1, *(run.seed_round for run in sweep.runs)}):
-        cells = SettingLayout(sweep, [run for run in learned_runs if run.seed_round <= seed_round], facts)
-        comparison_set = compare_settings(sweep, cells, gains, comparison_set)
+        setting_layout = SettingLayout(sweep, [run for run in learned_runs if run.seed_round <= seed_round], facts)
+        comparison_set = compare_with_baselines(sweep, setting_layout, gains, comparison_set)
     relation = measure_relation(_measure_first_rounds(sweep, runs))
     unfinished = sum(not run.status.final for run in sweep.runs)
     # A relation implies that settings differ. Claim one only if they do, so that all claims share one level.
@@ -134,7 +134,7 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
         overall=comparison_set.overall,
         comparisons=comparison_set.comparisons,
         collapsed=collapsed,
-        learned=[sweep.label(setting) for setting in cells.settings],
+        learned=[sweep.label(setting) for setting in setting_layout.settings],
         uncompared_notes=comparison_set.notes,
         repeated=[
             _label_run(sweep, setting, seed)
@@ -178,27 +178,27 @@ def _compute_gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, col
     return fmean(scores[seed] - baseline_scores[seed] for seed in seeds) if seeds else None
 
 
-def _find_peak(sweep: RunTable, cells: SettingLayout, runs: Sequence[AnyRun], level: float) -> str | None:
-    """Return the label of a setting that exceeds both the least and the most isotropic one of its family, or None.
+def _find_peak(sweep: RunTable, setting_layout: SettingLayout, runs: Sequence[AnyRun], level: float) -> str | None:
+    """Return the label of a setting that exceeds both the least and the most isotropic one of its line, or None.
 
-    Intervals are simultaneous over all families. Of several such settings, the one with the highest mean is returned.
+    Intervals are simultaneous over all lines. Of several such settings, the one with the highest mean is returned.
     """
     isotropy = {
         setting: fmean(values)
         for setting, setting_runs in sweep.by_setting(runs).items()
         if (values := [run.isoscore_star for run in setting_runs if run.isoscore_star is not None])
     }
-    layout, settings = cells.layout, cells.settings
+    layout, settings = setting_layout.layout, setting_layout.settings
     # Indices of each setting between the two ends of isotropy, and of its pair with either end.
     candidates: list[tuple[int, list[tuple[int, int]]]] = []
     for family in sweep.families:
-        measured = [index for index in cells.line_indices(family) if settings[index] in isotropy]
+        measured = [index for index in setting_layout.line_indices(family) if settings[index] in isotropy]
         by_isotropy = sorted(measured, key=lambda index: isotropy[settings[index]])
         candidates += [(index, [(index, by_isotropy[0]), (index, by_isotropy[-1])]) for index in by_isotropy[1:-1]]
     pairs = [
         (index, end)
         for index, end in dict.fromkeys(pair for _, index_pairs in candidates for pair in index_pairs)
-        if len(cells.list_shared_seeds(settings[index], settings[end])) >= MIN_SEEDS
+        if len(setting_layout.list_shared_seeds(settings[index], settings[end])) >= MIN_SEEDS
     ]
     contrasts = layout.compare(np.array([layout.pair_weights(*pair) for pair in pairs]), level)
     exceeding = {
