@@ -123,7 +123,8 @@ def _group_by_run(rows: Iterable[tuple[str, int, Value]], total: int, stride: in
     for points in points_by_run.values():
         points.sort(key=itemgetter(0))
         if stride > 1:
-            points[:] = {-(-step // stride): (step, value) for step, value in points}.values()  # the last of a stretch
+            # Keep the last point of each stretch.
+            points[:] = {-(-step // stride): (step, value) for step, value in points}.values()
     return LoggedValues(points_by_run, total, stride)
 
 
@@ -170,8 +171,8 @@ def get_activation(context: Context, run_id: str) -> dict[str, Any]:
 
 
 def _select_runs(source: RunSource, columns: Any = Run) -> ColumnElement[bool]:
-    is_one = isinstance(source, str)
-    condition: ColumnElement[bool] = columns.experiment_id == source if is_one else columns.id.in_(source)
+    is_experiment = isinstance(source, str)
+    condition: ColumnElement[bool] = columns.experiment_id == source if is_experiment else columns.id.in_(source)
     return condition
 
 

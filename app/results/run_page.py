@@ -42,6 +42,7 @@ def list_options(config: AnyRunConfig, baseline: AnyRunConfig | None) -> dict[st
     options_by_section: dict[str, list[RunOption]] = {}
     for name in (*OPTIONS, *(name for name in config.dump() if name not in OPTIONS and name != "logged")):
         value = config.value(name)
+        # An option that has no effect on the baseline is not compared.
         baseline_value = value if baseline is None or not _has_effect(name, baseline) else baseline.value(name)
         option = OPTIONS.get(name)
         is_unused = value is None and baseline_value is None and not (option and option.none_means)
@@ -60,6 +61,7 @@ def _has_effect(name: str, config: AnyRunConfig) -> bool:
     option = OPTIONS[name]
     if config.task not in option.tasks or (option.needs and not option.needs(config.dump())):
         return False
+    # At ζ > 0, measuring IsoScore★ takes the shrinkage covariance too.
     if name == "shrinkage_points" and config.evaluation_zeta:
         return True
     return option_applies(name, config.weights, config.points)
