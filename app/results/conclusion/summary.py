@@ -199,15 +199,15 @@ class Summary:
         else:
             verdict = MISSING if comparison is None else comparison.verdict.value
         return SettingRow(
-            setting,
-            self._label(setting),
-            _format_in_column(self._performance_by_setting[setting], self._performance_by_setting.values()),
-            _format_in_column(self._isotropy_by_setting[setting], self._isotropy_by_setting.values()),
-            len({run.seed for run in runs}),
-            "" if comparison is None else _format_difference(comparison),
-            verdict,
-            collapsed or (comparison is not None and comparison.verdict in DECIDED),
-            setting == self._best_setting,
+            setting=setting,
+            label=self._label(setting),
+            performance=_format_in_column(self._performance_by_setting[setting], self._performance_by_setting.values()),
+            isotropy=_format_in_column(self._isotropy_by_setting[setting], self._isotropy_by_setting.values()),
+            seeds=len({run.seed for run in runs}),
+            difference="" if comparison is None else _format_difference(comparison),
+            verdict=verdict,
+            decided=collapsed or (comparison is not None and comparison.verdict in DECIDED),
+            best=setting == self._best_setting,
         )
 
 

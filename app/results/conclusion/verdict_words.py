@@ -36,16 +36,16 @@ def make_verdict_row(comparison: Comparison) -> VerdictRow:
     if (half_width := contrast.pooled_half_width) is not None:
         pooled_interval = format_interval(comparison.estimate - half_width, comparison.estimate + half_width)
     return VerdictRow(
-        comparison.setting,
-        comparison.label,
-        comparison.verdict.value,
-        comparison.verdict in (*DECIDED, Verdict.COLLAPSED),
-        format_signed(comparison.estimate),
-        interval,
-        pooled_interval,
-        format_p_value(contrast.p),
-        count(len(comparison.seeds)) if comparison.seeds else MISSING,
-        count(comparison.n_rows) if comparison.n_rows is not None else MISSING,
+        setting=comparison.setting,
+        label=comparison.label,
+        verdict=comparison.verdict.value,
+        decided=comparison.verdict in (*DECIDED, Verdict.COLLAPSED),
+        difference=format_signed(comparison.estimate),
+        interval=interval,
+        pooled=pooled_interval,
+        p_adjusted=format_p_value(contrast.p),
+        seeds=count(len(comparison.seeds)) if comparison.seeds else MISSING,
+        rows=count(comparison.n_rows) if comparison.n_rows is not None else MISSING,
     )
 
 

@@ -129,7 +129,7 @@ class Layout:
         Contrasts between settings that no shared seeds connect are left out.
         """
         weights = contrasts @ np.linalg.pinv(self._design)[: self.indicators.shape[1]]
-        target = np.concatenate([contrasts, np.zeros((len(contrasts), self._design.shape[1] - contrasts.shape[1]))], 1)
+        target = np.pad(contrasts, ((0, 0), (0, self._design.shape[1] - contrasts.shape[1])))  # zeros for the seeds
         connected = np.abs(weights @ self._design - target).max(axis=1) < ROUNDING
         return np.asarray(weights[connected], float)
 
@@ -164,12 +164,12 @@ class Layout:
             contrasts.append(
                 Contrast(
                     estimate,
-                    min(1.0, p * SIGNIFICANCE_LEVEL / level),
-                    shared_t * shared_error,
-                    seed_variance,
-                    row_variance,
-                    degrees,
-                    single_level,
+                    p=min(1.0, p * SIGNIFICANCE_LEVEL / level),
+                    pooled_half_width=shared_t * shared_error,
+                    seed_variance=seed_variance,
+                    row_variance=row_variance,
+                    degrees=degrees,
+                    level=single_level,
                 )
             )
         return contrasts
@@ -190,7 +190,7 @@ class Layout:
         contrasts = self.compare(weights, level)
         p_values = [contrast.p for contrast in contrasts if contrast.p is not None]
         if not p_values:
-            return Overall(None, n_settings, None)
+            return Overall(p=None, settings=n_settings, trend=None)
         estimates = [contrast.estimate for contrast in contrasts[: len(trends)] if contrast.decided]
         have_one_sign = len({estimate > 0 for estimate in estimates}) == 1
         return Overall(min(p_values), n_settings, estimates[0] if have_one_sign else None)

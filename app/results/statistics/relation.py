@@ -63,7 +63,8 @@ def measure_relation(runs: tuple[MeasuredRun, ...]) -> Relation:
     lambdas = tuple(len(indices) for block in blocks for indices in block.classes if len(indices) > 1)
 
     def make_undefined(reason: str, value: float | None = None) -> Relation:
-        return Relation(value, None, (value or 0) > 0, lambdas, n_settings, 0, True, None, reason)
+        positive = (value or 0) > 0
+        return Relation(value, None, positive, lambdas, n_settings, 0, exact=True, smallest_p=None, reason=reason)
 
     if max((len(block.lambdas) for block in blocks), default=0) < MIN_LAMBDAS:
         return make_undefined(f"A relation across settings needs {MIN_LAMBDAS} values of λ or more of one method.")
@@ -77,8 +78,8 @@ def measure_relation(runs: tuple[MeasuredRun, ...]) -> Relation:
         return make_undefined(
             "No two values of λ were run with the same other settings, so none can change places.", value
         )
-    total = prod(map(factorial, lambdas))
-    exact = max(lambdas) <= MAX_EXACT_LAMBDAS and total <= MAX_EXACT_ARRANGEMENTS
+    n_orders = prod(map(factorial, lambdas))
+    exact = max(lambdas) <= MAX_EXACT_LAMBDAS and n_orders <= MAX_EXACT_ARRANGEMENTS
     fixed_sum = sum(
         float(block.scores[single[0], single[0]]) for block in blocks for single in block.classes if len(single) == 1
     )
@@ -90,10 +91,9 @@ def measure_relation(runs: tuple[MeasuredRun, ...]) -> Relation:
     n_above = int((null_values >= observed - tolerance).sum())
     n_below = int((null_values <= observed + tolerance).sum())
     if exact:
-        p, smallest = 2 * min(n_above, n_below) / total, 2 / total
+        n_permutations, p, smallest = n_orders, 2 * min(n_above, n_below) / n_orders, 2 / n_orders
     else:  # the observed order counts as one more draw
-        p, smallest = 2 * (min(n_above, n_below) + 1) / (N_DRAWN + 1), 2 / (N_DRAWN + 1)
-    n_permutations = total if exact else N_DRAWN
+        n_permutations, p, smallest = N_DRAWN, 2 * (min(n_above, n_below) + 1) / (N_DRAWN + 1), 2 / (N_DRAWN + 1)
     return Relation(
         value, min(1.0, p), n_above < n_below, lambdas, n_settings, n_permutations, exact, min(1.0, smallest)
     )
