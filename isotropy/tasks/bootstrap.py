@@ -12,11 +12,11 @@ from isotropy.tasks.parts import Codes
 RESAMPLES = 2000
 LEVEL = 0.95
 MAX_BLOCKS = 1000  # Groups that are left out one at a time; more are left out in blocks, drawn at random
-UNSEEN_CHANGES = 2  # Changes that the sample may lack, each counted in the error as large as the largest
+UNSEEN_CHANGES = 2  # Blocks added to the jackknife for changes that no group shows, each like the block that moves most
 RESAMPLED_AT_ONCE = 2**22  # Weights that are held at once: 32 MiB
 
 Numbers = NDArray[np.float64]
-# Returns the scores [r, V] of values [V, m] of m units under weights [r, m].
+# Returns the scores [r, V] of V variants from their values [V, m] on m units, under r weightings [r, m] of the units.
 Statistic = Callable[[Numbers, Numbers], Numbers]
 
 
@@ -71,9 +71,9 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
     scores = resample(values, codes, statistic, seed)
     observed = statistic(values, np.ones((1, len(codes))))[0]
     left_out = leave_out(values, codes, statistic, seed)
-    value_bounds = _bounds(scores, observed, left_out, n_groups)
+    value_bounds = _bca_bounds(scores, observed, left_out, n_groups)
     difference, differences_left_out = observed - observed[0], left_out - left_out[:, :1]
-    difference_bounds = _bounds(scores - scores[:, :1], difference, differences_left_out, n_groups)
+    difference_bounds = _bca_bounds(scores - scores[:, :1], difference, differences_left_out, n_groups)
     # Widen to at least Student's t with the jackknife's standard error: where 10% of 40 queries change at random,
     # 15% of BCa intervals exclude 0, and 2% of widened ones.
     m = len(differences_left_out)
@@ -107,16 +107,16 @@ def resample(values: Numbers, codes: Codes, statistic: Statistic, seed: int) -> 
 def leave_out(values: Numbers, codes: Codes, statistic: Statistic, seed: int) -> Numbers:
     """Return the scores [b, V] of values [V, m] without each block of groups; ``codes`` [m] number groups from 0."""
     n_groups = int(codes.max()) + 1
-    blocks = min(n_groups, MAX_BLOCKS)
-    unit_blocks = (np.random.default_rng(seed).permutation(n_groups) % blocks)[codes]
-    parts = np.array_split(np.arange(blocks), -(-blocks * len(codes) // RESAMPLED_AT_ONCE))
-    return np.concatenate([statistic(values, (part[:, None] != unit_blocks).astype(np.float64)) for part in parts])
+    n_blocks = min(n_groups, MAX_BLOCKS)
+    unit_blocks = (np.random.default_rng(seed).permutation(n_groups) % n_blocks)[codes]
+    chunks = np.array_split(np.arange(n_blocks), -(-n_blocks * len(codes) // RESAMPLED_AT_ONCE))
+    return np.concatenate([statistic(values, (blocks[:, None] != unit_blocks).astype(np.float64)) for blocks in chunks])
 
 
-def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, n_groups: int) -> Numbers:
+def _bca_bounds(scores: Numbers, observed: Numbers, left_out: Numbers, n_groups: int) -> Numbers:
     """Return both ends [2, V] of the BCa intervals of resampled scores [r, V], expanded as in ``intervals``.
 
-    ``left_out`` [b, V] gives their skewness, BCa's acceleration.
+    ``left_out`` [b, V] are the scores without each block of groups; their skewness is BCa's acceleration.
     """
     influence = left_out.mean(0) - left_out
     size = np.square(influence).sum(0) ** 1.5
@@ -132,8 +132,9 @@ def _bounds(scores: Numbers, observed: Numbers, left_out: Numbers, n_groups: int
 
 
 def _widen(bounds: Numbers, values: Numbers, n_groups: int, lowest: float) -> Numbers:
-    """Widen the intervals [2, V] of variants whose values [V, m] in [lowest, 1] are all equal: no resample differs.
+    """Widen the intervals [2, V] of each variant that has one value on all units: its resamples are all the same.
 
+    Values [V, m] are in [``lowest``, 1].
     If none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).
     """
     max_unseen_share = 1 - ((1 - LEVEL) / 2) ** (1 / n_groups)
@@ -147,12 +148,12 @@ class _Ranks:
     def __init__(self, numbers: Numbers) -> None:
         self._order = np.argsort(numbers, kind="stable")
         sorted_numbers = numbers[self._order]
-        is_first = np.concatenate([[True], sorted_numbers[1:] != sorted_numbers[:-1]])
-        self._starts, self._inverse = is_first.nonzero()[0], np.empty(len(numbers), np.int64)
-        self._inverse[self._order] = is_first.cumsum() - 1
+        starts_tie = np.concatenate([[True], sorted_numbers[1:] != sorted_numbers[:-1]])
+        self._tie_starts, self._tie_numbers = starts_tie.nonzero()[0], np.empty(len(numbers), np.int64)
+        self._tie_numbers[self._order] = starts_tie.cumsum() - 1
 
     def weighted(self, weights: Numbers) -> Numbers:
         """Return mid-ranks [r, m] under weights [r, m]."""
-        tie_weights = np.add.reduceat(weights[:, self._order], self._starts, axis=1)
-        ranks: Numbers = (tie_weights.cumsum(1) - tie_weights / 2)[:, self._inverse]
+        tie_weights = np.add.reduceat(weights[:, self._order], self._tie_starts, axis=1)
+        ranks: Numbers = (tie_weights.cumsum(1) - tie_weights / 2)[:, self._tie_numbers]
         return ranks

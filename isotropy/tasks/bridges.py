@@ -14,7 +14,7 @@ from isotropy.tasks.bootstrap import Numbers
 from isotropy.tasks.maps import LINEAR_CODE, LOADING_CODE, NORMALIZE_CODE, RETURN_CODE
 from isotropy.tasks.search import Floats, prepare
 
-# Penalties of ridge regression, relative to the sum of squares of a dimension.
+# Penalties of ridge regression, in multiples of the mean variance of the new dimensions.
 PENALTIES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 ROWS_AT_ONCE = 8192  # Rows that are held in float64 at once
 OFFSET_CODE = """\

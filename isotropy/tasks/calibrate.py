@@ -32,10 +32,8 @@ from isotropy.tasks.parts import TaskPart
 from isotropy.tasks.storage import VectorStorage
 from isotropy.tasks.variants import remedies
 
-FEWEST_TAKEN = 5
-"""Other pairs that a cutoff must take if remedies are compared by it: with fewer, its position is chance."""
-FEWEST_FOUND = 10
-"""Matches that choose, and matches that report, from which remedies are compared."""
+MIN_FALSE_MATCHES = 5  # Minimum false matches at a cutoff that compares remedies; with fewer, chance sets the cutoff
+FEWEST_MATCHES = 10  # Minimum matches in the choose part, and in the report part, for comparing remedies
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 BINS = 40
 
@@ -55,9 +53,10 @@ def calibrate(
 ) -> CalibratedMap:
     """Return cutoffs for all ``PROMISES``, and the remedy after which most matches are found.
 
-    Maps are fitted on one part, cutoffs are set on another, and observed on a third. ``match`` is the minimum score of
-    a match. Remedies are compared at ``false_match_rate``, or a larger one where labels are few. ``progress`` is
-    called for each remedy. Raises ValueError for too few pairs, or if all or no pairs match.
+    Maps are fitted on one part, cutoffs are set on another, and their errors are counted on a third. ``match`` is the
+    minimum score of a match; None for labels, queries and scores of 0 and 1. Remedies are compared at
+    ``false_match_rate``, or a larger rate if labels are few. ``progress`` is called after each remedy and the baseline.
+    Raises ValueError for too few pairs, or if all or no pairs match.
     """
     pairs = label_pairs(task.corpus, task.truth, task.seed, match)
     variants = [variant for variant in remedies(task.setting) if variant.storage is VectorStorage.FLOAT32]
@@ -66,16 +65,16 @@ def calibrate(
     permuted_rows = pairs.permuted_rows(task.seed)
     similarities, permuted = [], []
     for variant in variants:
-        stacked = pairs.compare(fit(variant), np.concatenate([pairs.rows, permuted_rows]))
-        similarities.append(stacked[: len(pairs.rows)])
-        permuted.append(stacked[len(pairs.rows) :])
+        all_similarities = pairs.compare(fit(variant), np.concatenate([pairs.rows, permuted_rows]))
+        similarities.append(all_similarities[: len(pairs.rows)])
+        permuted.append(all_similarities[len(pairs.rows) :])
         progress()
     rate, findings = _compare_variants(pairs, np.stack(similarities), false_match_rate, task.seed)
-    clear = [index for index, finding in enumerate(findings) if finding is not None and finding.gain_low > 0]
-    chosen = max(clear, key=lambda index: findings[index].choose, default=BASELINE)
+    clear_indices = [index for index, finding in enumerate(findings) if finding is not None and finding.gain_low > 0]
+    chosen = max(clear_indices, key=lambda index: findings[index].choose, default=BASELINE)
     sign = -1 if task.similarity is Similarity.EUCLIDEAN else 1  # distances are compared by their negatives
     calibrated = [
-        CalibratedVariant(variant.name, _summarize(sign * values), findings[index] if findings else None)
+        CalibratedVariant(variant.name, _summarize_similarities(sign * values), findings[index] if findings else None)
         for index, (variant, values) in enumerate(zip(variants, permuted, strict=True))
     ]
     spaces = []
@@ -105,66 +104,69 @@ def calibrate(
 def _compare_variants(
     pairs: LabeledPairs, similarities: Numbers, rate: float, seed: int
 ) -> tuple[float | None, list[FindingRate]]:
-    """Return how many matches each variant finds, by similarities [V, m], at the same rate of false matches."""
+    """Return a rate of false matches, and what share of matches each variant finds at it by similarities [V, m].
+
+    The rate is the smallest of ``PROMISES`` from ``rate`` on that the labels allow; (None, []) if they allow none.
+    """
     choosing, reporting = (pairs.parts == part for part in (TaskPart.CHOOSE, TaskPart.REPORT))
     non_matches, held_out = choosing & ~pairs.is_match, reporting & ~pairs.is_match
     reported = reporting & pairs.is_match
-    possible = [value for value in PROMISES if value >= rate and value * non_matches.sum() >= FEWEST_TAKEN]
+    usable_rates = [value for value in PROMISES if value >= rate and value * non_matches.sum() >= MIN_FALSE_MATCHES]
     fewest_matches = min((choosing & pairs.is_match).sum(), reported.sum())
-    if not possible or fewest_matches < FEWEST_FOUND or not held_out.any():
+    if not usable_rates or fewest_matches < FEWEST_MATCHES or not held_out.any():
         return None, []
-    statistic = partial(_shares_found, is_match=pairs.is_match[choosing], rate=possible[0])
+    statistic = partial(_shares_found, is_match=pairs.is_match[choosing], rate=usable_rates[0])
     gains = resampled_gains(similarities[:, choosing], pairs.groups[choosing], statistic, seed)
     choose_shares = statistic(similarities[:, choosing], np.ones((1, int(choosing.sum()))))[0]
     equal_weights = np.ones((1, int(non_matches.sum())))
-    limits = np.array([_limits(values, equal_weights, possible[0])[0] for values in similarities[:, non_matches]])
-    is_found = (similarities[:, reported] > limits[:, None]).astype(np.float64)
-    false_rates = (similarities[:, held_out] > limits[:, None]).mean(1)
+    cutoffs = [_cutoffs_at_rate(values, equal_weights, usable_rates[0]) for values in similarities[:, non_matches]]
+    is_found = (similarities[:, reported] > np.array(cutoffs)).astype(np.float64)
+    false_rates = (similarities[:, held_out] > np.array(cutoffs)).mean(1)
     findings = []
     for index, interval in enumerate(intervals(is_found, pairs.groups[reported], mean, seed)):
         unchanged = (is_found[index] == is_found[BASELINE]).all()
         report = interval._replace(difference_low=0.0, difference_high=0.0) if unchanged else interval
         findings.append(FindingRate(float(choose_shares[index]), *gains[index], *report, float(false_rates[index])))
-    return possible[0], findings
+    return usable_rates[0], findings
 
 
 def _shares_found(values: Numbers, weights: Numbers, *, is_match: Booleans, rate: float) -> Numbers:
-    """Return the share of matches found [r, V], at cutoffs that take at most ``rate`` of the other pairs."""
+    """Return the share of matches found [r, V], at cutoffs that at most ``rate`` of the non-matches exceed."""
     shares, match_weights, non_match_weights = [], weights[:, is_match], weights[:, ~is_match]
     for row in values:
         matches = row[is_match]
         order = np.argsort(-matches)
         found_weights = np.pad(match_weights[:, order].cumsum(1), ((0, 0), (1, 0)))
-        above = np.searchsorted(-matches[order], -_limits(row[~is_match], non_match_weights, rate))
+        above = np.searchsorted(-matches[order], -_cutoffs_at_rate(row[~is_match], non_match_weights, rate))
         shares.append(found_weights[np.arange(len(found_weights)), above] / np.maximum(found_weights[:, -1], 1))
     return np.stack(shares, axis=1)
 
 
-def _limits(non_matches: Numbers, weights: Numbers, rate: float) -> Numbers:
-    """Return the cutoffs [r] that at most ``rate`` of the other pairs exceed, under weights [r, m]."""
+def _cutoffs_at_rate(non_matches: Numbers, weights: Numbers, rate: float) -> Numbers:
+    """Return the cutoffs [r] that at most ``rate`` of the non-matches [m] exceed, under weights [r, m]."""
     order = np.argsort(-non_matches)
-    passed = weights[:, order].cumsum(1)
-    return np.asarray(non_matches[order][(passed > rate * passed[:, -1:]).argmax(1)])
+    cumulative_weights = weights[:, order].cumsum(1)
+    return np.asarray(non_matches[order][(cumulative_weights > rate * cumulative_weights[:, -1:]).argmax(1)])
 
 
 def _set_cutoffs(pairs: LabeledPairs, similarities: Numbers, risk: float, sign: int) -> list[Cutoff]:
     choosing, reporting = (pairs.parts == part for part in (TaskPart.CHOOSE, TaskPart.REPORT))
     unit, cutoffs = cutoff_unit(similarities), []
     for kind in PromiseKind:
-        labels = similarities[choosing & (pairs.is_match == (kind is PromiseKind.MISS))]
+        labeled_similarities = similarities[choosing & (pairs.is_match == (kind is PromiseKind.MISS))]
         for promise in PROMISES:
-            limit = find_cutoff(labels, kind, promise, unit, risk)
+            limit = find_cutoff(labeled_similarities, kind, promise, unit, risk)
             cutoff = misses = false_matches = None
             if limit is not None:
                 cutoff = sign * limit
                 misses = error_rate(similarities[reporting & pairs.is_match] < limit)
                 false_matches = error_rate(similarities[reporting & ~pairs.is_match] >= limit)
-            needed = fewest_labels(promise, risk)
-            cutoffs.append(Cutoff(kind, promise, cutoff, len(labels), needed, misses, false_matches))
+            n_labels, needed = len(labeled_similarities), fewest_labels(promise, risk)
+            cutoffs.append(Cutoff(kind, promise, cutoff, n_labels, needed, misses, false_matches))
     return cutoffs
 
 
-def _summarize(values: Numbers) -> RandomSimilarity:
+def _summarize_similarities(values: Numbers) -> RandomSimilarity:
     quantiles = {f"{level:g}": float(np.quantile(values, level)) for level in QUANTILES}
     return RandomSimilarity(len(values), float(values.mean()), float(values.std()), quantiles)
 

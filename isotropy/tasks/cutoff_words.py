@@ -13,9 +13,9 @@ from isotropy.tasks.parts import TaskPart
 from isotropy.tasks.variants import Variant
 
 CHOOSING_SHARE = CUTOFF_PARTS.count(TaskPart.CHOOSE) / len(CUTOFF_PARTS)
-USELESS = 0.9  # Sum of both error rates, which is 1 for a coin
+CHANCE_ERRORS = 0.9  # Sum of both error rates above which a cutoff is hardly better than a coin toss, whose sum is 1
 MAP_FILE = "map.safetensors"
-# In place of the lines that read a map.
+# Replaces the code of a map where vectors are used as they are.
 IDENTITY_CODE = """\
 import numpy as np
 
@@ -36,7 +36,8 @@ def describe_cutoffs(cutoffs: list[Cutoff], mapping: Map, source: PairSource) ->
     described = []
     for cutoff in cutoffs:
         if cutoff.cutoff is not None:
-            described.append(replace(cutoff, sentence=_advise(cutoff, mapping, source), code=_code(cutoff, mapping)))
+            sentence, code = _advise(cutoff, mapping, source), _cutoff_code(cutoff, mapping)
+            described.append(replace(cutoff, sentence=sentence, code=code))
             continue
         is_miss = cutoff.kind is PromiseKind.MISS
         labels, noun = (
@@ -47,21 +48,21 @@ def describe_cutoffs(cutoffs: list[Cutoff], mapping: Map, source: PairSource) ->
             f"No cutoff can promise that {_promise_clause(cutoff)}. That takes about {needed:,} labeled {noun} "
             f"that share nothing, and there are {labels:,}."
         )
-        set_cutoffs = [entry for entry in cutoffs if entry.kind is cutoff.kind and entry.cutoff is not None]
-        if set_cutoffs:
-            nearest = min(set_cutoffs, key=lambda entry: entry.promise)
+        possible_cutoffs = [entry for entry in cutoffs if entry.kind is cutoff.kind and entry.cutoff is not None]
+        if possible_cutoffs:
+            nearest = min(possible_cutoffs, key=lambda entry: entry.promise)
             sentence += f" {format_percent(nearest.promise)} can be promised, with {_cutoff_clause(nearest, mapping)}."
         described.append(replace(cutoff, sentence=sentence))
     return described
 
 
-def describe_comparison(variants: list[CalibratedVariant], chosen: Variant, position: int, rate: float | None) -> str:
-    """Say which remedy finds more matches, with shares on held-out pairs."""
+def describe_comparison(variants: list[CalibratedVariant], chosen: Variant, index: int, rate: float | None) -> str:
+    """Say whether the chosen remedy, at ``index``, finds more matches on held-out pairs; a rate of None has no data."""
     if rate is None:
         return "There are too few labels to compare remedies."
-    finding, baseline = variants[position].finding, variants[BASELINE].finding
+    finding, baseline = variants[index].finding, variants[BASELINE].finding
     at_rate = f"at {format_percent(rate)} false matches"
-    if position == BASELINE or finding is None or baseline is None:
+    if index == BASELINE or finding is None or baseline is None:
         return f"No remedy clearly finds more matches {at_rate}."
     low, high = (format_signed(100 * end, 0) for end in (finding.difference_low, finding.difference_high))
     shares = f"you find {finding.report:.0%} of matches instead of {baseline.report:.0%} ({low} to {high} points)"
@@ -89,7 +90,7 @@ def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:
         if rate is not None
     ]
     sentences += [f"Held out: {', '.join(rates)}."] if rates else []
-    if cutoff.misses and cutoff.false_matches and cutoff.misses.value + cutoff.false_matches.value > USELESS:
+    if cutoff.misses and cutoff.false_matches and cutoff.misses.value + cutoff.false_matches.value > CHANCE_ERRORS:
         sentences.append("That is hardly better than chance.")
     return " ".join(sentences)
 
@@ -104,7 +105,7 @@ def _cutoff_clause(cutoff: Cutoff, mapping: Map) -> str:
     return f"a {SIMILARITIES[mapping.similarity]} of {side} {cutoff.cutoff:.10g}".replace("-", "−")
 
 
-def _code(cutoff: Cutoff, mapping: Map) -> str:
+def _cutoff_code(cutoff: Cutoff, mapping: Map) -> str:
     lines = mapping.numpy_code(MAP_FILE)
     if mapping.variant == Variant():
         scaling = NORMALIZE_CODE.format(name="y") if mapping.similarity is Similarity.COSINE else ""

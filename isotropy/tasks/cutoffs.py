@@ -11,8 +11,8 @@ from isotropy.catalog.calibration import CurvePoint, ErrorRate, PromiseKind
 from isotropy.tasks.bootstrap import LEVEL, Numbers
 
 CURVE_POINTS = 41
-SMALLEST_WINDOW = 8  # Pairs; windows double from it
-SAFE_SIDE = 0.1  # Share of the last digit by which a cutoff stays away from the similarity that sets it
+SMALLEST_WINDOW = 8  # Pairs in the smallest window; each further window is twice as wide
+ROUNDING_MARGIN = 0.1  # Minimum distance of a cutoff, in units of its last digit, from the similarity that sets it
 
 
 def error_rate(is_wrong: NDArray[np.bool_]) -> ErrorRate | None:
@@ -52,46 +52,46 @@ def find_cutoff(
 
     ``similarities`` are those of labeled matches if the promise is a rate of misses, else of labeled non-matches; pairs
     must be independent. With probability 1 - ``risk``, at most ``promise`` of the population is on the wrong side of
-    the cutoff. It is rounded to a multiple of ``unit``, in the direction of fewer errors.
+    the cutoff. The cutoff is rounded to a multiple of ``unit``, in the direction of fewer such errors.
     """
     allowed = allowed_errors(len(similarities), promise, risk)
     if allowed < 0:
         return None
     if kind is PromiseKind.MISS:
         limit = np.partition(similarities, allowed)[allowed]
-        steps = floor(limit / unit - SAFE_SIDE)
+        steps = floor(limit / unit - ROUNDING_MARGIN)
     else:
         limit = -np.partition(-similarities, allowed)[allowed]
-        steps = ceil(limit / unit + SAFE_SIDE)
+        steps = ceil(limit / unit + ROUNDING_MARGIN)
     return float(f"{steps * unit:.12g}")
 
 
 def match_curve(similarities: Numbers, is_match: NDArray[np.bool_], seed: int, sign: int = 1) -> list[CurvePoint]:
     """Return P(match) at quantiles of the similarities [m] of independent pairs, by isotonic regression.
 
-    The band assumes only that P(match) never falls: of the pairs just below a similarity a smaller share matches,
-    of those just above a larger one. Its ends are the best 95% Clopper-Pearson bounds of 8, 16, 32 ... of them.
-    At a similarity it covers P(match) in .986 to 1 of simulated samples (benchmarks/_calibration_cutoffs.py). A
-    ``sign`` of -1 turns negative distances into distances.
+    The band assumes only that P(match) never falls as the similarity rises. Its lower end is the highest 95%
+    Clopper-Pearson bound of the 8, 16, 32 ... pairs up to a similarity, its upper end the lowest of those from it on.
+    At a similarity the band covers P(match) in .986 to 1 of simulated samples (benchmarks/_calibration_cutoffs.py).
+    ``sign`` is -1 if the similarities are negative distances: the points of the curve then hold distances.
     """
     order = np.lexsort((np.random.default_rng(seed).random(len(similarities)), similarities))  # no order among ties
     x, y = similarities[order], is_match[order].astype(np.float64)
     distinct, first, counts = np.unique(x, return_index=True, return_counts=True)
     shares = isotonic_regression(np.add.reduceat(y, first) / counts, weights=counts.astype(np.float64)).x
-    drawn = np.unique(np.linspace(0, len(x) - 1, CURVE_POINTS).round().astype(np.int64))
-    positions = np.unique(np.searchsorted(distinct, x[drawn]))
-    total = np.concatenate([[0], y.cumsum()])
+    quantile_positions = np.unique(np.linspace(0, len(x) - 1, CURVE_POINTS).round().astype(np.int64))
+    positions = np.unique(np.searchsorted(distinct, x[quantile_positions]))
+    cumulative_matches = np.concatenate([[0], y.cumsum()])
     widths = [width for power in range(len(x).bit_length()) if (width := SMALLEST_WINDOW * 2**power) <= len(x)]
     tail = (1 - LEVEL) / 2
     low, high = np.zeros(len(positions)), np.ones(len(positions))
     starts, ends = first[positions], first[positions] + counts[positions]
     for width in widths:
         fits = ends >= width
-        matched = total[ends[fits]] - total[ends[fits] - width]
-        low[fits] = np.maximum(low[fits], _share_bound(matched, width, tail))
+        match_counts = cumulative_matches[ends[fits]] - cumulative_matches[ends[fits] - width]
+        low[fits] = np.maximum(low[fits], _share_bound(match_counts, width, tail))
         fits = starts + width <= len(x)
-        matched = total[starts[fits] + width] - total[starts[fits]]
-        high[fits] = np.minimum(high[fits], _share_bound(matched, width, 1 - tail))
+        match_counts = cumulative_matches[starts[fits] + width] - cumulative_matches[starts[fits]]
+        high[fits] = np.minimum(high[fits], _share_bound(match_counts, width, 1 - tail))
     # Widened to rise with the similarity, as P(match) does, and to hold the curve.
     low = np.minimum.accumulate(np.minimum(low, shares[positions])[::-1])[::-1]
     high = np.maximum.accumulate(np.maximum(high, shares[positions]))
@@ -99,9 +99,9 @@ def match_curve(similarities: Numbers, is_match: NDArray[np.bool_], seed: int, s
     return [CurvePoint(*point) for point in columns.T[::sign].tolist()]
 
 
-def _share_bound(wrong: Numbers | int, n: int, level: float) -> Numbers:
-    """Return Clopper and Pearson's bound of shares: lower for a ``level`` below one half, else upper."""
-    step = int(level > 1 / 2)
-    first, second = np.add(wrong, step), n - np.asarray(wrong) + 1 - step
-    bounds: Numbers = np.where((second if step else first) == 0, float(step), beta.ppf(level, first, second))
+def _share_bound(counts: Numbers | int, n: int, level: float) -> Numbers:
+    """Return Clopper and Pearson's bound of the share ``counts`` / n: lower for a ``level`` below 1/2, else upper."""
+    is_upper = int(level > 1 / 2)
+    a, b = np.add(counts, is_upper), n - np.asarray(counts) + 1 - is_upper
+    bounds: Numbers = np.where((b if is_upper else a) == 0, float(is_upper), beta.ppf(level, a, b))
     return bounds

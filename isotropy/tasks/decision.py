@@ -11,8 +11,7 @@ from isotropy.tasks.search import RetrievalCounts
 from isotropy.tasks.storage import VectorStorage
 from isotropy.tasks.variants import AS_IT_IS, Variant
 
-BASELINE = 0
-"""The first variant is what others are compared with."""
+BASELINE = 0  # Index of the variant that others are compared with
 ACCURACY_SENTENCES = {
     "knn_accuracy": "the nearest neighbors of a row predict its label in {} of cases",
     "probe_accuracy": "a linear probe predicts the label of a row in {} of cases",
@@ -25,18 +24,15 @@ class VariantScores:
     """A variant and its scores."""
 
     variant: Variant
-    bytes: int
-    """Bytes per vector that a search keeps in memory."""
+    bytes: int  # Bytes per vector that a search keeps in memory
     isoscore: float | None
-    """Bias-corrected, of the corpus after post-processing and in these dimensions; None where it is undefined."""
-    choose_score: float  # On the part that chooses
-    gain: Gain
-    """On that part, over the baseline."""
+    """Bias-corrected IsoScore of the corpus after post-processing and reduction; None where it is undefined."""
+    choose_score: float  # On the choose part
+    gain: Gain  # Over the baseline, on the choose part
     report: Interval
     recall_of_exact: float | None
     """Share of the ten nearest in float32 that a search of the stored vectors finds; None if nothing is searched."""
-    retrieved: RetrievalCounts | None = None
-    """How often choose and report queries retrieve each row; None without queries."""
+    retrieved: RetrievalCounts | None = None  # How often choose and report queries retrieve each row
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -65,7 +61,7 @@ class VariantChoice:
     chosen: int
     """The best of those whose gain is clear; the baseline where none is."""
     smallest: int
-    """The variant with the fewest bytes within the tolerance of the chosen one, if it has fewer; else that one."""
+    """The variant with the fewest bytes whose score is within the tolerance of the chosen one; else the chosen one."""
 
 
 def choose_variants(
@@ -75,9 +71,10 @@ def choose_variants(
     sizes: Sequence[int],
     tolerance: float,
 ) -> VariantChoice:
-    """Choose by scores and clear gains, both on the rows for choosing, and by ``sizes`` in bytes per vector.
+    """Choose by scores and clear gains, both on the choose part, and by ``sizes`` in bytes per vector.
 
-    If the same variant in float32 also has a clear gain, it is chosen: ``VariantChoice.smallest`` is for saving bytes.
+    If the float32 form of the best variant also has a clear gain, it is chosen instead: ``VariantChoice.smallest`` is
+    for saving bytes.
     """
     indices = range(len(scores))
     chosen = min((i for i in indices if is_clear[i] or i == BASELINE), key=lambda i: (-scores[i], sizes[i], i))
@@ -101,14 +98,11 @@ class Decision:
     report_units: int
     variants: tuple[VariantScores, ...]
     choice: VariantChoice
+    # Score of the smallest variant minus that of the chosen one, on the report part, with its own 95% interval. If both
+    # have the same score on every unit, the interval allows for unseen units on which they would differ.
     smallest_difference: Gain
-    """On the report part, of the smallest to the chosen variant, with its own 95% interval.
-
-    If both have the same score on every unit, the interval allows for units on which they would differ.
-    """
-    tolerance: float
-    trivial_score: float = 0.0
-    """Score of a constant answer on the choose part."""
+    tolerance: float  # Maximum loss of score for fewer bytes
+    trivial_score: float = 0.0  # Score of a constant answer on the choose part
 
     @property
     def chosen(self) -> int:

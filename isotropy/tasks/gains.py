@@ -8,8 +8,7 @@ from scipy.stats import chi2
 from isotropy.tasks.bootstrap import LEVEL, Numbers, Statistic, leave_out, resample
 from isotropy.tasks.parts import Codes
 
-DRAWS = 20_000
-"""Draws of the largest |t|: the critical value is then known to about 1%."""
+DRAWS = 20_000  # Draws of the largest |t|; the critical value is then known to about 1%
 
 
 class Gain(NamedTuple):
@@ -27,9 +26,9 @@ class Gain(NamedTuple):
 def gains(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> list[Gain]:
     """Return the gain of each row of values [V, m] of m units; the first row is the baseline.
 
-    In 95% of tasks all intervals hold at once: differences have the jackknife's standard errors, and the critical value
-    is that of the largest |t| among variants as correlated as these (Dunnett 1955). A variant with the values of the
-    baseline gains exactly 0.
+    In 95% of tasks all intervals hold at once. Standard errors of the differences are the jackknife's; the critical
+    value is that of the largest |t| among variants as correlated as these (Dunnett 1955). A variant whose values equal
+    those of the baseline gains exactly 0.
     """
     _, codes = np.unique(groups, return_inverse=True)
     left_out = leave_out(values, codes, statistic, seed)
@@ -43,9 +42,9 @@ def gains(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> li
 
 
 def resampled_gains(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> list[Gain]:
-    """Return gains as ``gains`` does, for statistics that rest on a quantile, where the jackknife fails.
+    """Return gains as ``gains`` does, for statistics that depend on a quantile, for which the jackknife fails.
 
-    Standard errors and the critical value of the largest |t| are those of resampled groups.
+    Standard errors and the critical value of the largest |t| come from resampled groups.
     """
     _, codes = np.unique(groups, return_inverse=True)
     observed = statistic(values, np.ones((1, values.shape[1])))[0]
@@ -53,8 +52,7 @@ def resampled_gains(values: Numbers, groups: Codes, statistic: Statistic, seed: 
     deviations = scores - scores[:, :1] - difference
     error = deviations.std(0)
     error[(values == values[0]).all(1)] = 0
-    varies = error > 0
-    largest = np.abs(deviations[:, varies] / error[varies]).max(1, initial=0)
+    largest = np.abs(deviations[:, error > 0] / error[error > 0]).max(1, initial=0)
     return _gains_within(difference, float(np.quantile(largest, LEVEL)) * error)
 
 
@@ -63,7 +61,7 @@ def _gains_within(difference: Numbers, margin: Numbers) -> list[Gain]:
 
 
 def _critical_value(influence: Numbers, seed: int) -> float:
-    """Return the 95% quantile of the largest |t| of differences with these influences [b, V]."""
+    """Return the 95% quantile of the largest |t| of V differences by the influence [b, V] of each block of groups."""
     blocks, count = influence.shape
     if not count:
         return 0.0

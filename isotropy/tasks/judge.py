@@ -170,8 +170,8 @@ def map_of(task: JudgingTask, variant: Variant) -> Map:
 
 @dataclass(frozen=True, eq=False)
 class _VariantMeasurement:
-    values: Numbers  # [j], of the units that choose or report
-    isoscore: float | None
+    values: Numbers  # [j], of the choose and report units
+    isoscore: float | None  # This and the next two: as in `VariantScores`
     recall: float | None
     retrieved: RetrievalCounts | None
 
@@ -180,13 +180,13 @@ def _measure_variants(task: JudgingTask, variants: Sequence[Variant]) -> Iterato
     """Yield the measurements of variants, reusing the transformation of the previous one where possible."""
     points = _select_fit_points(task)
     components = cache(lambda: principal_components(torch.from_numpy(points)))
-    method: tuple[object, ...] | None = None
+    fitted_method: tuple[object, ...] | None = None
     fitted: FittedMap | None = None
     transformed = points
     cloud: _TransformedCloud | None = None
     for variant in variants:
-        if (variant.method, variant.parameters) != method:
-            method, cloud = (variant.method, variant.parameters), None
+        if (variant.method, variant.parameters) != fitted_method:
+            fitted_method, cloud = (variant.method, variant.parameters), None
             fitted = fit_variant(points, variant, task.seed, components)
             transformed = apply_fitted(fitted, points)
         if cloud is None or cloud.variant.dimensions != variant.dimensions:
@@ -224,15 +224,15 @@ def _select_fit_points(task: JudgingTask) -> NDArray[Any]:
 class _TransformedCloud:
     """Corpus and queries after post-processing and reduction, before storage."""
 
-    variant: Variant
+    variant: Variant  # Its method and dimensions, whatever its storage
     rows: Floats
     queries: Floats | None
-    exact_neighbors: Indices | None  # Neighbors found by float32
+    exact_neighbors: Indices | None  # Neighbors found in float32; None if nothing is searched
     isoscore: float | None
 
 
 def recall(neighbors: Indices | None, exact: Indices | None) -> float | None:
-    """Return the share of exact neighbors that were retrieved, or None if nothing is searched."""
+    """Return the share of exact neighbors [j, k] among the neighbors [j, k] found, or None if nothing is searched."""
     if neighbors is None or exact is None:
         return None
     return float((exact[:, :, None] == neighbors[:, None, :]).any(2).mean())

@@ -1,4 +1,4 @@
-"""Pairs of vectors that match or not, drawn from any ground truth so that each group of dependent pairs counts once."""
+"""Pairs of vectors that match or not, drawn from a ground truth so that each group of dependent pairs counts once."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ from isotropy.tasks.truth import LabelTruth, PairTruth, QueryTruth, Truth
 
 FEWEST_PAIRS = 50
 CUTOFF_PARTS = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT)
-"""Parts of five groups: cutoffs take many labels, so three of them set cutoffs."""
-MAX_GROUPS = 10_000  # Groups that are used; of more, as many are drawn at random
-PAIRING_ROUNDS = 10  # Times that rows paired with a row of their own label are paired again
+"""Parts of every five groups. Three of them set cutoffs, because cutoffs need many labels."""
+MAX_GROUPS = 10_000  # Maximum groups that are used, drawn at random
+PAIRING_ROUNDS = 10  # Attempts to pair rows with a row of another label
 PERMUTED_PAIRS, PERMUTATIONS = 10_000, 100  # Maximum number of permuted pairs, and of permutations that give them
 
 Booleans = NDArray[np.bool_]
@@ -29,33 +29,33 @@ class MatchScoreError(ValueError):
 
 
 class _PairPool(NamedTuple):
-    """All labeled pairs, before thinning."""
+    """All labeled pairs, before thinning; fields as in ``LabeledPairs``."""
 
     rows: Indices
     is_match: Booleans
     groups: Codes
     parts: Codes
-    matches: str
+    matches: str  # What the matches are, in words; likewise for the next
     non_matches: str
     fit_points: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class LabeledPairs:
-    """At most one match and one other pair of each group, drawn at random."""
+    """At most one match and one non-match of each group, drawn at random."""
 
     first_vectors: NDArray[Any]  # [l, d], vectors of the first sides
     second_vectors: NDArray[Any]  # [r, d], vectors of the second sides
-    rows: Indices  # [m, 2], of both
+    rows: Indices  # [m, 2]: a row of `first_vectors` and a row of `second_vectors`
     is_match: Booleans  # [m]
-    is_drawn: Booleans  # [m]: the pair that is drawn from all pairs of its group
+    is_drawn: Booleans  # [m]: one pair per group, drawn from all pairs of the group
     groups: Codes  # [m]
     parts: Codes  # [m]
     fit_points: NDArray[Any]  # [f, d], what maps may learn from: no vector of a pair that chooses or reports
     source: PairSource
 
     def permuted_rows(self, seed: int) -> Indices:
-        """Return rows [k, 2] of pairs whose second sides were permuted over groups, outside the fit part."""
+        """Return rows [k, 2] of random pairs outside the fit part, whose sides are from different groups."""
         generator, indices = np.random.default_rng(seed), (self.parts != TaskPart.FIT).nonzero()[0]
         permuted: list[Indices] = []
         for _ in range(min(PERMUTATIONS, -(-2 * PERMUTED_PAIRS // len(indices)))):
@@ -65,7 +65,7 @@ class LabeledPairs:
         return np.concatenate(permuted)[:PERMUTED_PAIRS]
 
     def compare(self, mapping: Map, rows: Indices) -> Numbers:
-        """Return the similarity of pairs of rows [k, 2] after a map; of Euclidean distance, its negative."""
+        """Return the similarity [k] of pairs of rows [k, 2] after a map; for Euclidean distance, its negative."""
         first, second = mapping.apply(self.first_vectors)[rows[:, 0]], mapping.apply(self.second_vectors)[rows[:, 1]]
         if mapping.similarity is Similarity.EUCLIDEAN:
             return np.asarray(-np.linalg.norm(first.astype(np.float64) - second, axis=1))
@@ -73,10 +73,10 @@ class LabeledPairs:
 
 
 def label_pairs(corpus: NDArray[Any], truth: Truth, seed: int, match: float | None = None) -> LabeledPairs:
-    """Return pairs of a ground truth; ``match`` is the minimum score of a match, needed unless scores are 0 and 1.
+    """Return pairs of a ground truth; ``match`` is the minimum score of a match, for pairs with scores only.
 
-    Raises MatchScoreError without it, and ValueError for fewer than ``FEWEST_PAIRS`` pairs or too few groups, and if
-    all or no pairs match.
+    If it is None, scores must be 0 and 1; MatchScoreError is raised for others. Raises ValueError for fewer than
+    ``FEWEST_PAIRS`` pairs, for too few groups, and if all or no pairs match.
     """
     generator = np.random.default_rng(seed)
     if match is not None and not isinstance(truth, PairTruth):
@@ -103,18 +103,18 @@ def label_pairs(corpus: NDArray[Any], truth: Truth, seed: int, match: float | No
     is_drawn = np.zeros(n_labeled, bool)
     is_drawn[order[np.unique(pool.groups[order], return_index=True)[1]]] = True  # a random pair of each group
     # A random match and a random non-match of each group.
-    firsts = order[np.unique(2 * pool.groups[order] + pool.is_match[order], return_index=True)[1]]
+    drawn = order[np.unique(2 * pool.groups[order] + pool.is_match[order], return_index=True)[1]]
     used_groups = generator.permutation(np.unique(pool.groups))[:MAX_GROUPS]
-    thinned = np.sort(firsts[np.isin(pool.groups[firsts], used_groups)])
+    thinned = np.sort(drawn[np.isin(pool.groups[drawn], used_groups)])
     rows, is_match = pool.rows[thinned], pool.is_match[thinned]
-    lefts, left_rows = np.unique(rows[:, 0], return_inverse=True)
-    rights, right_rows = np.unique(rows[:, 1], return_inverse=True)
+    first_indices, first_rows = np.unique(rows[:, 0], return_inverse=True)
+    second_indices, second_rows = np.unique(rows[:, 1], return_inverse=True)
     independent_counts = int(is_match.sum()), int((~is_match).sum())
     documents = len(corpus) if isinstance(truth, QueryTruth) else None
     return LabeledPairs(
-        first_vectors=(truth.vectors if isinstance(truth, QueryTruth) else corpus)[lefts],
-        second_vectors=corpus[rights],
-        rows=np.stack([left_rows, right_rows], axis=1),
+        first_vectors=(truth.vectors if isinstance(truth, QueryTruth) else corpus)[first_indices],
+        second_vectors=corpus[second_indices],
+        rows=np.stack([first_rows, second_rows], axis=1),
         is_match=is_match,
         is_drawn=is_drawn[thinned],
         groups=pool.groups[thinned],
@@ -161,7 +161,7 @@ def _query_pairs(
 def _label_pairs(
     corpus: NDArray[Any], truth: LabelTruth, groups: Codes, parts: Codes, generator: np.random.Generator
 ) -> _PairPool:
-    """Pair labeled rows, each at most once and one of each group: half with their label, half with another one."""
+    """Pair labeled rows, one of each group and each once: half with a row of their label, half with one of another."""
     shuffled = generator.permutation(len(truth.rows))
     independent = shuffled[np.unique(groups[shuffled], return_index=True)[1]]
     pairs, is_match = [], []
@@ -169,8 +169,8 @@ def _label_pairs(
         units = generator.permutation(independent[parts[independent] == part])
         same, different = np.array_split(units, 2)
         for label in np.unique(truth.codes[same]):
-            alike = same[truth.codes[same] == label]
-            pairs.append(alike[: len(alike) // 2 * 2].reshape(-1, 2))
+            label_units = same[truth.codes[same] == label]
+            pairs.append(label_units[: len(label_units) // 2 * 2].reshape(-1, 2))
             is_match += [True] * len(pairs[-1])
         for _ in range(PAIRING_ROUNDS):
             drawn = generator.permutation(different)[: len(different) // 2 * 2].reshape(-1, 2)
@@ -181,12 +181,9 @@ def _label_pairs(
     units = np.concatenate(pairs)
     matches, non_matches = "rows with a random row of their label", "random pairs of rows with different labels"
     fit_points = _without_rows(corpus, truth.rows[parts != TaskPart.FIT])
-    own_groups, pair_parts = np.arange(len(units)), parts[units[:, 0]]
-    return _PairPool(truth.rows[units], np.array(is_match), own_groups, pair_parts, matches, non_matches, fit_points)
+    pair_groups, pair_parts = np.arange(len(units)), parts[units[:, 0]]  # each pair is a group
+    return _PairPool(truth.rows[units], np.array(is_match), pair_groups, pair_parts, matches, non_matches, fit_points)
 
 
 def _without_rows(corpus: NDArray[Any], rows: Indices) -> NDArray[Any]:
-    is_free = np.ones(len(corpus), bool)
-    is_free[rows] = False
-    free: NDArray[Any] = corpus[is_free]
-    return free
+    return np.delete(corpus, np.unique(rows), axis=0)

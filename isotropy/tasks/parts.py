@@ -24,7 +24,7 @@ VARIANT_PARTS = (TaskPart.FIT, TaskPart.CHOOSE, TaskPart.CHOOSE, TaskPart.REPORT
 
 
 def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
-    """Return the group of each unit, int64 [m]: units that share a key, directly or through others, are one."""
+    """Return the group of each unit, int64 [m], by its keys: units linked by shared keys, if only through others."""
     parents = list(range(len(keys)))
 
     def find_root(unit: int) -> int:

@@ -15,10 +15,11 @@ Indices = NDArray[np.int64]
 
 SPARE_CANDIDATES = 22  # Extra neighbors searched, so that few queries with ties need a second search
 WIDENING_FACTOR = 8  # How many times wider the next search is if ties reach beyond the last neighbor
-ROUNDINGS = 8  # Roundings of a product, times the root of the dimensions, by which a float32 search may be off
+ROUNDINGS = 8  # Maximum error of a float32 product in d dimensions, in roundings times the square root of d
 NUMBERS_PER_BLOCK = 2**17  # Numbers normalized at once: 1 MiB in float64, which fits a core's cache
 BLOCK = 2**22  # Numbers of candidates that are held at once: 32 MiB in float64
 
+# Takes indices of queries and a number of candidates k; returns the distances and indices of the k nearest rows.
 _Search = Callable[[NDArray[Any], int], tuple[NDArray[Any], Indices]]
 
 
@@ -47,8 +48,8 @@ def rank_ties(ids: Sequence[str]) -> Indices:
 def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, tie_ranks: Indices) -> Indices:
     """Return the rows nearest to each of prepared queries [m, d] among rows [n, d], best first, int64 [m, min(k, n)].
 
-    faiss searches by float32 products; candidates are compared in float64, rounded to float32 as in trec_eval, with
-    ties by ``tie_ranks`` [n]. Queries whose ties may reach beyond the candidates are searched wider.
+    faiss finds candidates by float32 products. They are compared in float64, rounded to float32 as in trec_eval, and
+    ties are broken by ``tie_ranks`` [n]. Queries whose ties may reach beyond their candidates get more candidates.
     """
     import faiss  # noqa: PLC0415 - of the extra "decide"
 
@@ -116,7 +117,10 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
 
 
 def _widen_search(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> Iterator[tuple[Indices, Indices]]:
-    """Widen the search until no further row can tie with the k-th within ``slack``; yield queries and candidates."""
+    """Search m queries among n rows, with ever more candidates until no other row can tie with the k-th.
+
+    Rows tie if their distances differ by at most ``slack`` [m]. Yields indices of settled queries and their candidates.
+    """
     unsettled, width = np.arange(m), min(k + SPARE_CANDIDATES, n)
     while len(unsettled):
         remaining: list[Indices] = []
@@ -148,11 +152,11 @@ class RetrievedRow(NamedTuple):
 class RetrievalCounts(NamedTuple):
     """Distribution of retrieved slots over the rows of a corpus."""
 
-    k: int  # Rows that each query finds
-    queries: int
+    k: int  # Rows that each query retrieves
+    queries: int  # Number of queries
     # Third standardized moment of the rows' counts (Radovanović et al. 2010); None if all counts are equal.
     skewness: float | None
-    never: float  # Share of rows that no query finds; with few queries, most rows of any corpus
+    never: float  # Share of rows that no query retrieves; with few queries, most rows of any corpus
     hubs: tuple[RetrievedRow, ...]  # The most retrieved rows, in descending order
 
     def to_dict(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class VectorStorage(StrEnum):
 
 
 def pq_bytes(d: int) -> int | None:
-    """Return the bytes of a product quantizer, or None if no 4 to 8 dimensions per byte divide d."""
+    """Return the bytes per vector of a product quantizer; None if no number of 4 to 8 dimensions per byte divides d."""
     return next((d // dimensions for dimensions in PQ_DIMENSIONS if d % dimensions == 0), None)
 
 
@@ -60,8 +60,8 @@ def bytes_of(storage: VectorStorage, d: int) -> int:
         VectorStorage.INT8: 8,
         VectorStorage.INT4: 4,
     }
-    factors = RABITQ_FACTOR_BYTES if storage is VectorStorage.RABITQ else 0
-    return -(-bits_by_storage.get(storage, 1) * d // 8) + factors
+    factor_bytes = RABITQ_FACTOR_BYTES if storage is VectorStorage.RABITQ else 0
+    return -(-bits_by_storage.get(storage, 1) * d // 8) + factor_bytes
 
 
 class _RabitqRows(NamedTuple):
@@ -83,7 +83,7 @@ class StoredSpace:
 
     @cached_property
     def decoded_rows(self) -> Floats:
-        """Rows [n, d] as decoded from storage; bits become 1 and -1."""
+        """Rows [n, d] as decoded from storage; for binary storage, 1 and -1 by the bits of the rotated rows."""
         if self.storage is VectorStorage.FLOAT32:
             return self.rows
         if self.storage is VectorStorage.FLOAT16:
@@ -108,7 +108,7 @@ class StoredSpace:
 
     @cached_property
     def _bit_rotation(self) -> tuple[Any, Floats]:
-        """The faiss index that rotates vectors randomly, with a fixed seed, into bits; and the rows' mean [d]."""
+        """The faiss index that encodes randomly rotated vectors as bits, with a fixed seed; and the rows' mean [d]."""
         import faiss  # noqa: PLC0415
 
         return faiss.index_factory(self.rows.shape[1], "LSHr"), self.rows.mean(0, dtype=np.float64).astype(np.float32)
@@ -158,7 +158,7 @@ class StoredSpace:
         return search_candidates(neighbors, queries, self.rows, k, self.similarity, tie_ranks)
 
     def similarities(self, pairs: Indices) -> NDArray[np.float64]:
-        """Return the similarity of each pair [m, 2] of stored rows, float64 [m]."""
+        """Return the similarity of stored rows in pairs [m, 2], float64 [m]; negative squares for distance and bits."""
         first, second = (self.decoded_rows[pairs[:, side]].astype(np.float64) for side in (0, 1))
         if self.similarity is Similarity.EUCLIDEAN or self.storage.is_binary:
             return np.asarray(-np.square(first - second).sum(1))

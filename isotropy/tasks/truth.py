@@ -48,6 +48,7 @@ class Truth(ABC):
 
     @property
     def uses_search(self) -> bool:
+        """Whether units are judged by their nearest rows."""
         return True
 
     def neighbors(self, space: StoredSpace, queries: Floats | None, parts: Codes) -> Indices | None:
@@ -60,18 +61,20 @@ class Truth(ABC):
 
     @abstractmethod
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
-        """Return the score, or the number to correlate, of each choose and report unit, float64 [j]."""
+        """Return the score of each choose and report unit, or of pairs the similarity to correlate, float64 [j]."""
 
     def statistic(self, is_judged: NDArray[np.bool_]) -> Statistic:
+        """Return the function that computes the metric from the values of the units in a mask [m]."""
         return mean
 
     def trivial_score(self, parts: Codes) -> float:
+        """Return the score of a constant answer on the choose part."""
         return 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class QueryTruth(Truth):
-    """Queries and the rows of the corpus relevant to each."""
+    """Queries, and the rows of the corpus that are relevant to each."""
 
     vectors: NDArray[Any]  # [m, d]
     relevant: Sequence[Mapping[int, int]]  # [m] grades above 0 by row of the corpus, at least one per query
@@ -84,7 +87,7 @@ class QueryTruth(Truth):
         return TruthKind.COMPRESSION if self.compression else TruthKind.QUERIES
 
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
-        """Return the group of each query; queries that are equal or share a relevant document are in one group."""
+        """Return the group of each query: as given, or one for queries that are equal or share a relevant document."""
         if self.groups is not None:
             return self.groups
         document_numbers = _number_rows(corpus, (row for rows in self.relevant for row in rows))
@@ -107,7 +110,7 @@ class QueryTruth(Truth):
         return None if queries is None else space.nearest(queries[parts != TaskPart.FIT], DEPTH, self.tie_ranks)
 
     def retrieval_counts(self, neighbors: Indices | None) -> RetrievalCounts | None:
-        """Return how often queries retrieve each row; None without neighbors, or if rows are their own queries."""
+        """Return how often queries retrieve each row; None without neighbors, and for compression."""
         return None if neighbors is None or self.compression else count_retrievals(neighbors, self.ids)
 
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
@@ -121,16 +124,16 @@ def ranking_metric(relevant: Sequence[Mapping[int, int]], ranked: Indices | None
 
     if ranked is None:
         raise ValueError(f"Expected the rows that were found for {metric}, got none.")
-    name = TREC_NAMES[metric]
+    score_name = TREC_NAMES[metric]
     relevance = {str(query): {str(row): grade for row, grade in rows.items()} for query, rows in enumerate(relevant)}
     run = {
         str(query): {str(row): float(-position) for position, row in enumerate(rows.tolist())}
         for query, rows in enumerate(ranked)
     }
     # pytrec_eval is asked for "ndcg_cut.10", and answers "ndcg_cut_10".
-    measure = {"ndcg_cut_10": "ndcg_cut.10", "recall_10": "recall.10"}.get(name, name)
-    scores = pytrec_eval.RelevanceEvaluator(relevance, {measure}).evaluate(run)
-    return np.array([scores[str(query)][name] for query in range(len(relevant))])
+    requested_name = {"ndcg_cut_10": "ndcg_cut.10", "recall_10": "recall.10"}.get(score_name, score_name)
+    scores = pytrec_eval.RelevanceEvaluator(relevance, {requested_name}).evaluate(run)
+    return np.array([scores[str(query)][score_name] for query in range(len(relevant))])
 
 
 def exact_neighbors(
@@ -216,8 +219,7 @@ class LabelTruth(Truth):
             class_by_row[self.rows] = self.codes
             voters = class_by_row[neighbors]
             votes = (voters[:, :, None] == voters[:, None, :]).sum(2)
-            winner: Codes = np.take_along_axis(voters, votes.argmax(1)[:, None], axis=1)[:, 0]
-            predicted = winner
+            predicted = np.take_along_axis(voters, votes.argmax(1)[:, None], axis=1)[:, 0]
         correct: Numbers = (predicted == self.codes[~is_fit]).astype(np.float64)
         return correct
 
@@ -226,7 +228,7 @@ class LabelTruth(Truth):
         return float((self.codes[parts == TaskPart.CHOOSE] == majority).mean())
 
     def sample(self, corpus: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], "LabelTruth"]:
-        """Return ``count`` random labeled rows and their truth; corpus and truth as they are if no more are labeled."""
+        """Return ``count`` random labeled rows and their truth; the corpus and this truth if no more are labeled."""
         if count >= len(self.rows):
             return corpus, self
         drawn = np.sort(np.random.default_rng(seed).permutation(len(self.rows))[:count])

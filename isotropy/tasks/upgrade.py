@@ -38,7 +38,7 @@ class KeptShare:
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What a bridge from a new model into old vectors keeps, and the verdict."""
+    """The shares that a bridge from a new model into old vectors keeps, and the verdict."""
 
     metric: str
     similarity: Similarity
@@ -51,9 +51,10 @@ class Upgrade:
     bridge: str
     retain: float
     kept_old: KeptShare | None  # Of the old model's ten nearest, found by mapped queries; None without queries
-    kept_new: KeptShare | None  # Of the ten nearest after re-embedding
-    scores: dict[str, Interval] | None  # Of old, bridged and new, less those of old; None without ground truth
-    kept_score: KeptShare | None  # Of the new model's score
+    kept_new: KeptShare | None  # Of the ten nearest after re-embedding; None without queries
+    # Of "old", "bridged" and "new", with differences to "old"; None without ground truth.
+    scores: dict[str, Interval] | None
+    kept_score: KeptShare | None  # Of the new model's score; None without ground truth
 
     @property
     def verdict(self) -> str:
@@ -186,7 +187,7 @@ def _find_answers(task: UpgradeTask, truth: Truth, rows: Floats, queries: NDArra
 
 
 def _find_bridged_answers(task: UpgradeTask, bridge: Bridge, rows: Floats) -> _Answers:
-    """Search old rows [n, d] by mapped queries: the new queries, judged rows with labels, or first texts of pairs."""
+    """Search old rows [n, d] by new vectors mapped into their space: queries, judged rows, or first texts of pairs."""
     truth, queries = task.old.truth, None
     match truth:
         case PairTruth():
@@ -201,7 +202,7 @@ def _find_bridged_answers(task: UpgradeTask, bridge: Bridge, rows: Floats) -> _A
 
 
 def _select_fit_texts(task: UpgradeTask) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the old and new vectors of all texts but those that are judged and their exact copies."""
+    """Return the old and the new vectors of the texts that are neither judged nor exact copies of judged ones."""
     truth, is_judged = task.old.truth, task.old.parts != TaskPart.FIT
     judged_texts = len(task.corpus) + is_judged.nonzero()[0]
     if isinstance(truth, PairTruth | LabelTruth):
@@ -216,7 +217,7 @@ def _select_fit_texts(task: UpgradeTask) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _share_of_first(statistic: Statistic) -> Statistic:
-    """Divide the scores of ``statistic`` by the first one; 0 where that is not above 0."""
+    """Return a statistic whose scores are those of ``statistic`` over the first variant's; 0 if that is not above 0."""
 
     def shares(values: Numbers, weights: Numbers) -> Numbers:
         scores = statistic(values, weights)

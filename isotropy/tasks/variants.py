@@ -15,8 +15,8 @@ FEWEST_DIMENSIONS = 4
 # Methods that leave no strong directions for principal components to select.
 WHITENINGS = ("pca_whitening", "zca_whitening", "flow")
 
+# Not among the remedies: they take many times as long as other methods, or differ little from one of them.
 SLOW_METHODS = ("weighted_removal", "cluster_based", "flow")
-"""Methods that take many times as long as the others, or differ little from one of them."""
 
 Parameters = tuple[tuple[str, int | float], ...]
 
@@ -117,17 +117,17 @@ def default_variants(setting: VariantSetting) -> list[Variant]:
             Variant(method, parameters, dimensions_by_method.get(method, ALL))
             for method, parameters in default_methods(setting)
         )
-        second_reduction = (
+        second_form = (
             (ALL, VectorStorage.RESCORED) if setting.uses_search else (Dimensions("pca", half), VectorStorage.INT8)
         )
         variants += (
-            Variant(method, (parameter,), *reduction)
+            Variant(method, (parameter,), *dimensions_and_storage)
             for method, parameter in (
                 ("all_but_the_top", ("D", 1)),
                 ("partial_whitening", ("gamma", 0.25)),
                 ("soft_zca", ("eps", _eps(setting, 1))),
             )
-            for reduction in ((ALL, VectorStorage.INT8), second_reduction)
+            for dimensions_and_storage in ((ALL, VectorStorage.INT8), second_form)
         )
     return _drop_impossible(variants, setting)[:MAX_VARIANTS]
 
@@ -186,7 +186,7 @@ def _eps(setting: VariantSetting, factor: float) -> float:
 
 
 def _reduced_sizes(d: int) -> tuple[int, int]:
-    """Return half and a quarter of d, rounded to multiples of 8, whose bits fill whole bytes, if d is at least 64."""
+    """Return half and a quarter of d; from d = 64 on, rounded to multiples of 8, whose bits fill whole bytes."""
     unit = 8 if d >= 64 else 1
     half, quarter = (max(round(d / divisor / unit) * unit, FEWEST_DIMENSIONS) for divisor in (2, 4))
     return half, quarter
