@@ -25,7 +25,7 @@ from isotropy.findings.dimensions import max_rogue_dimensions
 from isotropy.findings.limits import find_largest_gap
 from isotropy.findings.mixed_clouds import best_split, leading_directions
 from isotropy.findings.nearest import QUERIES, Similarity, find_nearest
-from isotropy.findings.outlier_rows import TAIL
+from isotropy.findings.outlier_rows import MIN_TAIL
 from isotropy.findings.spread import max_collapsed_directions, norm_spread
 
 # Limits fall with the number of rows: larger clouds take the last one. Smaller clouds have few findings.
@@ -47,9 +47,9 @@ Points = NDArray[np.float32]
 def draw_cloud(random: np.random.Generator, kind: str, n: int, variances: NDArray[np.float64]) -> Points:
     """Draw a healthy cloud [n, d] with mean 0."""
     d = len(variances)
-    x = random.standard_t(TAIL, (n, d)) if kind == "t5 coordinates" else random.standard_normal((n, d))
+    x = random.standard_t(MIN_TAIL, (n, d)) if kind == "t5 coordinates" else random.standard_normal((n, d))
     if kind == "t5":
-        x /= np.sqrt(random.chisquare(TAIL, (n, 1)) / TAIL)
+        x /= np.sqrt(random.chisquare(MIN_TAIL, (n, 1)) / MIN_TAIL)
     points: Points = (x * np.sqrt(variances)).astype(np.float32)
     return points
 

@@ -55,7 +55,7 @@ def findings_of(
 ) -> list[Finding]:
     """Return the findings of a cloud: errors, then warnings by effect, then notes; empty for a healthy cloud.
 
-    ``names_of`` returns the names of rows by their positions int64 [m], or None.
+    ``names_of`` returns the names of rows by their positions int64 [m], or None if rows have no names.
     """
     findings = []
     examined = ExaminedCloud.from_cloud(cloud)

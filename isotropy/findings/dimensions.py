@@ -10,9 +10,9 @@ from isotropy.findings.limits import find_largest_gap, healthy_limit
 ROUNDING = 1e-12
 # The same for values with more digits than float32, such as timestamps, relative to the squared mean.
 ROUNDING_OF_FLOAT64 = 1e-24
-# Maximum variance of the difference of copies, relative to the sum of their variances; rounding to bfloat16 is less.
-COPY = 1e-5
-SMALLEST_RATIO = 2.0  # Minimum ratio between a dimension that stands out and the next
+# Maximum mean square of the difference of copies over the sum of their variances; rounding to bfloat16 stays below it.
+MAX_COPY_VARIANCE = 1e-5
+MIN_RATIO = 2.0  # Minimum ratio between a dimension that stands out and the next
 
 
 def max_rogue_dimensions(d: int) -> int:
@@ -52,7 +52,7 @@ def doubled_dimensions(examined: ExaminedCloud) -> Defect | None:
     S, mean = cloud.moments.covariance(), cloud.moments.mean
     variances = S.diagonal()
     differences = variances + variances[:, None] - 2 * S + (mean - mean[:, None]).square()
-    are_equal = differences <= COPY * (variances + variances[:, None])
+    are_equal = differences <= MAX_COPY_VARIANCE * (variances + variances[:, None])
     is_doubled = are_equal.tril(-1).any(1)
     count = int(is_doubled.sum())
     if count == 0 or (removal := examine_without(examined, is_doubled, count / cloud.d)) is None:
@@ -87,24 +87,24 @@ def rogue_dimensions(examined: ExaminedCloud) -> Defect | None:
     is_rogue = torch.zeros(cloud.d, dtype=torch.bool)
     for statistic, values in (("variance_gap", variances), ("energy_gap", energies)):
         gap = find_largest_gap(values, max_rogue_dimensions(cloud.d))
-        if gap.excess > healthy_limit(statistic, examined.n_independent_rows, cloud.d) and gap.ratio >= SMALLEST_RATIO:
+        if gap.excess > healthy_limit(statistic, examined.n_independent_rows, cloud.d) and gap.ratio >= MIN_RATIO:
             is_rogue[values.argsort(descending=True)[: gap.n_above]] = True
     count = int(is_rogue.sum())
-    if count == 0:
-        return None
-    if (removal := examine_without(examined, is_rogue)) is None:
+    if count == 0 or (removal := examine_without(examined, is_rogue)) is None:
         return None
     remaining, effect, severity = removal
-    share, energy = (float(values[is_rogue].sum() / values.sum()) for values in (variances, energies))
-    largest_share = f"{percent(max(share, energy))} of the {'variance' if share >= energy else 'energy'}"
+    variance_share, energy_share = (float(values[is_rogue].sum() / values.sum()) for values in (variances, energies))
+    noun = "variance" if variance_share >= energy_share else "energy"
+    largest_share = f"{percent(max(variance_share, energy_share))} of the {noun}"
     holds, possessive, stands = ("holds", "its", "It stands") if count == 1 else ("hold", "their", "They stand")
     return Defect(
         slug="rogue_dimensions",
         severity=severity,
         title=f"{format_dimensions(count)} {holds} {largest_share}",
         evidence=(
-            f"{count:,} of {cloud.d:,} dimensions {holds} {percent(share)} of the variance, and with {possessive} mean "
-            f"{percent(energy)} of the energy. {stands} out from the decay of the other dimensions."
+            f"{count:,} of {cloud.d:,} dimensions {holds} {percent(variance_share)} of the variance, and with "
+            f"{possessive} mean {percent(energy_share)} of the energy. "
+            f"{stands} out from the decay of the other dimensions."
         ),
         effect=effect,
         dimensions=examined.dimensions[is_rogue.numpy()],

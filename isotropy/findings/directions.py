@@ -16,7 +16,7 @@ from torch import Tensor
 STANDARD_ERRORS = 2.0
 DIVISIONS = 10  # Random divisions of all rows; if even their directions look unrelated, there are too few rows
 SEED = 0
-# Unshuffled rows fit better than shuffled ones in half of the cases by chance, give or take this many standard errors.
+# By chance half of the rows fit better than when shuffled; the allowed excess over a half is this many standard errors.
 SHUFFLED_ERRORS = 3.0
 MAX_CORRELATION = 0.25  # Absolute correlation, for few dimensions
 # Squared coefficient of variation of the local variances: below it, neighbors differ equally in all directions.
@@ -35,7 +35,7 @@ class DirectionRelation(NamedTuple):
 
 
 def are_unrelated(first: Tensor, second: Tensor) -> bool:
-    """Return whether two sets of rows have unrelated directions but similar spectra, as if one had been rotated."""
+    """Return whether two sets of unit rows [any, d] have unrelated directions but similar spectra, as if rotated."""
     limit = min(MAX_CORRELATION, STANDARD_ERRORS / first.shape[1] ** 0.5)
     differences = [_neighbor_differences(units) for units in (first, second)]
     local = _relation_of(*differences)
@@ -46,9 +46,9 @@ def are_unrelated(first: Tensor, second: Tensor) -> bool:
         for relation in _relate_random_divisions(torch.cat(differences), len(differences[0]))
     ):
         return False
-    within = _relation_of(first - first.mean(0), second - second.mean(0))
+    spread = _relation_of(first - first.mean(0), second - second.mean(0))
     # If each row is permuted differently, rows vary equally in all directions.
-    return within.smaller_variation < MIN_VARIATION or (abs(within.correlation) <= limit and within.ratio <= MAX_RATIO)
+    return spread.smaller_variation < MIN_VARIATION or (abs(spread.correlation) <= limit and spread.ratio <= MAX_RATIO)
 
 
 def local_relation(first: Tensor, second: Tensor) -> DirectionRelation:
@@ -64,11 +64,11 @@ def _relate_random_divisions(differences: Tensor, n_first: int) -> Iterator[Dire
         yield _relation_of(differences[order[:n_first]], differences[order[n_first:]])
 
 
-def fit_like_shuffled(rows: Tensor, shuffled: Tensor, reference: Tensor) -> bool:
-    """Return whether rows [m, d] vary in the directions of reference rows no more than ``shuffled`` rows [m, d] do.
+def vary_like_shuffled(rows: Tensor, shuffled: Tensor, reference: Tensor) -> bool:
+    """Return whether rows [m, d] vary in the directions of ``reference`` no more than ``shuffled`` rows [m, d] do.
 
-    The directions are those in which nearest neighbors differ. If neighbors differ equally in all directions, shuffling
-    changes nothing, so the result is False: rows far from all others may belong to the cloud.
+    The directions are those in which nearest neighbors among the ``reference`` rows differ. If these differ equally in
+    all directions, shuffling changes nothing and the result is False: rows far from all others may belong to the cloud.
     """
     # Use each row in only one difference, because differences that share a row look alike.
     differences = _neighbor_differences(reference, mutual=True)
@@ -104,13 +104,13 @@ def cosines_to_others(units: Tensor, references: Tensor) -> Tensor:
 
 
 def _neighbor_differences(units: Tensor, *, mutual: bool = False) -> Tensor:
-    """Return the differences [m, d] of unit rows and their nearest other row, each pair once, without copies.
+    """Return the differences [m, d] of unit rows [n, d] from their nearest other rows: each pair once, no zeros.
 
-    ``mutual`` takes only rows that are nearest to each other.
+    With ``mutual``, only pairs of rows that are nearest to each other are taken.
     """
     nearest = cosines_to_others(units, units).argmax(1)
     rows = torch.arange(len(units))
     is_mutual = nearest[nearest] == rows
-    once = is_mutual & (rows < nearest) if mutual else ~is_mutual | (rows < nearest)
-    differences = (units - units[nearest])[once]
+    is_taken = is_mutual & (rows < nearest) if mutual else ~is_mutual | (rows < nearest)
+    differences = (units - units[nearest])[is_taken]
     return differences[differences.any(1)]

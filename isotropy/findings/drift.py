@@ -25,7 +25,7 @@ SHARED_ROWS = 4000  # Rows that both clouds have, among which neighbors are comp
 QUERIES = 1000
 # Fraction of the median norm below which a row counts as zero, because its direction is mere rounding error.
 MIN_NORM = 1e-5
-# Measures that the evidence names if they moved by more than twice the error of their difference.
+# Measures that the evidence names if they moved by more than 0.005 and twice the standard error of their difference.
 REPORTED_MEASURES = ("isoscore_unbiased", "mean_share")
 
 
@@ -52,7 +52,7 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None) -> De
     energy = energy_distance(cloud, baseline) if cloud.d == baseline.d else None
     neighbors_kept = None if shared is None else _neighbors_kept(*(x[:SHARED_ROWS].double() for x in shared))
     effects = [] if neighbors_kept is None else [neighbors_kept]
-    exceeds_chance = energy is not None and energy.p <= 1 / (PERMUTATIONS + 1)
+    exceeds_chance = energy is not None and energy.p <= 1 / (PERMUTATIONS + 1)  # no permutation is as far apart
     if energy is not None and exceeds_chance:
         effects.append(Effect("energy_distance", Score(0.0), Score(energy.distance)))
     material = [candidate for candidate in effects if candidate.is_material(cloud.d)]
@@ -86,7 +86,7 @@ def drift(cloud: Cloud, baseline: Cloud, shared: SharedRows | None = None) -> De
 
 
 def energy_distance(cloud: Cloud, baseline: Cloud) -> EnergyDistance | None:
-    """Return the energy distance of two clouds with equal d, permuting whole groups; None if one has no rows."""
+    """Return the energy distance of two clouds with equal d, permuting whole groups; None if one has under 2 rows."""
     x, y = (side.sample[:ROWS].double() * side.unit for side in (cloud, baseline))
     if min(len(x), len(y)) < 2:
         return None
@@ -102,6 +102,7 @@ def energy_distance(cloud: Cloud, baseline: Cloud) -> EnergyDistance | None:
         positions, numbers = side.rows[:ROWS].numpy(), side.dealing.group_numbers
         groups_by_cloud.append((positions if numbers is None else numbers[positions]) + offset)
     groups = np.concatenate(groups_by_cloud)
+    # 1 for rows of the first cloud, else 0: as they are in column 0, then in each permutation.
     is_first = torch.zeros(len(pooled), 1 + PERMUTATIONS)
     is_first[: len(x), 0] = 1
     # Each permutation assigns whole groups at random to the first cloud, keeping its number of groups.

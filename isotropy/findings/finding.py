@@ -23,16 +23,16 @@ from isotropy.rows import finite_chunks
 from isotropy.score import Score
 
 MAX_LISTED = 100  # Maximum rows, and dimensions, that a finding lists; counts include all
-# Change of a score, or share of the top-10 neighbors that change or of the rows that are wrong, worth a warning.
+# A finding is a warning above this change of a score, share of changed nearest neighbors, or share of wrong rows.
 MATERIAL = 0.05
 NEGLIGIBLE_ERROR = 0.5  # Standard error of the participation ratio below which even a score of about 0 means something
 # Scores whose change counts; the first that changes is reported. One huge row moves only the second.
 SCORES = ("isoscore_unbiased", "isoscore")
-SAMPLE_ROWS = 3000  # Maximum rows for statistics that need no more
-REFERENCE_ROWS = 200_000  # Rows up to which neighbors are searched among all; beyond it, among a sample
+SAMPLE_ROWS = 3000  # Maximum rows of the sample that checks use where they need no more
+REFERENCE_ROWS = 200_000  # In clouds of more rows, neighbors are searched among a sample of the rows
 FEW_QUERIES = 500  # Rows whose neighbors are compared before and after a change
 FEWEST_DIMENSIONS = 3.0  # Effective dimensions below which the limits for norms and neighbors are unknown
-NO_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
+NO_INDICES: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 class Severity(StrEnum):
@@ -98,8 +98,8 @@ class Finding(NamedTuple):
     dimension_names: list[str] | None  # Names of these dimensions, if they have names
     effect: Effect
     advice: str
-    all_rows: NDArray[np.int64] = NO_ROWS  # All rows, including unlisted ones
-    all_dimensions: NDArray[np.int64] = NO_ROWS
+    all_rows: NDArray[np.int64] = NO_INDICES  # All rows, including unlisted ones
+    all_dimensions: NDArray[np.int64] = NO_INDICES
 
     def to_dict(self) -> dict[str, Any]:
         values = {**self._asdict(), "severity": self.severity.value, "effect": self.effect.to_dict()}
@@ -127,10 +127,10 @@ def score_effects(before: Cloud, after: Cloud) -> list[Effect]:
 
 
 def judge(effects: Sequence[Effect], d: int, affected_share: float = 0.0) -> tuple[Effect, Severity]:
-    """Return the first material effect, else the first, and a warning if it is material; otherwise a note.
+    """Return the first material effect, or the first of ``effects`` if none is, and the severity: warning or note.
 
-    ``affected_share`` is the share of rows, dimensions or values that are wrong in themselves; more than ``MATERIAL``
-    is a warning whatever the effect.
+    It is a warning if an effect is material, or if ``affected_share``, the share of rows, dimensions or values that are
+    wrong in themselves, exceeds ``MATERIAL``.
     """
     material = next((effect for effect in effects if effect.is_material(d)), None)
     severity = Severity.NOTE if material is None and affected_share <= MATERIAL else Severity.WARNING
@@ -151,9 +151,9 @@ def percent(share: float) -> str:
 
 
 def sample_participation(x: Tensor) -> float:
-    """Return the participation ratio of points, float64 [n, d], from the smaller product; 1 if undefined."""
+    """Return the participation ratio of points, float64 [n, d]; 1 if undefined."""
     y = x - x.mean(0)
-    products = y @ y.T if len(y) < y.shape[1] else y.T @ y
+    products = y @ y.T if len(y) < y.shape[1] else y.T @ y  # the smaller one: both have the same nonzero eigenvalues
     return participation_ratio(products).value or 1.0
 
 
@@ -162,9 +162,8 @@ class ExaminedCloud:
     """A cloud without the rows and dimensions that earlier checks flagged."""
 
     cloud: Cloud
-    dimensions: NDArray[np.int64]  # The number in the file of each of the cloud's dimensions
-    # Rows that earlier checks took out of the cloud.
-    excluded_rows: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
+    dimensions: NDArray[np.int64]  # For each dimension of the cloud, its index in the file
+    excluded_rows: NDArray[np.int64] = field(default_factory=lambda: NO_INDICES)  # Rows that earlier checks left out
     defect_slugs: frozenset[str] = frozenset()  # Slugs of the warnings and errors found so far
 
     @classmethod
@@ -215,20 +214,20 @@ class ExaminedCloud:
         return self.cloud.n >= 20 and bool(scatter.isfinite().all()) and float(scatter.trace()) > 0
 
     def all_rows(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the rows [m, d] that no check has taken out, and their positions [m]."""
+        """Yield the rows [m, d] that no check has left out, in chunks, with their positions [m]."""
         for chunk, positions, _ in finite_chunks(self.cloud.points):
             remaining = ~np.isin(positions, self.excluded_rows)
             yield chunk[torch.from_numpy(remaining)], torch.from_numpy(positions[remaining])
 
     def reference_rows(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the rows among which neighbors are searched, and their positions."""
+        """Yield the rows among which neighbors are searched, in chunks, with their positions."""
         if self.cloud.points.n > REFERENCE_ROWS:
             yield self.cloud.sample, self.cloud.rows
             return
         yield from self.all_rows()
 
     def nearest(self, similarity: Similarity) -> NearestRows:
-        """Return the 10 nearest neighbors of at most ``QUERIES`` centered rows among all rows."""
+        """Return the 10 nearest neighbors of at most ``QUERIES`` rows among ``reference_rows``, all centered."""
         mean = self.cloud.moments.mean
         chunks = ((rows.double() - mean, positions) for rows, positions in self.reference_rows())
         queries = self.cloud.sample[:QUERIES].double() - mean
@@ -240,14 +239,14 @@ class ExaminedCloud:
 
 
 class Defect(NamedTuple):
-    """A defect found by a check."""
+    """A problem found by a check, which ``to_finding`` completes with names and advice."""
 
     slug: str
     severity: Severity
     title: str
     evidence: str
     effect: Effect
-    rows: NDArray[np.int64] = NO_ROWS  # All positions in the file, in order
-    dimensions: NDArray[np.int64] = NO_ROWS  # Numbers in the file
-    remaining: ExaminedCloud | None = None  # The cloud that later checks examine instead
-    advice: str | None = None  # Advice that replaces the catalog's
+    rows: NDArray[np.int64] = NO_INDICES  # All positions in the file, in order
+    dimensions: NDArray[np.int64] = NO_INDICES  # Indices in the file
+    remaining: ExaminedCloud | None = None  # The cloud that later checks examine; None leaves it unchanged
+    advice: str | None = None  # None takes the catalog's

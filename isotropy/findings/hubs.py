@@ -17,7 +17,7 @@ from isotropy.catalog import FINDINGS, Similarity
 from isotropy.findings.finding import (
     FEWEST_DIMENSIONS,
     MATERIAL,
-    NO_ROWS,
+    NO_INDICES,
     Defect,
     ExaminedCloud,
     Severity,
@@ -90,7 +90,7 @@ def _hubs_by_distance(examined: ExaminedCloud) -> _Hubs:
     inner_positions = torch.cat(inner_rows)
     # Most clouds have none: skip the search.
     if len(inner_positions) == 0:
-        return _Hubs(NO_ROWS, 0.0, 0.0, "distance")
+        return _Hubs(NO_INDICES, 0.0, 0.0, "distance")
     neighbors = examined.nearest("euclidean")
     inner_hubs = _describe_hubs(
         neighbors, inner_positions[torch.isin(inner_positions, neighbors.neighbors)], "distance"
@@ -98,7 +98,7 @@ def _hubs_by_distance(examined: ExaminedCloud) -> _Hubs:
     exceeds_limit = inner_hubs.row_share > healthy_limit(
         "hub_euclidean", examined.cloud.n, examined.effective_dimensions
     )
-    return inner_hubs if exceeds_limit else inner_hubs._replace(rows=NO_ROWS, slot_share=0.0)
+    return inner_hubs if exceeds_limit else inner_hubs._replace(rows=NO_INDICES, slot_share=0.0)
 
 
 def _describe_hubs(neighbors: NearestRows, rows: Tensor, similarity: str) -> _Hubs:

@@ -38,7 +38,7 @@ def healthy_limit(statistic: str, n: int, d: float) -> float:
     return float((1 - row_fraction) * row_values[0] + row_fraction * row_values[1])
 
 
-SMALLEST = 1e-12  # Fraction of the largest value below which differences are rounding
+ROUNDING_FRACTION = 1e-12  # Fraction of the largest value below which values differ by rounding only
 
 
 class Gap(NamedTuple):
@@ -62,7 +62,7 @@ def find_largest_gap(values: Tensor, max_above: int) -> Gap:
     k = torch.arange(1, min(max_above, len(v) // 2 - 1) + 1)
     if len(k) == 0 or not v.isfinite().all() or float(v[0]) <= 0:
         return NO_GAP
-    logs = v.clamp(min=float(v[0]) * SMALLEST).log()
+    logs = v.clamp(min=float(v[0]) * ROUNDING_FRACTION).log()
     drop = logs[k - 1] - logs[k]
     excess = drop - (logs[k] - logs[2 * k + 1])
     best = int(excess.argmax())

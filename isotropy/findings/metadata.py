@@ -14,13 +14,14 @@ from isotropy.rows import finite_chunks
 MAX_SHARE = 0.25  # Maximum share of metadata dimensions; with more, all values were written that way
 INSPECTED_ROWS = 1000  # Rows of the sample used to infer how values were written
 MAX_DECIMALS = 6  # Maximum decimals of a number that counts as rounded
-FRACTIONS = MAX_DECIMALS + 1  # Stands for numbers with any fraction
-CHANCE_LIMIT = 10  # Minimum surplus of zero digits, over all rows, that rules out chance
+ANY_DECIMALS = MAX_DECIMALS + 1  # Stands for numbers with any fraction
+MIN_ZERO_DIGITS = 10  # Minimum zero digits beyond those of other dimensions, over all rows, that rule out chance
+MIN_OTHER_VALUES = 10  # Minimum rows with another value than the most frequent, in a dimension of few values
 # Minimum share of repeats, ignoring the most frequent value, in a dimension of few values.
 MIN_REPEATED_SHARE = 0.8
 MAX_SHARE_ELSEWHERE = 0.2  # Maximum of the same share in other dimensions; more indicates coarse numbers or copied rows
 # Minimum representable numbers per standard deviation; with fewer, repeats may come from rounding.
-STEPS = 1e4
+MIN_STEPS_PER_SD = 1e4
 # Precisions that values may have had before they were written, coarsest first.
 PRECISIONS = (torch.bfloat16, torch.float16, torch.float32)
 MIN_ROW_CORRELATION = 0.995  # Correlation with the row number of a dimension that counts rows
@@ -79,7 +80,7 @@ def _rounding_by_dimension(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _rounded_mask(examined: ExaminedCloud) -> Tensor:
-    """Return a mask of dimensions with fewer decimals in all rows than three quarters of all dimensions."""
+    """Return a mask [d] of dimensions with fewer decimals, in all rows, than at least three quarters of dimensions."""
     cloud = examined.cloud
     rows = examined.sample[:INSPECTED_ROWS]
     eps = _rounding_by_dimension(rows, examined.cloud.sample.dtype)
@@ -95,16 +96,16 @@ def _rounded_mask(examined: ExaminedCloud) -> Tensor:
         decimals[suspects] = torch.maximum(decimals[suspects], _count_decimals(x, eps[suspects], digits=0))
         nonzero += (x != 0).sum(0)
     is_rounded = torch.zeros(cloud.d, dtype=torch.bool)
-    is_rounded[suspects] = (usual_decimals - decimals[suspects]) * nonzero >= CHANCE_LIMIT
+    is_rounded[suspects] = (usual_decimals - decimals[suspects]) * nonzero >= MIN_ZERO_DIGITS
     return is_rounded
 
 
-def _count_decimals(x: Tensor, eps: Tensor, digits: float = CHANCE_LIMIT) -> Tensor:
-    """Return the decimals that the values of each dimension of points [n, d] need; ``FRACTIONS`` for any other numbers.
+def _count_decimals(x: Tensor, eps: Tensor, digits: float = MIN_ZERO_DIGITS) -> Tensor:
+    """Return the decimals [d] that the values of each dimension of points [n, d] need; ``ANY_DECIMALS`` if too many.
 
     Large values have few decimals by chance, so all values together must be less likely than 1 in ``10 ** digits``.
     """
-    decimals_needed = torch.full((x.shape[1],), FRACTIONS)
+    decimals_needed = torch.full((x.shape[1],), ANY_DECIMALS)
     rounding = 2 * eps * x.abs()
     for decimals in reversed(range(1, MAX_DECIMALS + 1)):
         factor = 10.0**decimals
@@ -119,7 +120,7 @@ def _count_decimals(x: Tensor, eps: Tensor, digits: float = CHANCE_LIMIT) -> Ten
 
 
 def _few_values_mask(examined: ExaminedCloud) -> Tensor:
-    """Return a mask of dimensions whose values mostly repeat, if values of other dimensions seldom do."""
+    """Return a mask [d] of dimensions whose values mostly repeat, if values of other dimensions seldom do."""
     x = examined.sample[:INSPECTED_ROWS]
     ordered = x.sort(dim=0).values
     equals_next = ordered[1:] == ordered[:-1]
@@ -133,6 +134,8 @@ def _few_values_mask(examined: ExaminedCloud) -> Tensor:
     if usual_share > MAX_SHARE_ELSEWHERE:
         return torch.zeros(x.shape[1], dtype=torch.bool)
     has_few_values: Tensor = (
-        (repeat_share >= MIN_REPEATED_SHARE) & (other_counts >= CHANCE_LIMIT) & (x.std(0) > STEPS * resolution)
+        (repeat_share >= MIN_REPEATED_SHARE)
+        & (other_counts >= MIN_OTHER_VALUES)
+        & (x.std(0) > MIN_STEPS_PER_SD * resolution)
     )
     return has_few_values

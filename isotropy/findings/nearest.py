@@ -10,8 +10,8 @@ from isotropy.cosine import unit_rows
 
 NEAREST = 10  # Neighbors of each row that are compared
 QUERIES = 1000  # Rows whose neighbors are found
-REFERENCE_ROWS = 4096  # Rows compared with all queries at once
-LARGEST = 1e15  # Multiple of the typical row size at which rows are clamped, because larger squares leave float32
+ROWS_PER_BLOCK = 4096  # Rows compared with all queries at once
+MAX_MULTIPLE = 1e15  # Multiple of the typical row size at which rows are clamped, because larger squares leave float32
 # Maximum distance of copies, relative to the usual distance of directions from their mean. Rounding of float32, and
 # mostly of float16, is smaller.
 COPY_DISTANCE = 3e-4
@@ -47,15 +47,15 @@ def find_nearest(
     q = q if similarity == "dot" else q - center
     size = float(q.abs().amax(1).median()) if q.numel() else 0.0
     scale = size or largest or 1.0
-    prepared = (q / scale).clamp(-LARGEST, LARGEST).float()
+    prepared = (q / scale).clamp(-MAX_MULTIPLE, MAX_MULTIPLE).float()
     center = center / scale
     best, best_positions = torch.empty(len(queries), 0), query_positions.new_empty(len(queries), 0)
     for rows, positions in chunks:
-        for start in range(0, len(rows), REFERENCE_ROWS):
-            block, block_positions = rows[start : start + REFERENCE_ROWS], positions[start : start + REFERENCE_ROWS]
+        for start in range(0, len(rows), ROWS_PER_BLOCK):
+            block, block_positions = rows[start : start + ROWS_PER_BLOCK], positions[start : start + ROWS_PER_BLOCK]
             # Keys sort rows by similarity to each query.
             x = unit_rows(block.double()) if similarity == "cosine" else block.double()
-            centered = (x / scale - center).clamp(-LARGEST, LARGEST)
+            centered = (x / scale - center).clamp(-MAX_MULTIPLE, MAX_MULTIPLE)
             keys = prepared @ centered.float().T
             if similarity == "euclidean":
                 keys -= (centered.square().sum(1) / 2).float()

@@ -3,7 +3,7 @@
 import numpy as np
 
 from isotropy.cosine import unit_rows
-from isotropy.findings.finding import Defect, Effect, ExaminedCloud, Severity, score_effects
+from isotropy.findings.finding import Defect, Effect, ExaminedCloud, Severity
 from isotropy.isoscore import isoscore
 
 # Variance of the row means, in multiples of that expected by chance. In randomly rotated clouds it is a weighted mean
@@ -16,8 +16,8 @@ UNIT_TOLERANCE = 1e-3  # Difference from 1 up to which a column has unit length
 def transposed(examined: ExaminedCloud) -> Defect | None:
     """Find swapped axes: fewer rows than dimensions, with row means like those of dimensions, or unit columns.
 
-    Means are those of unit rows, because longer rows of positive values have larger means. Dimensions have means of
-    both signs, so rows whose means share a sign are not dimensions.
+    Row means are those of rows at unit length, because longer rows of positive values have larger means. Dimensions
+    have means of both signs, so rows whose means mostly share a sign are not dimensions.
     """
     cloud = examined.cloud
     if not examined.has_spread or cloud.n >= cloud.d:
@@ -41,11 +41,10 @@ def transposed(examined: ExaminedCloud) -> Defect | None:
         else f"The means of the rows differ {row_ratio:,.3g} times as much as by chance, those of the columns "
         f"{column_ratio:,.2g} times. In embeddings, the means of dimensions differ and those of rows do not."
     )
-    before = score_effects(cloud, cloud)[1].before
     return Defect(
         slug="transposed",
         severity=Severity.ERROR,
         title=f"Rows and columns look swapped: {cloud.n:,} rows of {cloud.d:,} dimensions",
         evidence=evidence,
-        effect=Effect("isoscore", before, isoscore(cloud.sample.double().T)),
+        effect=Effect("isoscore", cloud.moment_scores["isoscore"], isoscore(cloud.sample.double().T)),
     )

@@ -20,9 +20,9 @@ from isotropy.findings.finding import Defect, ExaminedCloud, judge, percent, sam
 from isotropy.score import FEWEST_FOR_SE
 
 LIMIT = 9.0  # Maximum excess that t5 clouds exceed less than once in a thousand: see docs/statistics.md, Outlier rows
-TAIL = 5  # Degrees of freedom of the t distribution whose tails pass as healthy in every cloud
-LIGHTEST = 10  # Maximum degrees of freedom, assumed if the distances of inner rows vary that little
-INNER = 0.9  # Quantile of the distances compared with the median; beyond it there may be outliers
+MIN_TAIL = 5  # Degrees of freedom of the t distribution whose tails pass as healthy in every cloud
+MAX_TAIL = 10  # Maximum degrees of freedom, assumed if the distances of inner rows vary that little
+INNER_QUANTILE = 0.9  # Quantile of the distances compared with the median; beyond it there may be outliers
 RANK_MARGIN = 3.0  # Standard errors added to the rank of that quantile, so that no tail looks light by chance
 MIN_EXCESS_RATIO = 10  # Minimum ratio of outliers to those of a t cloud; norms that merely vary more do not reach it
 SCANNED_PART = 4  # The farthest 1 / SCANNED_PART of the rows are examined
@@ -132,15 +132,15 @@ def _scan_outliers(cloud: Cloud, distances: _Distances, participation: float) ->
 
 
 def tail_degrees(ratios: NDArray[np.float64], participation: float) -> int:
-    """Return the degrees of freedom, ``TAIL`` to ``LIGHTEST``, that fit distances over their median [n]."""
+    """Return the degrees of freedom, ``MIN_TAIL`` to ``MAX_TAIL``, that fit distances over their median [n]."""
     n = len(ratios)
-    rank = int(np.ceil(INNER * n + RANK_MARGIN * (INNER * (1 - INNER) * n) ** 0.5))
+    rank = int(np.ceil(INNER_QUANTILE * n + RANK_MARGIN * (INNER_QUANTILE * (1 - INNER_QUANTILE) * n) ** 0.5))
     if rank >= n:
-        return TAIL
+        return MIN_TAIL
     inner = np.partition(ratios, rank)[rank]
-    tails = np.arange(TAIL, LIGHTEST + 1)
-    lighter_tails = tails[fdtri(participation, tails, INNER) >= inner * fdtri(participation, tails, 0.5)]
-    return int(lighter_tails.max(initial=TAIL))
+    tails = np.arange(MIN_TAIL, MAX_TAIL + 1)
+    lighter_tails = tails[fdtri(participation, tails, INNER_QUANTILE) >= inner * fdtri(participation, tails, 0.5)]
+    return int(lighter_tails.max(initial=MIN_TAIL))
 
 
 def surprise(expected: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,9 +10,9 @@ from isotropy.findings.finding import Defect, ExaminedCloud, judge, percent
 from isotropy.findings.spread import LEVEL
 
 # Minimum share of a dimension's values at an end that is cut off: careful quantization clips 0.1%.
-CUT_OFF = 0.005
+MIN_CUT_SHARE = 0.005
 # Maximum ratio of an end's frequency to those of the next values in healthy clouds, where most frequencies rise inward.
-STEEPEST = 2.0
+MAX_FREQUENCY_RATIO = 2.0
 NEXT_VALUES = 10
 FEWEST_VALUES = 64  # Minimum distinct values of a dimension: with fewer it is a code of few bits, or a count
 
@@ -38,10 +38,12 @@ def saturated_dimensions(examined: ExaminedCloud) -> Defect | None:
         candidate_count = (at_end_count + next_count).numpy()
         # Compute the probability that at least this many of the outermost values lie at the end.
         chance = torch.from_numpy(
-            bdtrc(at_end_count.numpy() - 1.0, candidate_count, STEEPEST / (STEEPEST + NEXT_VALUES))
+            bdtrc(
+                at_end_count.numpy() - 1.0, candidate_count, MAX_FREQUENCY_RATIO / (MAX_FREQUENCY_RATIO + NEXT_VALUES)
+            )
         )
         cut_off = (levels[-1] >= FEWEST_VALUES) & (end != 0) & (chance <= LEVEL / (2 * cloud.d))
-        at_end &= cut_off & (at_end_count >= CUT_OFF * len(distinct))
+        at_end &= cut_off & (at_end_count >= MIN_CUT_SHARE * len(distinct))
         is_cut |= at_end
         restored += sign * at_end * _mean_excess(at_end.double().mean(0)) * x.std(0)
     is_saturated = is_cut.any(0)

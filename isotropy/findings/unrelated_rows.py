@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isotropy.cosine import unit_rows
-from isotropy.findings.directions import are_unrelated, cosines_to_others, fit_like_shuffled, local_relation
+from isotropy.findings.directions import are_unrelated, cosines_to_others, local_relation, vary_like_shuffled
 from isotropy.findings.finding import FEWEST_DIMENSIONS, Defect, ExaminedCloud, Severity, judge, percent, score_effects
 from isotropy.findings.mixed_clouds import FEWEST_IN_A_PART, FEWEST_ROWS, MAX_PARTS, MIN_SEPARATION, cut_projection
 from isotropy.findings.nearest import NEAREST
@@ -138,6 +138,6 @@ def _find_max_stray_cosine(units: Tensor) -> float | None:
     n_strays = int(is_stray.sum())
     n_between = int((cosines <= 2 * max_stray_cosine - float(chance.median())).sum()) - n_strays
     is_clear = FEWEST_IN_A_PART <= n_strays <= MAX_STRAYS * len(units) and n_strays >= MIN_STRAY_RATIO * n_between
-    if not is_clear or not fit_like_shuffled(units[is_stray], shuffled[is_stray], units[~is_stray]):
+    if not is_clear or not vary_like_shuffled(units[is_stray], shuffled[is_stray], units[~is_stray]):
         return None
     return max_stray_cosine
