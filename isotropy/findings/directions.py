@@ -41,10 +41,8 @@ def are_unrelated(first: Tensor, second: Tensor) -> bool:
     local = _relation_of(*differences)
     if abs(local.correlation) > limit or local.smaller_variation < MIN_VARIATION or local.ratio > MAX_LOCAL_RATIO:
         return False
-    if any(
-        relation.correlation <= 2 * limit
-        for relation in _relate_random_divisions(torch.cat(differences), len(differences[0]))
-    ):
+    divisions = _relate_random_divisions(torch.cat(differences), len(differences[0]))
+    if any(relation.correlation <= 2 * limit for relation in divisions):
         return False
     spread = _relation_of(first - first.mean(0), second - second.mean(0))
     # If each row is permuted differently, rows vary equally in all directions.
@@ -91,9 +89,8 @@ def _relation_of(first: Tensor, second: Tensor) -> DirectionRelation:
         variations.append(d * squares / max(trace, 1e-300) ** 2 - 1)
     shared_variation = d * float((covariances[0] * covariances[1]).sum()) - 1
     smaller, larger = min(variations), max(variations)
-    return DirectionRelation(
-        shared_variation / max(smaller * larger, 1e-18) ** 0.5, smaller, larger / max(smaller, 1e-18)
-    )
+    correlation = shared_variation / max(smaller * larger, 1e-18) ** 0.5
+    return DirectionRelation(correlation, smaller, larger / max(smaller, 1e-18))
 
 
 def cosines_to_others(units: Tensor, references: Tensor) -> Tensor:

@@ -18,30 +18,30 @@ from isotropy.findings.finding import (
 )
 
 NO_DIRECTION = 1e-6  # Fraction of the median norm up to which a row is zero: its direction is rounding of float32
-CHANCE = 0.001  # Rows are a defect only if chance explains fewer of them than this
-FEWEST_WHOLE = 20  # Minimum number of whole rows, from which chances are estimated
+CHANCE = 0.001  # Rows are a defect only if fewer such rows than this are expected by chance
+FEWEST_WHOLE = 20  # Minimum number of rows that are not zero, or not cut off, for estimating what chance does
 
 
 def zero_rows(examined: ExaminedCloud) -> Defect | None:
     """Find rows of zeros, unless zeros are so frequent in the dimensions that such rows occur by chance."""
     if not examined.has_spread:
         return None
-    norms, all_positions = [], []
-    zeros = torch.zeros(examined.cloud.d, dtype=torch.float64)
+    chunk_norms, chunk_positions = [], []
+    zero_counts = torch.zeros(examined.cloud.d, dtype=torch.float64)
     for rows, positions in examined.all_rows():
-        norms.append(torch.linalg.vector_norm(rows.double(), dim=1).numpy())
-        zeros += (rows == 0).sum(0)
-        all_positions.append(positions.numpy())
-    lengths, rows_read = np.concatenate(norms), np.concatenate(all_positions)
-    is_zero = lengths <= NO_DIRECTION * np.median(lengths)
-    count, n = int(is_zero.sum()), len(lengths)
+        chunk_norms.append(torch.linalg.vector_norm(rows.double(), dim=1).numpy())
+        zero_counts += (rows == 0).sum(0)
+        chunk_positions.append(positions.numpy())
+    norms, all_positions = np.concatenate(chunk_norms), np.concatenate(chunk_positions)
+    is_zero = norms <= NO_DIRECTION * np.median(norms)
+    count, n = int(is_zero.sum()), len(norms)
     if not 0 < count <= n - FEWEST_WHOLE:
         return None
     # Laplace's rule of succession: how often each dimension is zero in the other rows.
-    chances = ((zeros - count).clamp(min=0) + 1) / (n - count + 2)
+    chances = ((zero_counts - count).clamp(min=0) + 1) / (n - count + 2)
     if n * float(chances.log().sum().exp()) > CHANCE:
         return None
-    remaining = examined.without_rows(rows_read[is_zero])
+    remaining = examined.without_rows(all_positions[is_zero])
     effects = [neighbors_kept_effect(1 - count / n), *score_effects(examined.cloud, remaining.cloud)]
     subject = "1 row is" if count == 1 else f"{count:,} rows are"
     return Defect(
@@ -53,7 +53,7 @@ def zero_rows(examined: ExaminedCloud) -> Defect | None:
             "up to rounding. They have no direction: cosines with them are undefined, and no row is their neighbor."
         ),
         effect=judge(effects, examined.cloud.d)[0],
-        rows=rows_read[is_zero],
+        rows=all_positions[is_zero],
         remaining=remaining,
     )
 
@@ -65,10 +65,10 @@ class _Tails(NamedTuple):
     not end in it are whole.
     """
 
-    positions: NDArray[np.int64]
-    lengths: Tensor  # int64 [n], 0 to d, the dimensions at the end that hold the fill
-    repeats: Tensor  # int64 [n], the dimensions anywhere that hold the fill
-    fill_shares: Tensor  # float64 [d], the share of whole rows that hold the fill in each dimension
+    positions: NDArray[np.int64]  # [n], of all rows
+    lengths: Tensor  # int64 [n], 0 to d: number of dimensions at the end that hold the fill value
+    fill_counts: Tensor  # int64 [n]: number of dimensions anywhere that hold the fill value
+    fill_shares: Tensor  # float64 [d]: share of whole rows that hold the fill value in each dimension
 
 
 def truncated_rows(examined: ExaminedCloud) -> Defect | None:
@@ -76,12 +76,12 @@ def truncated_rows(examined: ExaminedCloud) -> Defect | None:
     cloud = examined.cloud
     if not examined.has_spread or cloud.d < 4 or (tails := _read_tails(examined)) is None:
         return None
-    # Compute the log probability of a tail this long under two models, and take the larger: either each dimension holds
-    # the fill independently, as often as in whole rows, or the row's fill values are spread over random dimensions.
+    # Take the larger log probability of a tail this long under two models: either each dimension holds the fill value
+    # independently, as often as in whole rows, or the fill values of the row are spread over random dimensions.
     start = torch.zeros(1, dtype=torch.float64)
     log_chances_by_length = torch.cat([start, tails.fill_shares.flip(0).log().cumsum(0)])
     log_factorials = torch.cat([start, torch.arange(1, cloud.d + 1, dtype=torch.float64).log().cumsum(0)])
-    log_chances_by_row = log_factorials[tails.repeats] - log_factorials[tails.repeats - tails.lengths]
+    log_chances_by_row = log_factorials[tails.fill_counts] - log_factorials[tails.fill_counts - tails.lengths]
     log_chances_by_row += log_factorials[cloud.d - tails.lengths] - log_factorials[cloud.d]
     log_chances = torch.maximum(log_chances_by_length[tails.lengths], log_chances_by_row)
     is_cut = log_chances + np.log(cloud.n) <= np.log(CHANCE)
@@ -113,25 +113,24 @@ def truncated_rows(examined: ExaminedCloud) -> Defect | None:
 
 def _read_tails(examined: ExaminedCloud) -> _Tails | None:
     """Return the tails of all rows; None if no row's last two values are equal, or too few rows are whole."""
-    repeated = [rows[rows[:, -1] == rows[:, -2], -1] for rows, _ in examined.all_rows()]
-    last_values = torch.cat(repeated)
-    if len(last_values) == 0:
+    repeated_values = torch.cat([rows[rows[:, -1] == rows[:, -2], -1] for rows, _ in examined.all_rows()])
+    if len(repeated_values) == 0:
         return None
-    fill = last_values.mode().values
-    lengths, repeats, all_positions = [], [], []
-    fill_counts = torch.zeros(examined.cloud.d, dtype=torch.float64)
+    fill = repeated_values.mode().values
+    chunk_lengths, chunk_counts, chunk_positions = [], [], []
+    counts_in_whole_rows = torch.zeros(examined.cloud.d, dtype=torch.float64)
     for rows, positions in examined.all_rows():
         is_fill = rows == fill
         differs = ~is_fill.flip(1)
-        lengths.append(torch.where(differs.any(1), differs.int().argmax(1), rows.shape[1]))
-        repeats.append(is_fill.sum(1))
-        all_positions.append(positions.numpy())
-        fill_counts += is_fill[~is_fill[:, -1]].sum(0)
-    tails = torch.cat(lengths)
-    whole_rows = int((tails == 0).sum())
-    if whole_rows < FEWEST_WHOLE:
+        chunk_lengths.append(torch.where(differs.any(1), differs.int().argmax(1), rows.shape[1]))
+        chunk_counts.append(is_fill.sum(1))
+        chunk_positions.append(positions.numpy())
+        counts_in_whole_rows += is_fill[~is_fill[:, -1]].sum(0)
+    lengths = torch.cat(chunk_lengths)
+    n_whole = int((lengths == 0).sum())
+    if n_whole < FEWEST_WHOLE:
         return None
-    # Whole rows never end in the fill, so they do not show how often the last dimension holds it by chance.
-    shares = (fill_counts + 1) / (whole_rows + 2)
+    # Whole rows never end in the fill value, so they do not show how often the last dimension holds it by chance.
+    shares = (counts_in_whole_rows + 1) / (n_whole + 2)
     shares[-1] = 1
-    return _Tails(np.concatenate(all_positions), tails, torch.cat(repeats), shares)
+    return _Tails(np.concatenate(chunk_positions), lengths, torch.cat(chunk_counts), shares)

@@ -31,7 +31,9 @@ from isotropy.spectrum import eigenvalues
 
 INWARD_FACTOR = 6.0  # Log distance of a hub below the median, in multiples of that of the 10th percentile
 ANGLE_LIMIT_FACTOR = 1.5  # Multiple of the limit for hubs by angle; spectra of equal effective dimension differ by less
-GAUSSIAN_FACTOR = 1.5  # Multiple of the share of the largest hub of one Gaussian cloud, which varies by less
+GAUSSIAN_FACTOR = (
+    1.5  # Multiple of the largest hub's share in one Gaussian cloud; between such clouds it varies by less
+)
 GAUSSIAN_ROWS = 20_000  # Rows of the Gaussian cloud; with more rows the largest hub has a smaller share
 SEED = 0
 MAX_SHARE = 0.05  # Maximum share of rows that count as hubs; more are part of the cloud
@@ -71,14 +73,14 @@ def hubs(examined: ExaminedCloud) -> Defect | None:
 class _Hubs(NamedTuple):
     """Hubs by one similarity."""
 
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # Positions in the file, in order
     slot_share: float  # Share of all neighbor slots that they fill
     row_share: float  # Share of rows that have any of them as a neighbor
     similarity: str
 
 
 def _hubs_by_distance(examined: ExaminedCloud) -> _Hubs:
-    # Find the positions of rows much closer to the mean than most.
+    """Return the rows much closer to the mean than most, if together they are neighbors of too many rows."""
     mean = examined.cloud.moments.mean
     logs = torch.linalg.vector_norm(examined.sample - mean, dim=1).clamp(min=1e-300).log()
     low_log, median_log = logs.quantile(torch.tensor([0.1, 0.5], dtype=torch.float64)).tolist()
@@ -92,13 +94,10 @@ def _hubs_by_distance(examined: ExaminedCloud) -> _Hubs:
     if len(inner_positions) == 0:
         return _Hubs(NO_INDICES, 0.0, 0.0, "distance")
     neighbors = examined.nearest("euclidean")
-    inner_hubs = _describe_hubs(
-        neighbors, inner_positions[torch.isin(inner_positions, neighbors.neighbors)], "distance"
-    )
-    exceeds_limit = inner_hubs.row_share > healthy_limit(
-        "hub_euclidean", examined.cloud.n, examined.effective_dimensions
-    )
-    return inner_hubs if exceeds_limit else inner_hubs._replace(rows=NO_INDICES, slot_share=0.0)
+    hub_positions = inner_positions[torch.isin(inner_positions, neighbors.neighbors)]
+    inner_hubs = _describe_hubs(neighbors, hub_positions, "distance")
+    max_share = healthy_limit("hub_euclidean", examined.cloud.n, examined.effective_dimensions)
+    return inner_hubs if inner_hubs.row_share > max_share else inner_hubs._replace(rows=NO_INDICES, slot_share=0.0)
 
 
 def _describe_hubs(neighbors: NearestRows, rows: Tensor, similarity: str) -> _Hubs:
@@ -111,8 +110,8 @@ def _find_hubs_beyond_gaussian(examined: ExaminedCloud) -> Defect | None:
     cloud = examined.cloud
     neighbors = examined.nearest("euclidean")
     rows, shares = neighbors.shares()
-    crowded = _describe_hubs(neighbors, rows[shares > MATERIAL], "distance")
-    if crowded.slot_share <= MATERIAL:  # the usual case, in which no cloud is drawn
+    frequent_neighbors = _describe_hubs(neighbors, rows[shares > MATERIAL], "distance")
+    if frequent_neighbors.slot_share <= MATERIAL:  # the usual case, in which no Gaussian cloud is drawn
         return None
     gaussian = _largest_gaussian_share(examined)
     excess_hubs = _describe_hubs(neighbors, rows[shares > max(MATERIAL, GAUSSIAN_FACTOR * gaussian)], "distance")
@@ -151,6 +150,5 @@ def _largest_gaussian_share(examined: ExaminedCloud) -> float:
     generator = torch.Generator().manual_seed(SEED)
     points = torch.randn(n, cloud.d, generator=generator) * scales
     positions = torch.arange(n)
-    return float(
-        find_nearest(points[:QUERIES], positions[:QUERIES], [(points, positions)], "euclidean").shares()[1].max()
-    )
+    neighbors = find_nearest(points[:QUERIES], positions[:QUERIES], [(points, positions)], "euclidean")
+    return float(neighbors.shares()[1].max())

@@ -27,9 +27,8 @@ def healthy_limit(statistic: str, n: int, d: float) -> float:
     for grid, value in ((table["rows"], n), (table["dimensions"], d)):
         index = max((i for i, point in enumerate(grid) if point <= value), default=0)
         is_inside = grid[0] < value < grid[-1]
-        grid_positions.append(
-            (index, log(value / grid[index]) / log(grid[index + 1] / grid[index]) if is_inside else 0.0)
-        )
+        fraction = log(value / grid[index]) / log(grid[index + 1] / grid[index]) if is_inside else 0.0
+        grid_positions.append((index, fraction))
     (row, row_fraction), (column, column_fraction) = grid_positions
     row_values = [
         (1 - column_fraction) * values[i][column] + column_fraction * values[i][min(column + 1, len(values[i]) - 1)]

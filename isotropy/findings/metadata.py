@@ -37,9 +37,8 @@ def metadata_as_coordinates(examined: ExaminedCloud) -> Defect | None:
     row_numbers = row_numbers - row_numbers.mean()
     x = cloud.sample.double()
     y = x - x.mean(0)
-    counts_rows: Tensor = (
-        (row_numbers @ y) / (y.square().sum(0).sqrt() * row_numbers.norm()).clamp(min=1e-300)
-    ).abs() > MIN_ROW_CORRELATION
+    correlations = (row_numbers @ y) / (y.square().sum(0).sqrt() * row_numbers.norm()).clamp(min=1e-300)
+    counts_rows: Tensor = correlations.abs() > MIN_ROW_CORRELATION
     if counts_rows.any():
         steps = x[cloud.rows.argsort()][:, counts_rows].diff(dim=0)
         counts_rows[counts_rows.clone()] = (steps >= 0).all(0) | (steps <= 0).all(0)

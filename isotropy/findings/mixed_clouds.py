@@ -27,10 +27,11 @@ MIN_ROWS_PER_LABEL = 5
 class _CloudPart(NamedTuple):
     """Rows of the sample, with the cuts that separate them from the others."""
 
-    mask: Tensor  # A flag for each row of the sample
-    cuts: "tuple[tuple[CloudSplit, bool], ...]"  # Each with whether the part is above it
+    mask: Tensor  # Whether each row of the sample is in the part
+    cuts: "tuple[tuple[CloudSplit, bool], ...]"  # Each with whether the part is on its upper side
 
     def row_mask(self, y: Tensor) -> Tensor:
+        """Return a mask [n] of the points y [n, r] in the part, by its cuts."""
         is_inside = torch.ones(len(y), dtype=torch.bool)
         for split, is_upper in self.cuts:
             is_inside &= split.upper_mask(y) == is_upper
@@ -110,7 +111,7 @@ def _share_in_part_of_label(examined: ExaminedCloud, parts: list[_CloudPart]) ->
 
 
 def _split_into_parts(y: Tensor, d: int) -> tuple[list[_CloudPart], float]:
-    """Split points [n, r] into parts; return them and the widest separation. Stops above ``MAX_PARTS``."""
+    """Split points [n, r] until no part splits, or there are over ``MAX_PARTS``; return parts and widest separation."""
     parts: list[_CloudPart] = []
     pending, widest = [_CloudPart(torch.ones(len(y), dtype=torch.bool), ())], 0.0
     while pending and len(pending) + len(parts) <= MAX_PARTS:
@@ -167,9 +168,9 @@ def leading_directions(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def best_split(y: Tensor) -> CloudSplit | None:
-    """Return the split of points, float64 [n, r], with the widest separation, or None.
+    """Return the split of points, float64 [n, r], with the widest separation; None if they are too few or equal.
 
-    Each leading direction is cut, then Fisher's discriminant of the parts.
+    Each of the ``N_STARTS`` leading directions is cut, then Fisher's discriminant of the two parts is cut repeatedly.
     """
     splits = [split for start in range(min(N_STARTS, y.shape[1])) if (split := _best_split_from(y, start)) is not None]
     return max(splits, key=lambda split: split.separation, default=None)

@@ -70,9 +70,9 @@ def find_nearest(
 
 
 def mean_overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity = "cosine") -> tuple[float, float]:
-    """Return the mean share, and its standard error, of the 10 nearest by cosine that the first ``queries`` rows keep.
+    """Return the mean share of the 10 nearest by cosine that the first ``queries`` rows keep, and its standard error.
 
-    ``before`` is [n, d], ``after`` [n, e]; ``similarity`` is that after the change.
+    ``before`` is [n, d], ``after`` [n, e]; ``similarity`` is the one used after the change.
     """
     shares = kept_neighbor_shares(before, after, torch.arange(min(queries, len(before))), similarity)
     return float(shares.mean()), float(shares.std(correction=0) / max(len(shares), 1) ** 0.5)
@@ -85,10 +85,10 @@ def kept_neighbor_shares(
     similarity: Similarity = "cosine",
     references: int | None = None,
 ) -> Tensor:
-    """Return the share of its 10 nearest by cosine that each query keeps when ``similarity`` searches ``after``, [q].
+    """Return, for each query, the share [q] of its 10 nearest by cosine that are its nearest by ``similarity`` after.
 
-    ``before`` is [n, d], ``after`` [n, e], ``queries`` [q] are positions; neighbors are among the first
-    ``references`` rows. Copies up to rounding are interchangeable.
+    ``before`` is [n, d], ``after`` [n, e], ``queries`` [q] are positions; neighbors are searched among the first
+    ``references`` rows, or all if it is None. Copies up to rounding are interchangeable.
     """
     positions = torch.arange(len(before))[:references]
     neighbors_before = find_nearest(before[queries], queries, [(before[positions], positions)], "cosine").neighbors

@@ -93,7 +93,7 @@ def outlier_rows(examined: ExaminedCloud) -> Defect | None:
 
 
 def center_and_bulk(x: Tensor) -> tuple[Tensor, float]:
-    """Return the median [d] of points, float64 [n, d], and the participation ratio of the nearest nine tenths."""
+    """Return the median [d] of points, float64 [n, d], and the participation ratio of the nine tenths nearest to it."""
     center = x.median(0).values
     y = x - center
     lengths = y.square().sum(1)
@@ -144,16 +144,18 @@ def tail_degrees(ratios: NDArray[np.float64], participation: float) -> int:
 
 
 def surprise(expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the surprise of the k farthest rows for each k, as the module defines it.
+    """Return the surprise (see the module) of the k farthest rows for each k; 0 below ``MIN_EXCESS_RATIO`` times m.
 
-    ``expected`` is how many rows are expected as far out as the k-th. The surprise is 0 if k is less than
-    ``MIN_EXCESS_RATIO`` times that.
+    ``expected`` holds m for each k: how many rows are expected as far out as the k-th farthest.
     """
     k = np.arange(1, len(expected) + 1)
     return np.where(k >= MIN_EXCESS_RATIO * expected, k * np.log(k / expected) - (k - expected), 0)
 
 
 def expected_beyond(n_rows: int, participation: float, ratios: NDArray[np.float64], tail: int) -> NDArray[np.float64]:
-    """Return how many rows of a t cloud are expected beyond multiples of its median distance; above 0."""
+    """Return how many of ``n_rows`` rows of a t cloud are expected beyond each of ``ratios`` of the median; above 0.
+
+    Ratios are of squared distances from the center.
+    """
     expected: NDArray[np.float64] = n_rows * fdtrc(participation, tail, ratios * fdtri(participation, tail, 0.5))
     return np.maximum(expected, 1e-300)

@@ -25,8 +25,8 @@ LEVEL = 0.001  # Significance level
 OUTWEIGHING_SHARE = 0.5
 # Spread relative to the mean's length below which rows count as one vector: cosines of two rows exceed 0.9999.
 NEARLY_EQUAL = 0.01
-EQUAL = 1e-6  # The same ratio below which rows differ only by float32 rounding
-EQUAL_IN_FLOAT64 = 1e-12  # The same for values with more digits than float32
+EQUAL = 1e-6  # Limit of the same ratio, below which rows differ only by float32 rounding
+EQUAL_IN_FLOAT64 = 1e-12  # The same limit for values with more digits than float32
 COLLAPSED_SHARE = 0.9  # Minimum share of the variance in the directions of a collapsed cloud
 CLIFF = 10.0  # Minimum ratio of variances between the last of these directions and the next
 FEWEST_ROWS = 4  # Minimum number of independent rows for bias-corrected scores, which use four at a time
@@ -102,11 +102,8 @@ def common_mean(examined: ExaminedCloud) -> Defect | None:
     share = cloud.moment_scores["mean_share"].value
     if not examined.has_spread or share is None or "collapsed" in examined.defect_slugs:
         return None
-    chance_share = (
-        float(chdtri(examined.effective_dimensions, LEVEL))
-        / examined.effective_dimensions
-        / max(examined.n_independent_rows, 1)
-    )
+    dimensions = examined.effective_dimensions
+    chance_share = float(chdtri(dimensions, LEVEL)) / dimensions / max(examined.n_independent_rows, 1)
     if share <= chance_share:
         return None
     effect = examined.neighbors_kept(examined.sample - cloud.moments.mean)
@@ -212,6 +209,5 @@ def _nonzero_norms(x: Tensor) -> Tensor:
 
 
 def _norm_limit(examined: ExaminedCloud) -> float:
-    return healthy_limit(
-        "norm_spread_t5", len(examined.sample), max(examined.effective_dimensions, examined.effective_directions)
-    )
+    dimensions = max(examined.effective_dimensions, examined.effective_directions)
+    return healthy_limit("norm_spread_t5", len(examined.sample), dimensions)

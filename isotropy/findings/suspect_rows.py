@@ -35,7 +35,7 @@ SEED = 0
 
 
 def near_copies(examined: ExaminedCloud, distinct: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the copy group of each row at ``distinct`` positions, int64 [m], negative for rows without a copy.
+    """Return the copy group of each row at the ascending positions ``distinct`` [m], int64 [m]; -1 without a copy.
 
     Clouds of more than ``REFERENCE_ROWS`` rows are not searched.
     """
@@ -78,8 +78,7 @@ def near_copies(examined: ExaminedCloud, distinct: NDArray[np.int64]) -> NDArray
     return groups
 
 
-# Share of repeats below which only neighbors are compared, not scores.
-FEW_COPIES = 0.01
+FEW_COPIES = 0.01  # Share of repeats up to which only neighbors are compared, not scores
 MAX_NAMED_DIMENSIONS = 0.1  # Share of the dimensions up to which those with missing values are named
 
 
@@ -159,7 +158,7 @@ def duplicate_rows(examined: ExaminedCloud) -> Defect | None:
 
 
 def _find_copy_groups(examined: ExaminedCloud) -> tuple[NDArray[np.int64], int]:
-    """Return the copy group of each row, negative for rows left out, and the number of exact copies."""
+    """Return the copy group of each row, int64 [n], -1 for rows left out; and the number of exact repeats."""
     cloud = examined.cloud
     groups = cloud.dealing.group_numbers
     if cloud.dealing.grouping == "groups":

@@ -22,7 +22,8 @@ ITERATIONS = 100
 SEED = 0
 STRAY_QUANTILE = 0.999  # Quantile of the mean cosines of shuffled rows up to which a row is a stray
 MAX_STRAYS = 0.25  # Maximum share of strays; with more, the cloud is just too sparse for near neighbors
-MIN_STRAY_RATIO = 2.0  # Minimum ratio of strays to rows just above the quantile, within its distance to the median
+# Minimum ratio of strays to rows above the limit of strays by at most the limit's distance to the median of chance.
+MIN_STRAY_RATIO = 2.0
 
 
 def unrelated_rows(examined: ExaminedCloud) -> Defect | None:
@@ -129,7 +130,7 @@ def _graph_eigenvectors(neighbors: Tensor) -> Tensor:
 
 
 def _find_max_stray_cosine(units: Tensor) -> float | None:
-    """Return the mean cosine with neighbors up to which unit rows [n, d] are strays; None if there are none or many."""
+    """Return the mean cosine with neighbors up to which unit rows [n, d] are strays; None if strays are unclear."""
     order = torch.rand(units.shape, generator=torch.Generator().manual_seed(SEED)).argsort(1)
     shuffled = units.gather(1, order)
     cosines, chance = (cosines_to_others(rows, units).topk(NEAREST).values.mean(1) for rows in (units, shuffled))
