@@ -11,15 +11,11 @@ from isotropy.spectrum import CHUNK_ROWS, Moments, center
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Mean [d], variances [r] over n - 1, descending, and orthonormal directions [r, d], all float64, for rank r.
+    """The r principal components whose variance is above rounding; r is the rank."""
 
-    Directions whose variance is within rounding of zero are left out. As in scikit-learn, the largest entry is
-    positive.
-    """
-
-    mean: Tensor
-    variances: Tensor
-    directions: Tensor
+    mean: Tensor  # [d] float64
+    variances: Tensor  # [r] float64, over n - 1, descending
+    directions: Tensor  # [r, d] float64, orthonormal; the largest entry of each is positive, as in scikit-learn
 
     @property
     def rank(self) -> int:
@@ -29,8 +25,8 @@ class Components:
 def principal_components(points: Tensor) -> Components:
     """Return the principal components of points [n, d], n at least 1, in float64.
 
-    From the covariance in O(n d^2 + d^3), or by SVD where 2 n <= d. Raises ValueError for points or variances that are
-    not finite.
+    They are computed from the covariance in O(n d^2 + d^3), or by SVD if 2 n <= d. Raises ValueError for points or
+    variances that are not finite.
     """
     require_fit_points(points)
     n, d = points.shape
@@ -47,7 +43,7 @@ def principal_components(points: Tensor) -> Components:
         variances, directions = ascending.flip(0), vectors.T.flip(0)
     require_finite_variances(variances)
     solver_error = max(n, d) * torch.finfo(torch.float64).eps * variances[0]
-    # Where n < d, the rounding of d dimensions shares n directions.
+    # If n < d, the rounding errors of d dimensions fall on only n directions.
     rounding = max(1, d / n) * torch.finfo(points.dtype).eps ** 2 * (mean.square() + dimension_variances)
     storage_error = directions.square() @ rounding
     significant = variances > torch.maximum(solver_error, storage_error)

@@ -14,9 +14,9 @@ from isotropy.spectrum import CHUNK_ROWS
 
 @dataclass(frozen=True, eq=False)
 class FittedMap(ABC):
-    """A fitted map of points, on the device of its tensors. Subclasses hold only tensors: see ``state``."""
+    """A fitted map of points, on the device of its tensors. All fields are tensors, so ``state`` holds all of it."""
 
-    # The sizes of each tensor, as `"mean": "d"`; one letter is one size throughout, and "mean" comes first.
+    # The shape of each tensor by its name, as `"mean": "d"`; a letter is the same size in all, and "mean" comes first.
     SHAPES: ClassVar[dict[str, str]]
 
     # [d] float64, subtracted first: the mean of the points it was fitted on; [clusters, d] if there are clusters.
@@ -70,7 +70,7 @@ class FittedMap(ABC):
 
 
 def require_finite(points: Tensor, d: int | None = None) -> None:
-    """Raise ValueError unless ``points`` is a finite cloud [n, d]."""
+    """Raise ValueError unless ``points`` is a finite cloud [n, d]; None allows any d."""
     require_points(points, d)
     # Maximum and minimum also reveal NaN, in a third of the time of checking each number.
     if points.numel() and not (points.amax().isfinite() and points.amin().isfinite()):

@@ -21,7 +21,7 @@ from isotropy.spectrum import CHUNK_ROWS
 
 @dataclass(frozen=True, eq=False)
 class Flow(FittedMap):
-    """An invertible map of d dimensions in K steps; c = d // 2 of the dimensions move the other d - c."""
+    """An invertible map of d dimensions in K steps; in each, c = d // 2 dimensions scale and shift the other d - c."""
 
     SHAPES: ClassVar = {
         "mean": "d",
@@ -37,9 +37,9 @@ class Flow(FittedMap):
     }
 
     rotation: Tensor  # [d, d] float64: principal directions in columns, completed to a basis
-    scale: Tensor  # [d] float64, scales each to variance 1; the smallest factor where there is no variance
+    scale: Tensor  # [d] float64, scales each direction to variance 1; those without variance by the smallest factor
     permutations: Tensor  # [K, d] int64
-    log_scale: Tensor  # [K, d]; this and all below are float64 once trained
+    log_scale: Tensor  # [K, d]; from here on float64 after training, float32 before
     shift: Tensor  # [K, d]
     inner: Tensor  # [K, hidden, c]
     inner_bias: Tensor  # [K, hidden]
@@ -123,9 +123,10 @@ def fit_flow(
 ) -> Flow:
     """Fit a flow on points [n, d], n at least 3 and d at least 2, by maximum likelihood; reproducible by seed on a CPU.
 
-    Adam trains ``layers`` steps with couplings of width ``hidden`` on nine tenths of the points, in float32, and keeps
-    the best state on the others. ``progress`` is called with steps done and the maximum, and may raise to stop. Raises
-    ValueError for arguments out of range or too few different rows.
+    The flow has ``layers`` steps with couplings of width ``hidden``. Adam takes up to ``steps`` optimizer steps of
+    learning rate ``rate`` on nine tenths of the points, in float32; the best state on the others is kept. ``progress``
+    is called with the optimizer steps done and ``steps``, and may raise to stop. Raises ValueError for arguments out of
+    range or too few different rows.
     """
     require_fit_points(points)
     n, d = points.shape
@@ -202,7 +203,7 @@ def _train(
 
 
 def _loss(flow: Flow, whitened: Tensor) -> Tensor:
-    """Return the negative log-likelihood per point and dimension, 0-d, without the constant of the whitening."""
+    """Return the negative log-likelihood per point and dimension, a scalar tensor, without the whitening's constant."""
     z, log_det = flow.apply_steps(whitened)
     return -(gaussian_log_density(z) + log_det).mean() / z.shape[1]
 

@@ -20,13 +20,13 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """A method fitted on one part of the rows, and its effect on both parts."""
+    """A map fitted on one part of the rows, and both parts before and after it."""
 
     fitted: FittedMap
-    fit_rows: Tensor  # [k] int64, ascending: rows that it was fitted on
-    held_out_rows: Tensor  # [n - k] int64, ascending: all others
-    held_out: Pair  # The rows held out: what to report
-    in_sample: Pair  # The rows fitted on: flattering, for comparison only
+    fit_rows: Tensor  # [k] int64, ascending: rows that the map was fitted on
+    held_out_rows: Tensor  # [n - k] int64, ascending: all other rows
+    held_out: Pair  # The rows held out: report scores of these
+    in_sample: Pair  # The rows fitted on: their scores are too good, so use them for comparison only
 
 
 def held_out(
@@ -41,8 +41,8 @@ def held_out(
     """Fit on one part of points [n, d] and apply to the other.
 
     ``fit`` takes points, such as ``fit_zca_whitening``. A ``fraction`` of the rows, or of ``groups`` [n], which stay
-    together, is drawn by ``seed``; ``fit_rows`` (indices or a mask [n]) fixes the rows instead. Raises ValueError if a
-    part is empty, for arguments of another shape or range, and what ``fit`` raises.
+    together, is drawn by ``seed`` to fit on; ``fit_rows`` (indices or a mask [n]) fixes these rows instead. Raises
+    ValueError if a part is empty and for arguments of another shape or range, and any error that ``fit`` raises.
     """
     require_points(points)
     if fit_rows is not None and groups is not None:

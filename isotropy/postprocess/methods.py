@@ -32,9 +32,9 @@ def fit(
 ) -> FittedMap:
     """Fit a method of the catalog, by slug, on points [n, d].
 
-    ``components`` returns those of the points, if already computed. ``parameters`` are those of the catalog; ``flow``
-    also takes ``progress``. Raises ValueError for an unknown method or parameter, a value out of range, or unsuitable
-    points.
+    ``components`` returns the principal components of the points, for methods that need them; None computes them.
+    ``parameters`` are those of the catalog; ``flow`` also takes ``progress``. Raises ValueError for an unknown method
+    or parameter, a value out of range, or unsuitable points.
     """
     function, _ = _find_fitter(method)
     _, *names = inspect.signature(function).parameters

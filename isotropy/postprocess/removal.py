@@ -13,7 +13,7 @@ from isotropy.postprocess.fitted import FittedMap, require_fit_points
 
 @dataclass(frozen=True, eq=False)
 class Removal(FittedMap):
-    """y - sum_i weight_i (u_i . y) u_i of y = x - mean, u the directions."""
+    """The map of x to y - sum_i weight_i (u_i . y) u_i, where y = x - mean and u_i are the directions."""
 
     SHAPES: ClassVar = {"mean": "d", "directions": "D d", "weights": "D"}
 
@@ -28,8 +28,8 @@ class Removal(FittedMap):
 def fit_all_but_the_top(points: Tensor, D: int | None = None, components: Components | None = None) -> Removal:
     """Fit the removal of the mean and the top D principal components of points [n, d] (Mu & Viswanath 2018).
 
-    D = None takes max(1, d // 100). Components without variance are kept. Raises ValueError unless 0 <= D <= d and
-    points are finite.
+    D = None takes max(1, d // 100). Directions without variance are never removed. Raises ValueError unless
+    0 <= D <= d and points are finite.
     """
     components = components or principal_components(points)
     directions = components.directions[: components_to_remove(D, points.shape[1])]
@@ -39,10 +39,10 @@ def fit_all_but_the_top(points: Tensor, D: int | None = None, components: Compon
 def fit_weighted_removal(points: Tensor, D: int | None = None, components: Components | None = None) -> Removal:
     """Fit the removal of the mean and a part of the top D components of points [n, d] (after Liang et al. 2021).
 
-    Liang et al. train weights on human scores. Here weights in [0, 1] maximize IsoScore of fitted points: with v the
-    variances that remain, setting the derivative of (sum v)^2 / sum v^2 to zero gives weight_i = 1 - sqrt(c / v_i),
-    where c = sum_{i > D} v_i^2 / sum_{i > D} v_i, or the smallest top variance if no component is below the top.
-    D = None takes max(1, d // 100). Raises ValueError unless 0 <= D <= d.
+    Liang et al. train weights on human scores. Here weights in [0, 1] maximize IsoScore of fitted points. It grows with
+    (sum r)^2 / sum r^2 of the variances r_i = (1 - weight_i)^2 v_i that remain of the variances v; its derivative is 0
+    at weight_i = 1 - sqrt(c / v_i), where c = sum_{i > D} v_i^2 / sum_{i > D} v_i, or the smallest top variance if no
+    component is below the top. D = None takes max(1, d // 100). Raises ValueError unless 0 <= D <= d.
     """
     components = components or principal_components(points)
     D = components_to_remove(D, points.shape[1])
@@ -65,7 +65,7 @@ CLUSTERED_ROWS = 20_000  # Maximum rows from which k-means learns its centroids
 
 @dataclass(frozen=True, eq=False)
 class ClusterRemoval(FittedMap):
-    """Subtract the mean and top components of the nearest centroid's cluster; ties go to the first."""
+    """Removal of the mean and top components of a point's cluster, that of the nearest centroid, the first if tied."""
 
     SHAPES: ClassVar = {"mean": "clusters d", "centroids": "clusters d", "directions": "clusters D d"}
 
@@ -87,8 +87,8 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
     """Fit k-means, and the removal of mean and top D components in each cluster, on points [n, d].
 
     New points go to the nearest centroid. k-means runs once from k-means++, on at most ``CLUSTERED_ROWS`` points drawn
-    by ``seed``. D = None takes max(1, d // 64). Clusters with fewer directions than D become zero. Raises ValueError
-    unless 1 <= clusters <= n and 0 <= D <= d, and for points whose squares leave float64.
+    by ``seed``. D = None takes max(1, d // 64). Fitted points map to 0 if their cluster has at most D directions of
+    variance. Raises ValueError unless 1 <= clusters <= n and 0 <= D <= d, and for points whose squares leave float64.
     """
     # Imported here, because no other method needs scikit-learn, which takes a second to import.
     from sklearn.cluster import KMeans  # noqa: PLC0415

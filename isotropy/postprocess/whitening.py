@@ -1,6 +1,7 @@
 """Centering, standardization, and whitening: PCA, ZCA, partial and soft ZCA.
 
-Whitened points have covariance I and IsoScore 1 by construction: judge it on other rows (``postprocess.held_out``).
+Points that a whitening was fitted on have covariance I and IsoScore 1 by construction. Judge whitening by other rows
+(``postprocess.held_out``).
 """
 
 import math
@@ -16,7 +17,7 @@ from isotropy.postprocess.fitted import FittedMap, require_fit_points
 
 @dataclass(frozen=True, eq=False)
 class Scaling(FittedMap):
-    """(x - mean) * scale."""
+    """The map of x to (x - mean) * scale."""
 
     SHAPES: ClassVar = {"mean": "d", "scale": "d"}
 
@@ -48,7 +49,7 @@ def fit_standardisation(points: Tensor) -> Scaling:
 
 @dataclass(frozen=True, eq=False)
 class Whitening(FittedMap):
-    """(x - mean) W."""
+    """The map of x to (x - mean) W."""
 
     SHAPES: ClassVar = {"mean": "d", "matrix": "d d"}
 
@@ -95,7 +96,7 @@ def fit_soft_zca(points: Tensor, eps: float = 0.1, components: Components | None
     """Fit W = U (L + eps I)^(-1/2) U^T on points [n, d] (Diera, Galke & Scherp 2024).
 
     eps is in squared units of the points; directions without variance are multiplied by eps^(-1/2). eps = 0 is
-    ``fit_zca_whitening``. Raises ValueError for a negative or infinite eps; other errors as there.
+    ``fit_zca_whitening``. Raises ValueError unless eps is finite and at least 0; other errors as there.
     """
     if not 0 <= eps < math.inf:
         raise ValueError(f"Expected eps of at least 0, finite, got {eps}: 0 whitens fully, more whitens less.")
