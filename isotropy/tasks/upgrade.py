@@ -112,7 +112,10 @@ class UpgradeTask(NamedTuple):
 
 
 def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, Bridge]:
-    """Return what the best bridge keeps, and the bridge, fitted on the texts that are not judged."""
+    """Fit bridges on the texts that are not judged; return the judgment of the best on the choose part, and the bridge.
+
+    ``retain`` is the share that a bridge has to keep.
+    """
     old, parts, truth, similarity = task.old, task.old.parts, task.old.truth, task.old.similarity
     choosing, reporting = (parts[parts != TaskPart.FIT] == part for part in (TaskPart.CHOOSE, TaskPart.REPORT))
     choose_statistic, report_statistic = (truth.statistic(parts == part) for part in (TaskPart.CHOOSE, TaskPart.REPORT))
@@ -122,13 +125,16 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
     new_answers = _find_answers(embedded_only, truth, new_rows, task.queries)
     fit_old, fit_new = (prepare(points, similarity) for points in _select_fit_texts(task))
 
-    def score_choice(candidate: tuple[Bridge, _Answers]) -> float:
-        answers = candidate[1]
+    def score_choice(bridge_and_answers: tuple[Bridge, _Answers]) -> float:
+        answers = bridge_and_answers[1]
+        # Without ground truth: the share kept of the old or the new neighbors, whichever is larger.
         values = answers.kept_shares(old_answers, new_answers) if answers.values is None else answers.values[None]
         return float(choose_statistic(values[:, choosing], np.ones((1, int(choosing.sum())))).max())
 
-    bridges = fit_bridges(fit_new, fit_old, similarity)
-    bridge, answers = max(((bridge, _find_bridged_answers(task, bridge, rows)) for bridge in bridges), key=score_choice)
+    candidates = fit_bridges(fit_new, fit_old, similarity)
+    bridge, answers = max(
+        ((candidate, _find_bridged_answers(task, candidate, rows)) for candidate in candidates), key=score_choice
+    )
     groups = old.groups[parts == TaskPart.REPORT]
     kept_old = kept_new = scores = kept_score = None
     if answers.neighbors is not None:
@@ -139,10 +145,10 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
         values = np.stack([old_answers.values, answers.values, new_answers.values])[:, reporting]
         all_scores = intervals(values, groups, report_statistic, old.seed)
         scores = dict(zip(("old", "bridged", "new"), all_scores, strict=True))
-        # As shares of the new model's score, which is the baseline: its own share is 1.
+        # Intervals of shares of the new model's score; the new model is the baseline, so its own share is 1.
         statistic, unit = _share_of_first(report_statistic), 1.0
         if (new_score := scores["new"].value) > 0 and np.array_equal(values[1], values[2]):
-            # Nothing changed here, but groups that were not seen may lose their score.
+            # No unit of the sample changed, but unseen groups may lose their score: the interval has to allow for that.
             statistic, unit = report_statistic, new_score
         new, bridged = intervals(values[[2, 1]], groups, statistic, old.seed)
         differences = (bridged.difference, bridged.difference_low, bridged.difference_high)
