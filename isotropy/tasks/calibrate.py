@@ -109,21 +109,22 @@ def _compare_variants(
     The rate is the smallest of ``PROMISES`` from ``rate`` on that the labels allow; (None, []) if they allow none.
     """
     choosing, reporting = (pairs.parts == part for part in (TaskPart.CHOOSE, TaskPart.REPORT))
-    non_matches, held_out = choosing & ~pairs.is_match, reporting & ~pairs.is_match
-    reported = reporting & pairs.is_match
-    usable_rates = [value for value in PROMISES if value >= rate and value * non_matches.sum() >= MIN_FALSE_MATCHES]
-    fewest_matches = min((choosing & pairs.is_match).sum(), reported.sum())
-    if not usable_rates or fewest_matches < FEWEST_MATCHES or not held_out.any():
+    non_match_similarities = similarities[:, choosing & ~pairs.is_match]
+    n_non_matches = non_match_similarities.shape[1]
+    reported_matches, reported_non_matches = reporting & pairs.is_match, reporting & ~pairs.is_match
+    usable_rates = [value for value in PROMISES if value >= rate and value * n_non_matches >= MIN_FALSE_MATCHES]
+    fewest_matches = min((choosing & pairs.is_match).sum(), reported_matches.sum())
+    if not usable_rates or fewest_matches < FEWEST_MATCHES or not reported_non_matches.any():
         return None, []
     statistic = partial(_shares_found, is_match=pairs.is_match[choosing], rate=usable_rates[0])
     gains = resampled_gains(similarities[:, choosing], pairs.groups[choosing], statistic, seed)
     choose_shares = statistic(similarities[:, choosing], np.ones((1, int(choosing.sum()))))[0]
-    equal_weights = np.ones((1, int(non_matches.sum())))
-    cutoffs = [_cutoffs_at_rate(values, equal_weights, usable_rates[0]) for values in similarities[:, non_matches]]
-    is_found = (similarities[:, reported] > np.array(cutoffs)).astype(np.float64)
-    false_rates = (similarities[:, held_out] > np.array(cutoffs)).mean(1)
+    equal_weights = np.ones((1, n_non_matches))
+    cutoffs = [_cutoffs_at_rate(values, equal_weights, usable_rates[0]) for values in non_match_similarities]
+    is_found = (similarities[:, reported_matches] > np.array(cutoffs)).astype(np.float64)
+    false_rates = (similarities[:, reported_non_matches] > np.array(cutoffs)).mean(1)
     findings = []
-    for index, interval in enumerate(intervals(is_found, pairs.groups[reported], mean, seed)):
+    for index, interval in enumerate(intervals(is_found, pairs.groups[reported_matches], mean, seed)):
         unchanged = (is_found[index] == is_found[BASELINE]).all()
         report = interval._replace(difference_low=0.0, difference_high=0.0) if unchanged else interval
         findings.append(FindingRate(float(choose_shares[index]), *gains[index], *report, float(false_rates[index])))

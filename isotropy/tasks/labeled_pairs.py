@@ -85,12 +85,12 @@ def label_pairs(corpus: NDArray[Any], truth: Truth, seed: int, match: float | No
     parts = split(groups, seed, CUTOFF_PARTS)
     match truth:
         case PairTruth():
-            match = _minimum_score(truth) if match is None else match
-            pool = _scored_pairs(corpus, truth, groups, parts, match)
+            match = _default_match_score(truth) if match is None else match
+            pool = _pool_scored_pairs(corpus, truth, groups, parts, match)
         case QueryTruth(compression=False):
-            pool = _query_pairs(corpus, truth, groups, parts, generator)
+            pool = _pool_query_pairs(corpus, truth, groups, parts, generator)
         case LabelTruth():
-            pool = _label_pairs(corpus, truth, groups, parts, generator)
+            pool = _pool_label_pairs(corpus, truth, groups, parts, generator)
         case _:
             raise ValueError("Expected pairs, relevant documents or labels to set a cutoff by, got none: add some.")
     n_labeled, n_matches = len(pool.is_match), int(pool.is_match.sum())
@@ -124,7 +124,7 @@ def label_pairs(corpus: NDArray[Any], truth: Truth, seed: int, match: float | No
     )
 
 
-def _minimum_score(truth: PairTruth) -> float:
+def _default_match_score(truth: PairTruth) -> float:
     if np.isin(truth.scores, (0, 1)).all():
         return 1.0
     raise MatchScoreError(
@@ -132,14 +132,14 @@ def _minimum_score(truth: PairTruth) -> float:
     )
 
 
-def _scored_pairs(corpus: NDArray[Any], truth: PairTruth, groups: Codes, parts: Codes, match: float) -> _PairPool:
+def _pool_scored_pairs(corpus: NDArray[Any], truth: PairTruth, groups: Codes, parts: Codes, match: float) -> _PairPool:
     matches = f"pairs with a score of at least {match:g}, where scores run from {truth.scores.min():g} to "
     matches += f"{truth.scores.max():g}"
     fit_points = _without_rows(corpus, truth.rows[parts != TaskPart.FIT])
     return _PairPool(truth.rows, truth.scores >= match, groups, parts, matches, "all other pairs", fit_points)
 
 
-def _query_pairs(
+def _pool_query_pairs(
     corpus: NDArray[Any], truth: QueryTruth, groups: Codes, parts: Codes, generator: np.random.Generator
 ) -> _PairPool:
     rows, is_match = [], []
@@ -158,7 +158,7 @@ def _query_pairs(
     return _PairPool(pairs, np.array(is_match), groups[queries], parts[queries], matches, non_matches, fit_points)
 
 
-def _label_pairs(
+def _pool_label_pairs(
     corpus: NDArray[Any], truth: LabelTruth, groups: Codes, parts: Codes, generator: np.random.Generator
 ) -> _PairPool:
     """Pair labeled rows, one of each group and each once: half with a row of their label, half with one of another."""
