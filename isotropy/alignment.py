@@ -23,7 +23,7 @@ MAX_DIMENSIONS = 2048
 # 128.
 ROWS_PER_DIMENSION = 4
 NO_INTERVAL = f"No interval: it needs {ROWS_PER_DIMENSION} rows per dimension."
-ROUNDING = 1e-9  # Maximum distance from 0 or 1 that counts as rounding
+ROUNDING = 1e-9  # Values at most this far from 0 or 1 are reported as exactly 0 or 1
 
 
 def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Score]:
@@ -44,7 +44,8 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
     if len(block_ids) == 1:  # without the only block, no row remains
         remaining_rows = []
     K, L = _linear_kernel(x), _linear_kernel(y)
-    overlaps = kept_neighbor_shares(x, y, torch.arange(len(x)))  # The jackknife leaves rows out as queries only
+    # By row. The jackknife leaves a block out of their mean, but its rows still count as neighbors of others.
+    overlaps = kept_neighbor_shares(x, y, torch.arange(len(x)))
     scores = {
         "cka": _cka(K, L),
         "neighbor_overlap": Score(float(overlaps.mean())),
@@ -67,7 +68,6 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
             corrected.with_error(residual.parts) if has_enough_rows else replace(corrected, reason=NO_INTERVAL)
         )
     for slug, score in scores.items():
-        # Snap values within rounding of 0 or 1.
         value, se = score.value, score.se or 0
         if value is not None and max(se, abs(value - round(value))) <= ROUNDING:
             scores[slug] = Score(float(round(value))).with_error([0.0] * len(score.parts))
@@ -85,7 +85,8 @@ def cka(x: Tensor, y: Tensor) -> Score:
 def procrustes_residual(x: Tensor, y: Tensor) -> Score:
     """Return the share of variance left after the best rotation of points [n, d] onto points [n, e], in [0, 1].
 
-    It is 1 - (the sum of the singular values of x^T y)^2, both centered and scaled. Biased low for few rows.
+    It is 1 - (the sum of the singular values of x^T y)^2, with x and y centered and scaled to Frobenius norm 1. Biased
+    low for few rows. Undefined above ``MAX_DIMENSIONS`` and if all rows of x or of y are equal.
     """
     if max(x.shape[1], y.shape[1]) > MAX_DIMENSIONS:
         return Score.undefined(f"It is computed for at most {MAX_DIMENSIONS:,} dimensions.")
@@ -108,18 +109,18 @@ def _cka(K: Tensor, L: Tensor) -> Score:
     n = len(K)
     if n < 4:
         return Score.undefined(f"It needs at least 4 rows; {there_are(n)}.")
-    cross, first, second = _hsic(K, L), _hsic(K, K), _hsic(L, L)
-    if first <= 0 or second <= 0:
+    hsic_KL, hsic_KK, hsic_LL = _hsic(K, L), _hsic(K, K), _hsic(L, L)
+    if hsic_KK <= 0 or hsic_LL <= 0:
         return Score.undefined("The rows of one embedding are equal, or too few for its dimensions.")
-    return Score.clipped(cross / (first * second) ** 0.5, -1, 1)
+    return Score.clipped(hsic_KL / (hsic_KK * hsic_LL) ** 0.5, -1, 1)
 
 
 def _hsic(K: Tensor, L: Tensor) -> float:
     """Return the unbiased HSIC of kernels [n, n] with zero diagonals, up to a factor that depends only on n."""
     n = len(K)
-    k, m = K.sum(1), L.sum(1)
-    sums_product = float(k.sum()) * float(m.sum()) / ((n - 1) * (n - 2))
-    return float((K * L).sum()) + sums_product - 2 * float(k @ m) / (n - 2)
+    K_sums, L_sums = K.sum(1), L.sum(1)
+    product_of_totals = float(K_sums.sum()) * float(L_sums.sum())
+    return float((K * L).sum()) + product_of_totals / ((n - 1) * (n - 2)) - 2 * float(K_sums @ L_sums) / (n - 2)
 
 
 ROWS_AT_ONCE = 2048  # Rows searched for neighbors at once
@@ -156,13 +157,13 @@ def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
     for cloud in (x, y):
         points = cloud.double() / (float(cloud.abs().amax()) or 1.0)
         points -= points.mean(0)
-        size = torch.linalg.matrix_norm(points) / len(points) ** 0.5
-        if not size > 0:
+        rms_length = torch.linalg.matrix_norm(points) / len(points) ** 0.5
+        if not rms_length > 0:
             return RowDrift(shares, None, "All rows of one embedding are equal.")
-        normalized.append(points / size)
+        normalized.append(points / rms_length)
     a, b = normalized
     u, _, v = torch.linalg.svd(a.T @ b, full_matrices=False)
     rotated = a @ (u @ v)
-    # If the numbers of dimensions differ, this pads the smaller embedding with columns of zeros.
+    # ||a||^2 rather than ||rotated||^2, so that dimensions of ``a`` that ``b`` lacks count as differences.
     squares = a.square().sum(1) + b.square().sum(1) - 2 * (rotated * b).sum(1)
     return RowDrift(shares, squares.clamp(min=0).sqrt())

@@ -10,11 +10,10 @@ from isotropy.spectrum import Moments
 def anisotropy(values: Tensor, K: int, total: Tensor | None = None) -> tuple[Score, ...]:
     """Return sigma_k^2 / sum_i sigma_i^2 for k = 1 to K, each in [0, 1], from eigenvalues [d] in descending order.
 
-    ``total`` is their sum, the trace of the matrix, if ``values`` are only the leading ones.
-
-    sigma are the singular values of the points, or of the centered points (Razzhigaev et al. 2024); k = 1 is the
-    maximum explainable variance (Ethayarajh 2019). Undefined without energy and for NaN or infinity. Raises ValueError
-    unless 1 <= K <= d.
+    sigma_k^2 is proportional to the k-th eigenvalue: sigma are the singular values of the points, or of the centered
+    points (Razzhigaev et al. 2024). The share for k = 1 is the maximum explainable variance (Ethayarajh 2019). Pass
+    ``total``, the sum of all eigenvalues, if ``values`` are only the leading ones. Undefined if all values are zero
+    and for NaN or infinity. Raises ValueError unless 1 <= K <= d.
     """
     if not 1 <= K <= len(values):
         raise ValueError(f"Expected 1 <= K <= d = {len(values)}, got {K}: there are d directions.")
@@ -39,7 +38,7 @@ def mean_share(moments: Moments) -> Score:
 
 
 def second_moment(moments: Moments) -> Tensor:
-    """Return E[x x^T] (over n, about zero), float64 [d, d]."""
+    """Return E[x x^T], the mean over n of products about zero, float64 [d, d]."""
     population_covariance = moments.covariance() * ((moments.n - 1) / max(moments.n, 1))
     return population_covariance + torch.outer(moments.mean, moments.mean)
 

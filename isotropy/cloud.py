@@ -73,7 +73,7 @@ class Cloud:
     # [at most `SAMPLE_ROWS`, d], drawn without replacement, in the order of drawing; all rows if they are few.
     sample: Tensor
     rows: Tensor  # Positions of the sample's rows in the file, int64
-    n_left_out: int
+    n_left_out: int  # Rows with NaN or infinity
     # A power of two, 1 unless the points are so large or so small that their fourth powers leave float64.
     unit: float = 1.0
     similarity: Similarity = Similarity.COSINE  # Similarity of nearest neighbors
@@ -187,7 +187,7 @@ class Cloud:
 
     @cached_property
     def pair_measures(self) -> PairMeasures:
-        """Pairwise results, with one more neighbor than measures use, to detect ties."""
+        """Nearest neighbors and uniformity of ``pair_rows``; one neighbor more than measures use, to detect ties."""
         return measure_pairs(self.pair_rows, NEIGHBORS + 1, self.similarity)
 
     @property
@@ -197,7 +197,7 @@ class Cloud:
 
     @cached_property
     def euclidean_pairs(self) -> PairMeasures:
-        """Pairwise results by Euclidean distance."""
+        """``pair_measures`` by Euclidean distance, whatever the similarity of the cloud."""
         if self.similarity is Similarity.EUCLIDEAN:
             return self.pair_measures
         return measure_euclidean_pairs(self.pair_rows, NEIGHBORS + 1)
@@ -210,7 +210,7 @@ class Cloud:
 
     @cached_property
     def block_neighbors(self) -> BlockNeighbors:
-        """Nearest neighbors by Euclidean distance within the first rows and within each block, for standard errors."""
+        """Euclidean neighbors of the distinct ``pair_rows``, also within their blocks, for standard errors."""
         pairs = self.euclidean_pairs
         positions = self.rows[: len(self.pair_rows)][pairs.distinct_rows].numpy()
         blocks = self.dealing.blocks_of(positions, BLOCKS)
@@ -248,8 +248,8 @@ def read_cloud(
 ) -> Cloud:
     """Read rows into a cloud, in two passes if some are exact duplicates.
 
-    Exact duplicates count as one group unless groups are given. ``seed`` draws the sample, ``progress`` receives the
-    number of rows just read, and ``similarity`` defines neighbors.
+    Equal rows form one group unless the points have groups. ``seed`` draws the sample, ``progress`` is called after
+    each chunk with the chunk's number of rows, and ``similarity`` defines neighbors.
     """
     groups = points.groups()
     duplicates = Duplicates(points.n)

@@ -21,24 +21,25 @@ ROUNDING = 1e-15
 def silhouette(x: Tensor, labels: Tensor) -> Score:
     """Return the mean silhouette of points [n, d] with class codes [n], in [-1, 1] (Rousseeuw 1987), over all pairs.
 
-    A point has (b - a) / max(a, b): a is its mean distance to its own class, b to the nearest other class; 0 if alone.
-    Takes n^2 d operations in float64. Undefined for fewer than two classes, for as many classes as points, and for NaN
-    or infinity. Raises ValueError for points or labels of another type or shape.
+    The silhouette of a point is (b - a) / max(a, b): a is its mean distance to the other points of its class, b the
+    smallest mean distance to another class. It is 0 for the only point of a class. Takes n^2 d operations in float64.
+    Undefined for fewer than two classes, for as many classes as points, and for NaN or infinity. Raises ValueError for
+    points or labels of another type or shape.
     """
     classes = _sort_by_class("silhouette", x, labels)
     if isinstance(classes, str):
         return Score.undefined(classes)
     class_mates = (classes.sizes - 1)[classes.codes]
     points = CenteredPoints.about(center_of(classes.points), classes.points)
-    own_sums, nearest = _distances_to_classes(points, classes.sizes.tolist())
-    silhouettes = _silhouettes(own_sums / class_mates.clamp(min=1), nearest)
+    own_sums, to_nearest = _distances_to_classes(points, classes.sizes.tolist())
+    silhouettes = _silhouettes(own_sums / class_mates.clamp(min=1), to_nearest)
     return Score.clipped(float(silhouettes.masked_fill(class_mates == 0, 0).mean()), -1, 1)
 
 
 def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
     """Return the mean simplified silhouette of points [n, d] with class codes [n], in [-1, 1] (Hruschka et al. 2006).
 
-    As ``silhouette``, with distances to the centroids of k classes, in n k d operations.
+    Here a and b of ``silhouette`` are distances to the centroids of the k classes, in n k d operations.
     """
     classes = _sort_by_class("simplified silhouette", x, labels)
     if isinstance(classes, str):
@@ -84,7 +85,7 @@ def _sort_by_class(name: str, x: Tensor, labels: Tensor) -> _Classes | str:
 
 
 def _silhouettes(a: Tensor, b: Tensor, rounding: Tensor | float = 0) -> Tensor:
-    """Return (b - a) / max(a, b) of distances [n], 0 where both are at most ``rounding``."""
+    """Return the silhouettes [n], (b - a) / max(a, b) of distances [n]; 0 where both are at most ``rounding``."""
     larger = torch.maximum(a, b)
     return torch.where(larger > rounding, (b - a) / larger, 0)
 
@@ -93,14 +94,14 @@ def _silhouettes(a: Tensor, b: Tensor, rounding: Tensor | float = 0) -> Tensor:
 class _Group:
     """Adjacent small classes that fill about one tile, or one larger class."""
 
-    rows: range
-    membership: Tensor  # Class membership, float64 [rows, classes], 1 or 0
+    rows: range  # Positions of their points, sorted by class
+    membership: Tensor  # float64 [rows, classes], 1 where the row belongs to the class, else 0
 
 
 def _distances_to_classes(points: CenteredPoints, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return each point's sum of distances to its own class and smallest mean distance to another, [n] each."""
     own_sums = torch.zeros_like(points.squared_norms)
-    nearest = torch.full_like(own_sums, math.inf)
+    to_nearest = torch.full_like(own_sums, math.inf)
     groups, start, pending_sizes = [], 0, list[int]()
     for size, next_size in zip(sizes, [*sizes[1:], math.inf], strict=True):
         pending_sizes.append(size)
@@ -114,15 +115,17 @@ def _distances_to_classes(points: CenteredPoints, sizes: Sequence[int]) -> tuple
         sums, _ = _sum_distances(points, group, group)
         own_sums[group_rows] = (sums * group.membership).sum(1)
         mean_distances = (sums / group.membership.sum(0)).masked_fill_(group.membership.bool(), math.inf)
-        nearest[group_rows] = torch.minimum(nearest[group_rows], mean_distances.amin(1))
+        to_nearest[group_rows] = torch.minimum(to_nearest[group_rows], mean_distances.amin(1))
         for later_group in groups[index + 1 :]:
             later_rows = slice(later_group.rows.start, later_group.rows.stop)
             forward_sums, backward_sums = _sum_distances(points, group, later_group)
-            nearest[group_rows] = torch.minimum(
-                nearest[group_rows], (forward_sums / later_group.membership.sum(0)).amin(1)
+            to_nearest[group_rows] = torch.minimum(
+                to_nearest[group_rows], (forward_sums / later_group.membership.sum(0)).amin(1)
             )
-            nearest[later_rows] = torch.minimum(nearest[later_rows], (backward_sums / group.membership.sum(0)).amin(1))
-    return own_sums, nearest
+            to_nearest[later_rows] = torch.minimum(
+                to_nearest[later_rows], (backward_sums / group.membership.sum(0)).amin(1)
+            )
+    return own_sums, to_nearest
 
 
 def _sum_distances(points: CenteredPoints, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:

@@ -40,11 +40,11 @@ class CosineMoments:
     def update(self, x: Tensor) -> None:
         require_points(x, len(self._sum))
         for start in range(0, len(x), CHUNK_ROWS):
-            units = unit_rows(x[start : start + CHUNK_ROWS].detach())
-            zero_rows = len(units) - int(units.any(dim=1).sum())
-            self._sum += units.sum(0).to(self._sum)
-            self._squares += units.square_().sum(0).to(self._squares)
-            self.n += len(units) - zero_rows
+            unit_vectors = unit_rows(x[start : start + CHUNK_ROWS].detach())
+            zero_rows = len(unit_vectors) - int(unit_vectors.any(dim=1).sum())
+            self._sum += unit_vectors.sum(0).to(self._sum)
+            self._squares += unit_vectors.square_().sum(0).to(self._squares)
+            self.n += len(unit_vectors) - zero_rows
             self.zero_rows += zero_rows
 
     def merge(self, moments: "CosineMoments") -> None:
@@ -100,13 +100,13 @@ def cosine_histogram(x: Tensor, bins: int = 100) -> CosineCounts:
     Raises ValueError if ``x`` is not a finite floating tensor [n, d].
     """
     require_points(x)
-    units = unit_rows(x.detach())
-    if not units.isfinite().all():
+    unit_vectors = unit_rows(x.detach())
+    if not unit_vectors.isfinite().all():
         raise ValueError("Expected finite points, got NaN or infinity: leave those rows out first.")
 
     counts = torch.zeros(bins, dtype=torch.int64)
-    for start in range(0, len(units), PAIR_ROWS):
-        cosines = units[start : start + PAIR_ROWS] @ units[start:].T
+    for start in range(0, len(unit_vectors), PAIR_ROWS):
+        cosines = unit_vectors[start : start + PAIR_ROWS] @ unit_vectors[start:].T
         is_upper = torch.ones_like(cosines, dtype=torch.bool).triu(1)
         counts += torch.histc(cosines[is_upper].clamp(-1, 1), bins, -1, 1).cpu().long()
     return CosineCounts(torch.linspace(-1, 1, bins + 1, dtype=torch.float64), counts)
@@ -120,5 +120,5 @@ def unit_rows(x: Tensor) -> Tensor:
     size = x.detach().abs().amax(dim=1, keepdim=True)
     is_zero = size == 0
     scaled = x / size.masked_fill(is_zero, 1)
-    units: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True).masked_fill(is_zero, 1)
-    return units
+    unit_vectors: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True).masked_fill(is_zero, 1)
+    return unit_vectors

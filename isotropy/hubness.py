@@ -73,7 +73,7 @@ def hubness(neighbors: NearestNeighbors, k: int = 10) -> Hubness:
 
 
 def find_largest_hubs(occurrences: Tensor, max_hubs: int = MAX_LISTED_HUBS) -> tuple[HubPoint, ...]:
-    """Return the points with the largest counts, int64 [n], excluding zeros."""
+    """Return at most ``max_hubs`` points with the largest counts ``occurrences``, int64 [n], excluding zeros."""
     counts, points = occurrences.sort(descending=True, stable=True)
     pairs = zip(points[:max_hubs].tolist(), counts[:max_hubs].tolist(), strict=True)
     return tuple(HubPoint(point, count) for point, count in pairs if count)

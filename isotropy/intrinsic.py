@@ -2,8 +2,8 @@
 
 Search distinct points (``isotropy.neighbors.distinct_rows``), as scikit-dimension 0.5 does. Standard errors treat
 points as independent; for 1,000 uniform points in 2 to 10 dimensions the true spread was 1.1 to 1.4 times as large.
-None below ``FEWEST_FOR_SE`` points. Undefined where most neighbors are equally far up to rounding, as in lattices or
-one-hot features.
+Fewer than ``FEWEST_FOR_SE`` points have no standard error. Estimates are undefined where most neighbors are equally far
+up to rounding, as in lattices or one-hot features.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from torch import Tensor
 from isotropy.neighbors import NearestNeighbors
 from isotropy.score import FEWEST_FOR_SE, Score, there_are
 
-# Times 1 / sqrt(N): the 95th percentile of the distance between the points and TwoNN's fit if the model holds, 1.09 to
-# 1.12 in simulations of 50 to 20,000 independent ratios, a tenth of them discarded.
+# sqrt(N) times the 95th percentile of `TwoNNFit.distance` if the model holds. It was 1.09 to 1.12 in simulations of 50
+# to 20,000 independent ratios, a tenth of them discarded.
 CHANCE_DISTANCE = 1.1
 FIGURE_POINTS = 400  # Maximum points of a fit in a figure
 NO_RATIO = "is undefined: most points are as far from their second neighbor as from their first, within rounding."
@@ -61,8 +61,9 @@ def twonn(neighbors: NearestNeighbors, discard: float = 0.1) -> TwoNNFit:
     # Renyi: the i-th smallest of N exponentials is a sum of i independent ones, the l-th of mean 1 / (N - l + 1).
     tails = y.flip(0).cumsum(0).flip(0) / torch.arange(N, N - n_fitted, -1, dtype=torch.float64, device=x.device)
     se = dimension * float(tails.norm() / (y @ y))
-    F, steps = -torch.expm1(-dimension * x), torch.arange(n_fitted + 1, dtype=torch.float64, device=x.device) / N
-    distance = float(torch.maximum(F - steps[:-1], steps[1:] - F).max())
+    fitted_F = -torch.expm1(-dimension * x)
+    F = torch.arange(n_fitted + 1, dtype=torch.float64, device=x.device) / N  # before and after each step
+    distance = float(torch.maximum(fitted_F - F[:-1], F[1:] - fitted_F).max())
     score = Score(dimension, se=se if N >= FEWEST_FOR_SE else None)
     return TwoNNFit(score, x[figure_points], y[figure_points], distance, CHANCE_DISTANCE / N**0.5)
 
@@ -70,8 +71,8 @@ def twonn(neighbors: NearestNeighbors, discard: float = 0.1) -> TwoNNFit:
 def twonn_mle(neighbors: NearestNeighbors) -> Score:
     """Return the intrinsic dimension, in (0, inf), as (N - 1) / sum ln(mu) of TwoNN's ratios (Denti et al. 2022).
 
-    The maximum likelihood, as ``method="mle"`` of scikit-dimension 0.5 without discarding; the standard error is
-    dimension / sqrt(N - 2). Raises ValueError for fewer than two neighbors.
+    This is the maximum likelihood estimate, N / sum ln(mu), without its bias; ``method="mle"`` of scikit-dimension 0.5
+    without discarding. The standard error is dimension / sqrt(N - 2). Raises ValueError for fewer than two neighbors.
     """
     log_mu, error = _log_mu(neighbors)
     N = len(log_mu)

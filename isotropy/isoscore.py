@@ -88,9 +88,9 @@ def participation_ratio(S: Tensor) -> Score:
 def isoscore_star(points: Tensor, zeta: float, shrinkage_covariance: Tensor | None = None) -> Tensor:
     """Return IsoScore* of points [n, d], 0-d in [0, 1], differentiable once (Rudman & Eickhoff 2024).
 
-    ``zeta`` in [0, 1] shrinks toward ``shrinkage_covariance`` [d, d]; 0 is IsoScore. At least float32; value and
-    gradient are finite, and 0 without spread. The gradient shrinks with 1 - zeta. Raises ValueError for zeta outside
-    [0, 1], a missing or misshapen shrinkage covariance, and where ``evenness`` does.
+    ``zeta`` in [0, 1] shrinks toward ``shrinkage_covariance`` [d, d]; with zeta = 0 it is IsoScore. The result is at
+    least float32. Points without spread have value and gradient 0. The gradient is proportional to 1 - zeta. Raises
+    ValueError for zeta outside [0, 1], a missing or misshapen shrinkage covariance, and where ``evenness`` does.
     """
     require_zeta(zeta)
     if zeta > 0 and shrinkage_covariance is None:
@@ -105,7 +105,7 @@ def isoscore_star(points: Tensor, zeta: float, shrinkage_covariance: Tensor | No
 
 @dataclass(frozen=True)
 class ShrinkageCurve:
-    """IsoScore* as a function of zeta, from traces and inner products of two covariances."""
+    """IsoScore* as a function of zeta, from the traces and inner products (``xx`` to ``ss``) of covariances X and S."""
 
     d: int
     trace_x: float

@@ -18,7 +18,7 @@ MIN_CLASS_ROWS = 4
 class ClassScore:
     """Score of one class."""
 
-    label: int
+    label: int  # Its code
     n: int  # Points of the class
     score: Score
 
@@ -36,10 +36,10 @@ class ScoreByLabel:
 
 
 def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]) -> ScoreByLabel:
-    """Return the score by ``measure`` of the points [n_c, d] of each class, and the mean over classes.
+    """Return the score by ``measure`` of each class of points [n, d] with class codes [n], and the mean over classes.
 
-    ``x`` is [n, d], ``labels`` integers [n]. Undefined for classes below ``MIN_CLASS_ROWS`` points. Raises ValueError
-    for points or labels of another type or shape.
+    Classes of fewer than ``MIN_CLASS_ROWS`` points have no score; the mean is undefined if no class has one. Raises
+    ValueError for points or labels of another type or shape.
     """
     class_labels, codes, sizes = classes_of(x, labels)
     rows_by_class = torch.split(codes.argsort(stable=True), sizes.tolist())

@@ -18,9 +18,10 @@ START_SPREAD = 1e-4
 
 
 def nearest_by_similarity(x: Tensor, k: int, similarity: Similarity) -> tuple[Tensor, Tensor]:
-    """Return the k rows nearest to each of points [n, d], int64 [n, k], and their squared distances beyond the first.
+    """Return the k rows nearest to each of points [n, d], int64 [n, k], and their relative squared distances [n, k].
 
-    By cosine, rows must not be zero. Distances by dot product are those of rows of equal norm.
+    The first of a row's squared distances is subtracted from all of them. By cosine, rows must not be zero. By dot
+    product, distances are those of rows of equal norm.
     """
     points = unit_rows(x.double()) if similarity is Similarity.COSINE else x.double() / x.abs().max().clamp(min=1e-300)
     nearest = choose_search(similarity, points.dtype)(points, k)
@@ -53,6 +54,6 @@ def lay_out(indices: Tensor, squared_distances: Tensor, start: NDArray[Any]) -> 
 
 
 def count_neighbors_kept(indices: Tensor, picture: NDArray[Any]) -> float:
-    """Return how many of the k nearest neighbors, [n, k], a picture [n, 2] has among its own k, on average."""
-    drawn = nearest_neighbors(torch.from_numpy(picture).double(), indices.shape[1]).indices
-    return float((indices[:, :, None] == drawn[:, None]).sum((1, 2)).double().mean())
+    """Return the mean number of a point's k nearest neighbors, [n, k], that a picture [n, 2] has among its own k."""
+    picture_indices = nearest_neighbors(torch.from_numpy(picture).double(), indices.shape[1]).indices
+    return float((indices[:, :, None] == picture_indices[:, None]).sum((1, 2)).double().mean())

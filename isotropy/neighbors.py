@@ -59,14 +59,14 @@ class NearestNeighbors:
     def distance_error(self, roundoff: float) -> Tensor:
         """Return how far apart equal distances may be due to rounded coordinates, float64 [n, k].
 
-        Roundings are independent and count only along the difference. So the error is about one rounding of a typical
-        coordinate, for any d, plus that of the distance.
+        Roundings of coordinates are independent, and only their part along the difference of two points counts. So the
+        error is about one rounding of a typical coordinate, for any d, plus that of the distance.
         """
         return ROUNDINGS * (roundoff * self.sizes[:, None] + unit_roundoff(torch.float64) * self.distances)
 
 
 def nearest_neighbors(x: Tensor, k: int) -> NearestNeighbors:
-    """Return the k nearest neighbors of each of points [n, d], or all n - 1 others; duplicates are neighbors.
+    """Return the k nearest neighbors of each of points [n, d], or all n - 1 if k is larger; duplicates are neighbors.
 
     The result is that of brute force. Products in the fastest precision yield candidates and a bound that all others
     exceed; candidates are measured in float64, and unsettled rows are searched again in higher precision. Memory is a
@@ -204,7 +204,7 @@ class BlockNeighbors:
         return self._with_error(measure, len(self._points), measure(self.all_neighbors))
 
     def scores_by_size(self, measure: Callable[[NearestNeighbors], Score]) -> dict[int, Score]:
-        """Return a measure of the first 1,000, 2,000, ... points with standard errors."""
+        """Return a measure of the first points with its standard error, by how many: those of ``SIZES`` there are."""
         sizes = [size for size in SIZES if size <= len(self._points)]
         return {size: self._with_error(measure, size, measure(self._neighbors_within(size)[0])) for size in sizes}
 

@@ -46,7 +46,7 @@ class PairMeasures:
 
 
 def measure_euclidean_pairs(x: Tensor, k: int) -> PairMeasures:
-    """Return the exact k nearest neighbors and the uniformity of points [n, d], if possible from one product per pair.
+    """Return ``measure_pairs`` by Euclidean distance, if possible with one product per pair for both results.
 
     Neighbors and uniformity need separate products if products are exact, if torch multiplies the points' dtype at
     lower precision, or if all points are equal. Raises ValueError for k < 1 or points that are not finite.
@@ -124,7 +124,7 @@ NearestSearch = Callable[[Tensor, int], NearestNeighbors]
 
 
 def measure_pairs(x: Tensor, k: int, similarity: Similarity) -> PairMeasures:
-    """Return the k nearest distinct neighbors by a similarity, and the uniformity of points [n, d].
+    """Return the k nearest neighbors among distinct points, and the uniformity of all points [n, d].
 
     By cosine, rows are scaled to length 1 and zero rows left out. Raises ValueError for k < 1 or points that are not
     finite.

@@ -66,15 +66,16 @@ class Products:
         self._candidates = candidates
         self._is_float64 = precision == torch.float64
         self._is_exact = sum_dtype == precision and has_exact_products(points, float(squares.max()), precision)
+        # The part of a bound that each point adds to the product: its squared norm less the error.
         if self._is_exact:
-            self._bases = squares
+            self._norm_terms = squares
         else:
             rho += unit_roundoff(exact_dtype)
             # 8 covers the rounding of the squares and of their sum with the product, 1.01 second-order terms.
             rounding = 1.01 * (unit_roundoff(precision) + (d + 8) * unit_roundoff(sum_dtype))
             error = (1 + rho) ** 2 * (1 + rounding) - 1
-            self._bases = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sum_dtype).tiny
-        self._rounded_bases = self._bases.to(sum_dtype)
+            self._norm_terms = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sum_dtype).tiny
+        self._rounded_norm_terms = self._norm_terms.to(sum_dtype)
         self.has_tiles = not self._is_exact and sum_dtype == precision
         """Whether ``tile`` can be called."""
 
@@ -83,13 +84,13 @@ class Products:
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         bounds = self._tile.view(-1)[: shape[0] * shape[1]].view(shape)
         torch.addmm(
-            self._rounded_bases[columns],
+            self._rounded_norm_terms[columns],
             self._rounded_points[rows],
             self._rounded_points[columns].T,
             alpha=-2,
             out=bounds,
         )
-        return bounds.add_(self._rounded_bases[rows, None])
+        return bounds.add_(self._rounded_norm_terms[rows, None])
 
     @cached_property
     def _tile(self) -> Tensor:
@@ -103,22 +104,22 @@ class Products:
     @cached_property
     def _bounds(self) -> Tensor:
         n = len(self._points)
-        return self._rounded_bases.new_full((block_rows(n), -(-n // GROUP) * GROUP), math.inf)
+        return self._rounded_norm_terms.new_full((block_rows(n), -(-n // GROUP) * GROUP), math.inf)
 
     def nearest(self, rows: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return distances and indices [rows, k], ascending, and a mask of settled rows."""
         bounds = self._bounds_of(rows)
         if self._is_exact:
             squares, columns = first_smallest(bounds, k)
-            squares = squares.double() + self._bases[rows, None]
+            squares = squares.double() + self._norm_terms[rows, None]
             return squares.sqrt(), columns, torch.ones_like(rows, dtype=torch.bool)
         candidate_bounds, columns = smallest_in_rows(bounds, self._candidates)
-        candidate_bounds = candidate_bounds.double() + self._bases[rows, None]
+        candidate_bounds = candidate_bounds.double() + self._norm_terms[rows, None]
         nearest = measure_candidates(self._points, rows, candidate_bounds, columns, k)
         if self._is_float64 and not nearest.settled.all():
             unsettled = (~nearest.settled).nonzero().squeeze(1)
             is_candidate = (
-                bounds[unsettled].double() + self._bases[rows[unsettled], None] <= nearest.reach[unsettled, None]
+                bounds[unsettled].double() + self._norm_terms[rows[unsettled], None] <= nearest.reach[unsettled, None]
             )
             squares = torch.full_like(is_candidate, math.inf, dtype=torch.float64)
             columns = torch.arange(is_candidate.shape[1], device=is_candidate.device).expand_as(is_candidate)
@@ -134,7 +135,7 @@ class Products:
         products = torch.mm(self._rounded_points[rows] * -2, self._rounded_points.T, out=self._products[: len(rows)])
         bounds = self._bounds[: len(rows)]
         # Two steps, because adding bfloat16 to float32 takes three times as long.
-        bounds[:, :n].copy_(products).add_(self._rounded_bases)
+        bounds[:, :n].copy_(products).add_(self._rounded_norm_terms)
         bounds[torch.arange(len(rows), device=rows.device), rows] = math.inf
         return bounds
 
@@ -145,7 +146,7 @@ class MeasuredCandidates(NamedTuple):
     distances: Tensor  # [rows, k] float64, nearest first; ties go to the first row
     columns: Tensor  # [rows, k] int64
     settled: Tensor  # [rows], whether no other point can be as near
-    reach: Tensor  # [rows] float64, squared: farther points are not as near as the k-th
+    reach: Tensor  # [rows] float64, the squared distance of the k-th plus its rounding: no nearer point is farther
 
 
 def measure_candidates(
@@ -172,7 +173,7 @@ def measure_candidates(
 
 
 def _fill_squared_distances(points: Tensor, squares: Tensor, mask: Tensor, rows: Tensor, columns: Tensor) -> None:
-    """Fill in the squared distances [rows, columns] selected by a mask."""
+    """Write the squared distance to point ``columns[i, j]`` of point ``rows[i]`` into ``squares`` where ``mask``."""
     row_indices, _ = mask.nonzero(as_tuple=True)
     select_points = partial(points.index_select, 0)
     n_pairs = max(PAIR_NUMBERS // max(points.shape[1], 1), 1)
@@ -202,7 +203,7 @@ def has_exact_products(points: Tensor, max_square: float, precision: torch.dtype
 
 
 def first_smallest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the smallest values of each row, ascending, and their columns; ties go to the first column."""
+    """Return the ``count`` smallest values of each row, ascending, and their columns; ties go to the first column."""
     smallest, columns = smallest_in_rows(x, count)
     kth_smallest = smallest[:, -1:]
     positions = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)

@@ -28,7 +28,7 @@ class MappedRows(NamedTuple):
 
 
 class PointMapCollector:
-    """Collects the rows of a map while a projection reads them, or ``size`` random ones of more."""
+    """Collects the rows of a map while a projection reads them: all, or ``size`` random ones if there are more."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
         self._sample = Sample(size, 3, np.dtype(np.float64), seed)  # x, y and norm of each row
@@ -42,7 +42,7 @@ class PointMapCollector:
         points, rows = (tensor.numpy() for tensor in self._sample.drawn_rows())
         order = rows.argsort()
         values = points[order]
-        # 1, or the power of two that scales coordinates times the unit to at most 1.
+        # Coordinates are ``values * unit``. If float32 does not hold them, divide by a power of two to at most 1.
         largest = float(np.abs(values).max(initial=0.0))
         is_safe = largest == 0 or SAFE_RANGE[0] <= largest * unit <= SAFE_RANGE[1]
         map_unit = 1.0 if is_safe else float(2.0 ** np.frexp(largest)[1]) * unit
@@ -158,9 +158,9 @@ class _Density:
 
 
 def labels_by_frequency(cloud: Cloud, rows: Tensor) -> RowLabels | None:
-    """Return the labels of rows, by position, the most frequent first; None if none has one.
+    """Return the labels of the rows at positions [m], with class names by descending count; None without labels.
 
-    Rows without a label or beyond ``MAX_NAMES`` classes share an empty name, which comes last.
+    Rows without a label, and those of classes beyond the first ``MAX_NAMES``, share an empty name, which comes last.
     """
     if (labels := cloud.all_labels) is None:
         return None

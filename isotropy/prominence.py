@@ -26,10 +26,10 @@ ROUNDING = 1e-12
 
 
 def prominent_mask(lengths: Tensor) -> Tensor:
-    """Return a mask [m] of prominent bars, in input order: at least one, and never all of two or more.
+    """Return a mask [m] of prominent bars, in input order: of bars above 0 at least one, never all of two or more.
 
-    Bars of length 0 belong to coinciding points: they are left out and not prominent. Raises ValueError unless
-    ``lengths`` is a finite floating tensor [m].
+    Bars of length 0 belong to coinciding points and are never prominent. Raises ValueError unless ``lengths`` is a
+    finite floating tensor [m].
     """
     require_bars(lengths)
     if not lengths.isfinite().all():
@@ -41,7 +41,7 @@ def prominent_mask(lengths: Tensor) -> Tensor:
 
 
 def prominent_bars(lengths: Tensor) -> Score:
-    """Return the number of prominent bars of [m], in [1, max(m - 1, 1)]; the number of groups is one more.
+    """Return how many of the bars [m] are prominent, in [1, max(m - 1, 1)]; the points have one group more than that.
 
     Undefined where no bar is longer than 0, and for NaN or infinity.
     """
