@@ -18,7 +18,7 @@ def has_process_group() -> bool:
 
 
 def summed(x: Tensor) -> Tensor:
-    """Sum ``x`` over the processes, differentiably. Its shape must be the same in all."""
+    """Return the sum of ``x`` over the processes, differentiable. Its shape must be the same in all."""
     if not has_process_group():
         return x
     total: Tensor = _Summed.apply(x)  # type: ignore[no-untyped-call]
@@ -60,7 +60,7 @@ class _Summed(torch.autograd.Function):
 
 
 class _Gathered(torch.autograd.Function):
-    """Gather rows of all processes; the backward sums gradients and returns those of this process's rows."""
+    """Rows of all processes. The backward sums their gradients and returns those of this process's rows."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -32,13 +32,13 @@ def evenness(
     across_processes: bool = False,
     product_dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return IsoScore* of points [n, d], those in ``mask`` [n], 0-d in [0, 1], and their covariance [d, d].
+    """Return IsoScore* of points [n, d], 0-d in [0, 1], and their covariance [d, d]; ``mask`` [n] selects points.
 
-    Both are at least float32; the score is differentiable once, the covariance not. ``target`` [d, d] is the shrinkage
-    covariance, for zeta > 0. Without ``is_centered`` the sum of x x^T takes the covariance's place. ``product_dtype``
-    rounds the factors of the matrix products, which are summed in float32; by default half-precision points are rounded
-    to bfloat16 on an accelerator. Points without spread score 0 with gradient 0. Raises ValueError for no points, d < 2
-    and, on the CPU, NaN or infinity; elsewhere the score is NaN.
+    Both are at least float32; only the score is differentiable, and only once. ``target`` [d, d] is the shrinkage
+    covariance; None does not shrink. Without ``is_centered``, the sum of x x^T replaces the covariance. Factors of
+    matrix products are rounded to ``product_dtype`` and their products summed in float32; by default, only points in
+    half precision on an accelerator are rounded, to bfloat16. Points without spread score 0 with gradient 0. Raises
+    ValueError for no points, d < 2 and, on the CPU, NaN or infinity; elsewhere the score is NaN.
     """
     require_points(points)
     if (d := points.shape[1]) < 2:
@@ -74,23 +74,23 @@ class _Evenness(torch.autograd.Function):
                 raise ValueError(
                     f"Expected at least 1 point{extent}, got 0: skip batches in which every token is masked."
                 )
-            S_X, offset, degrees = sums[:d], torch.zeros_like(sums[d]), torch.ones_like(n)
+            S_X, offset, divisor = sums[:d], torch.zeros_like(sums[d]), torch.ones_like(n)
             if settings.is_centered:
-                offset, degrees = sums[d] / n, (n - 1).clamp(min=1)
-                S_X = S_X.sub_(n * torch.outer(offset, offset)).div_(degrees)
+                offset, divisor = sums[d] / n, (n - 1).clamp(min=1)
+                S_X = S_X.sub_(n * torch.outer(offset, offset)).div_(divisor)
             S = S_X if target is None or settings.zeta == 0 else shrink(S_X, target.to(S_X), settings.zeta)
-            # Below the floor the gradient would overflow: score and gradient are 0. NaN passes.
+            # With so small a trace the gradient would overflow, so score and gradient are 0. NaN stays NaN.
             trace = S.trace()
             is_flat = trace <= torch.finfo(dtype).tiny / torch.finfo(dtype).eps
             # Divide by the trace first, because fourth powers of the points could leave the range of float32.
             trace = trace.masked_fill(is_flat, 1)
             S = S / trace
             squares = S.square().sum().masked_fill(is_flat, 1)
-            coefficient = 4 * (1 - settings.zeta) / ((d - 1) * degrees * trace * squares)
+            coefficient = 4 * (1 - settings.zeta) / ((d - 1) * divisor * trace * squares)
         ctx.settings, ctx.dtype = settings, points.dtype
         ctx.save_for_backward(factor, mask, offset, S / squares, coefficient.masked_fill(is_flat, 0))
         ctx.mark_non_differentiable(S_X)
-        # The value is clamped, the gradient is not: it must not stop where rounding leaves [0, 1].
+        # Only the value is clamped: the gradient must not vanish where rounding takes the value out of [0, 1].
         return ((1 / squares - 1) / (d - 1)).clamp(0, 1), S_X
 
     @staticmethod
@@ -115,9 +115,9 @@ class _Evenness(torch.autograd.Function):
 
 
 def _shift(x: Tensor, mask: Tensor | None, *, across_processes: bool) -> Tensor:
-    """Return a shift [d] near the mean of all points, to keep the digits of the spread: see ``shift_near_mean``.
+    """Return a shift [d] near the mean of the points, which keeps the digits of the spread: see ``shift_near_mean``.
 
-    Dimensions that are constant become exactly zero.
+    Subtracting it makes constant dimensions exactly zero.
     """
     step = max(len(x) // SHIFT_ROWS, 1) | 1
     rows, is_point = x[::step], x.new_ones(len(x), dtype=torch.bool) if mask is None else mask

@@ -1,4 +1,4 @@
-"""Clouds of points: what counts as one, and how to take one from a transformer's hidden states."""
+"""Checks and conversions of points [n, d], and points from a transformer's hidden states."""
 
 import math
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def in_float64(x: Tensor) -> Tensor:
 
 
 def require_finite(value: Tensor, cause: str = "NaN or infinity") -> None:
-    """Raise ValueError if a value, 0-d, on the CPU is not finite; asking an accelerator would wait for all its work."""
+    """Raise ValueError if a 0-d value on the CPU is not finite; a check on an accelerator would wait for its work."""
     if value.device.type == "cpu" and not value.isfinite():
         raise ValueError(
             f"Expected finite points, got {cause}: lower the learning rate, or look for the layer that diverges."
@@ -68,8 +68,8 @@ def lengths(x: Tensor) -> Tensor:
 def draw_tokens(attention_mask: Tensor, fraction: float, generator: torch.Generator) -> Tensor:
     """Return a mask like ``attention_mask`` [batch, tokens] of a random fraction of tokens, for ``union_of_layers``.
 
-    ``fraction`` is in (0, 1], rounded up to whole tokens; padding is never drawn. The CPU ``generator`` draws the same
-    tokens on every device. Raises ValueError for another fraction.
+    ``fraction`` is in (0, 1], and the number of tokens is rounded up; padding is never drawn. ``generator`` is on the
+    CPU, so that every device draws the same tokens. Raises ValueError for another fraction.
     """
     if not 0 < fraction <= 1:
         raise ValueError(f"Expected a fraction of tokens above 0 and at most 1, got {fraction}: 1 takes every token.")

@@ -77,7 +77,7 @@ def _spectrum_measure(slug: str, **detail: object) -> MeasureFunction:
 
 
 def _spectrum_list(slug: str, cloud: Cloud) -> MeasureResult:
-    """Return the spectrum scores named "slug k" as a list; the first is the headline."""
+    """Return the spectrum scores named "slug k", from k = 1, as a list; the first is the result's score."""
     scores = [score for name, score in cloud.spectrum_scores.items() if name.startswith(f"{slug} ")]
     detail: dict[str, Any] = {"values": [score.value for score in scores]}
     if any(score.se is not None for score in scores):
@@ -149,7 +149,7 @@ def _twonn(cloud: Cloud) -> MeasureResult:
 def _local_dimension(
     cloud: Cloud, estimate: Callable[[NearestNeighbors], Score], detail: Mapping[str, Any] = MappingProxyType({})
 ) -> MeasureResult:
-    """Estimate from Euclidean neighbors, even if rows are compared by cosine: the sphere has one dimension less."""
+    """Estimate from Euclidean neighbors, even if rows are compared by cosine: unit rows lose one dimension."""
     neighbors = cloud.block_neighbors
     n = len(neighbors.all_neighbors.indices)
     return MeasureResult(neighbors.score(estimate), n, dict(detail), neighbors.scores_by_size(estimate))

@@ -1,4 +1,4 @@
-"""Points read chunk by chunk, with labels and groups: in memory, by dimension, rescaled, sampled, dealt to blocks."""
+"""Points read chunk by chunk, with labels and groups; sampling of their rows and assignment to jackknife blocks."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ class Points(Protocol):
     def dtype(self) -> np.dtype[Any]: ...
 
     def chunks(self) -> Iterator[NDArray[Any]]:
-        """Yield all rows in order, in arrays [any, d] of this type."""
+        """Yield all rows in order, in arrays [any number, d] of ``dtype``."""
         ...
 
     def labels(self) -> Iterable[str] | None:
@@ -68,7 +68,7 @@ class Rows:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float32 where it holds every number of the array's type, else float64."""
+        """The type of the chunks: float32 if it holds every number of the array's type, else float64."""
         return np.promote_types(self.x.dtype, np.float32)
 
     def chunks(self) -> Iterator[NDArray[Any]]:
@@ -119,7 +119,7 @@ class SelectedDimensions(DerivedPoints):
         return len(self.dimensions)
 
     def chunks(self) -> Iterator[NDArray[Any]]:
-        """Yield the rows in order; a row that is not finite in another dimension is NaN here too."""
+        """Yield the rows in order; one that is not finite in another dimension becomes NaN, so that it is left out."""
         for chunk in self.points.chunks():
             rows = chunk[:, self.dimensions]
             rows[~np.isfinite(chunk).all(1)] = np.nan
@@ -144,7 +144,7 @@ def finite_chunks(points: Points) -> Iterator[FiniteChunk]:
 
 
 def finite_rows(points: Points) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield all rows in order with a mask of rows without NaN or infinity."""
+    """Yield all rows in order, by chunks [m, d], each with a mask [m] of rows without NaN or infinity."""
     for chunk in points.chunks():
         # Copy where torch cannot take a view, such as of reversed or read-only rows.
         rows = torch.from_numpy(np.require(chunk, requirements=["C", "W"]))
@@ -152,12 +152,12 @@ def finite_rows(points: Points) -> Iterator[tuple[Tensor, Tensor]]:
         yield rows, rows.amax(dim=1).isfinite() & rows.amin(dim=1).isfinite()
 
 
-# Points of sizes up to this, and down to its inverse, are not rescaled; that includes all of float32.
+# Points whose largest coordinate is at most this and at least its inverse are not rescaled: that is all of float32.
 SAFE_MAGNITUDE = 2.0**150
 
 
 def unit_for(x: Tensor, unit: float) -> float:
-    """Return the unit for points [n, d] and earlier ones, whose unit is ``unit``; 0 while all are zero."""
+    """Return the unit, a power of two, of points [n, d] and earlier points with unit ``unit``; 0 while all are zero."""
     largest = max(-float(x.min()), float(x.max())) if x.numel() else 0.0
     if largest <= unit * SAFE_MAGNITUDE:
         return unit
@@ -175,7 +175,7 @@ class ScaledPoints(DerivedPoints):
 
 
 def draw_finite_rows(points: Points, size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw at most ``size`` finite rows; return them in random order with their positions in the file, int64."""
+    """Return at most ``size`` random finite rows [m, d] in random order, and their positions in the file, int64 [m]."""
     sample = Sample(min(points.n, size), points.d, points.dtype, seed)
     for chunk, positions, _ in finite_chunks(points):
         sample.update(chunk.numpy(), positions)
@@ -185,7 +185,8 @@ def draw_finite_rows(points: Points, size: int, seed: int) -> tuple[torch.Tensor
 class Sample:
     """A random sample, without replacement and in random order, of at most ``size`` rows of a stream.
 
-    Vitter's (1985) algorithm R: row i replaces another with chance size / i, however the stream is cut into chunks.
+    Vitter's (1985) algorithm R: once the sample is full, row i (from 1) replaces a drawn one with chance size / i.
+    The sizes of the chunks do not matter.
     """
 
     def __init__(self, size: int, d: int, dtype: np.dtype[Any], seed: int) -> None:
@@ -220,7 +221,7 @@ class Sample:
         return torch.from_numpy(points), torch.from_numpy(rows)
 
 
-SLICES_PER_BLOCK = 8  # With enough rows. Several, so that each block of a sorted file gets part of every class
+SLICES_PER_BLOCK = 8  # If there are enough rows: several, so that each block of a sorted file gets part of every class
 BLOCK_ORDER_SEED = 0  # Fixed, so that the same rows have the same standard errors
 
 Grouping = Literal["rows", "duplicates", "groups"]
@@ -229,8 +230,8 @@ Grouping = Literal["rows", "duplicates", "groups"]
 class SliceDealer:
     """Deals items to blocks in rounds, by slices of about count / (8 blocks) items, from 1 to 4096.
 
-    Longer runs would put one class of a sorted file into one block; single items would separate dependent neighbors.
-    The order of blocks is random, and every second round reverses the one before, against drift.
+    Longer slices would put one class of a sorted file into one block; shorter ones would separate dependent neighbors.
+    The order of blocks is random. Every second round reverses the one before, so that no block gets later items.
     """
 
     def __init__(self, count: int, blocks: int) -> None:
@@ -239,7 +240,7 @@ class SliceDealer:
         self._slice_blocks = np.empty(0, np.int64)
 
     def blocks_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the block [m] of each item, given by its position."""
+        """Return the block [m] of the items at some positions [m], from 0."""
         slice_indices = items // self._length
         if len(items) and (last_slice := int(slice_indices.max())) >= len(self._slice_blocks):
             rounds = max(last_slice // self.blocks + 1, 2 * len(self._slice_blocks) // self.blocks)
@@ -255,13 +256,13 @@ class SliceDealer:
 class Dealing:
     """Groups of rows that are independent of each other, and their assignment to jackknife blocks."""
 
-    grouping: Grouping  # Each row alone, exact duplicates together, or named groups
+    grouping: Grouping  # What forms the groups: each row alone, exact duplicates, or the groups of the points
     n_groups: int  # Number of groups among the measured rows
-    # [rows] the number of each row's group, by first appearance; None if every row is its own group.
+    # [rows] the index of each row's group by first appearance, or -1 if left out; None if each row is a group.
     group_numbers: NDArray[np.int64] | None = None
 
     def blocks_of(self, positions: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
-        """Return the block [m] of each row, given by its position in the file."""
+        """Return the block [m], below ``blocks``, of the rows at some positions [m] in the file."""
         numbers = positions if self.group_numbers is None else self.group_numbers[positions]
         return SliceDealer(self.n_groups, blocks).blocks_of(numbers)
 
@@ -276,7 +277,7 @@ class Dealing:
 def deal_groups(groups: Iterable[str], n: int) -> Dealing:
     """Assign n rows to groups by name; a row with an empty name is its own group.
 
-    Raises ValueError unless each row has a name.
+    Raises ValueError unless there are n names.
     """
     numbers = group_numbers(groups)
     if len(numbers) != n:
@@ -297,7 +298,7 @@ def group_numbers(groups: Iterable[str]) -> NDArray[np.int64]:
 class Duplicates:
     """Finds exact duplicates in a stream of n rows by a 64-bit hash of each.
 
-    Among 10 million rows the chance of a collision is about 3 in a million.
+    The chance that two different rows among 10 million have the same hash is about 3 in a million.
     """
 
     def __init__(self, n: int) -> None:

@@ -1,8 +1,8 @@
 """Isotropy of growing samples of a cloud: how many rows a score takes to become stable.
 
-Figure 4 of the poster of I-STAR (Rudman & Eickhoff 2024), with bias-corrected IsoScore. IsoScore* is shrunk toward the
-covariance of all rows. Draws are consecutive rows of the random sample; draws of one size share no row, and a draw of 2
-m rows joins two of m. The largest size has one draw, hence no spread.
+It follows figure 4 of the poster of I-STAR (Rudman & Eickhoff 2024) and adds bias-corrected IsoScore. IsoScore* is
+shrunk toward the covariance of all rows. A draw is a run of consecutive rows of the random sample. Draws of one size
+share no row, and a draw of 2 m rows joins two of m. The largest size has one draw, hence no spread.
 """
 
 from collections.abc import Iterable, Sequence
@@ -74,7 +74,7 @@ def _make_curve(draws_by_size: Iterable[list[DrawScores]], i: int) -> dict[str, 
 
 
 class _Draws:
-    """Samples of increasing size from a cloud whose covariance is not zero."""
+    """Draws of increasing size from a cloud whose covariance is not zero."""
 
     def __init__(self, cloud: Cloud) -> None:
         n, d = min(len(cloud.sample), MAX_WORK // cloud.d**2), cloud.d

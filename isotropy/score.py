@@ -16,7 +16,7 @@ from torch import Tensor
 
 from isotropy.rows import SliceDealer
 
-FEWEST_FOR_SE = 20  # Minimum number of points for a standard error; below it the estimate is too uncertain
+FEWEST_FOR_SE = 20  # Minimum number of points for a standard error; with fewer, the error itself is too uncertain
 OUT_OF_RANGE = "In the units of the points the value is beyond the range of float64. Scale them all by one factor."
 # Number of blocks if memory allows. A standard error from B blocks is itself uncertain by 1 / sqrt(2 (B - 1)), 24%.
 BLOCKS = 10
@@ -30,8 +30,7 @@ class Score:
     value: float | None
     reason: str | None = None
     se: float | None = None  # Standard error of the value, in its units, where one is known
-    # Each block's part of the error, if it comes from blocks: `se` is the root of the sum of their squares. For two
-    # values of the same rows, differences of parts give the error of the difference.
+    # Each block's part of the error, if it comes from blocks: see `error_parts`.
     parts: tuple[float, ...] = ()
 
     @classmethod
@@ -42,11 +41,11 @@ class Score:
         return cls(float(min(max(value, low), high)))
 
     def with_error(self, parts: Sequence[float]) -> "Score":
-        """Return the value with the standard error that the blocks' parts imply, or with none if there are no parts."""
+        """Return the score with the standard error of some blocks' parts: see ``error_parts``. No parts: no error."""
         return replace(self, se=math.hypot(*parts) if parts else None, parts=tuple(parts))
 
     def times(self, *factors: float) -> "Score":
-        """Convert the score to other units; undefined if the value or its error leaves float64."""
+        """Multiply value and error by factors, to convert units; undefined if a product leaves float64."""
         if self.value is None or all(factor == 1 for factor in factors):
             return self
         value, se = (math.prod((number or 0.0, *factors)) for number in (self.value, self.se))
@@ -92,8 +91,8 @@ class Jackknife(Generic[P]):
     A ``SliceDealer`` or the caller deals rows, so that each group lies in one block; blocks may be unequal.
     ``empty`` returns moments of no points. Raises ValueError for fewer than 1 block.
 
-    Slices are taken as independent, so the order of rows matters: for two classes, sorted or alternating, standard
-    errors were 0.4 to 1.4 times those of shuffled rows; sorted by value, 1.1 (4,000 rows) and 3 times (40,000).
+    Slices count as independent, so the order of rows matters: for two classes, sorted or alternating, standard errors
+    were 0.4 to 1.4 times those of shuffled rows; for rows sorted by value, 1.1 times (4,000 rows) and 3 times (40,000).
     """
 
     def __init__(self, empty: Callable[[], P], n: int, blocks: int = BLOCKS) -> None:
@@ -111,7 +110,7 @@ class Jackknife(Generic[P]):
         return [part for part in self.all_parts if part.n > 0]
 
     def map(self, transform: Callable[[P], P]) -> "Jackknife[P]":
-        """Return a jackknife with a function applied to the moments of each block."""
+        """Return a copy with ``transform`` applied to the moments of each block."""
         mapped = copy(self)
         mapped.all_parts = [transform(part) for part in self.all_parts]
         empty = transform(self._empty())
@@ -119,7 +118,7 @@ class Jackknife(Generic[P]):
         return mapped
 
     def update(self, x: Tensor, blocks: NDArray[np.int64] | None = None) -> None:
-        """Add points [n, d] to their blocks [n], or deal them by slices; chunk boundaries do not matter."""
+        """Add points [n, d] to their ``blocks`` [n]; None deals them by slices, whatever the sizes of the chunks."""
         if blocks is None:
             blocks = self._dealer.blocks_of(np.arange(self._rows_dealt, self._rows_dealt + len(x)))
             self._rows_dealt += len(x)
@@ -137,25 +136,25 @@ class Jackknife(Generic[P]):
     def scores(
         self,
         statistics: Callable[[P], Mapping[str, Score]],
-        units: int | None = None,
+        n_independent: int | None = None,
         totals: Mapping[str, Score] | None = None,
     ) -> dict[str, Score]:
         """Return the statistics of all points with standard errors by the delete-m jackknife (Busing et al. 1999).
 
-        It assumes statistics that change smoothly with the points. No error for fewer than ``FEWEST_FOR_SE`` points (or
-        independent ``units``), fewer than two blocks, or where a statistic is undefined without a block. ``totals`` are
-        the statistics of all points, if already known.
+        It assumes statistics that change smoothly with the points. There is no error for fewer than ``FEWEST_FOR_SE``
+        points (or groups of them, ``n_independent``), for fewer than two blocks, and where a statistic is undefined
+        without a block. ``totals`` are the statistics of all points, if already known.
         """
         left_out = map(statistics, self._leave_each_out(self.parts, self._empty()))
-        return self.with_errors(statistics(self.total()) if totals is None else totals, left_out, units)
+        return self.with_errors(statistics(self.total()) if totals is None else totals, left_out, n_independent)
 
     def with_errors(
-        self, totals: Mapping[str, Score], left_out: Iterable[Mapping[str, Score]], units: int | None = None
+        self, totals: Mapping[str, Score], left_out: Iterable[Mapping[str, Score]], n_independent: int | None = None
     ) -> dict[str, Score]:
-        """Return the statistics of all points with standard errors, from those without each of ``parts``."""
+        """Return ``totals`` with standard errors as ``scores`` does; ``left_out`` are statistics without each part."""
         parts = self.parts
         n = sum(part.n for part in parts)
-        if min(n, n if units is None else units) < FEWEST_FOR_SE or len(parts) < 2:
+        if min(n, n if n_independent is None else n_independent) < FEWEST_FOR_SE or len(parts) < 2:
             return dict(totals)
         shares = [part.n / n for part in parts]
         scores_left_out = list(left_out)
@@ -183,8 +182,8 @@ class Jackknife(Generic[P]):
 def error_parts(total: Score, left_out: Sequence[Score], shares: Sequence[float]) -> tuple[float, ...]:
     """Return each block's part of the error, from the values without it and the blocks' shares of the points.
 
-    The squares of the parts add up to the squared standard error. The parts of a difference of scores are differences
-    of their parts. Empty for one block.
+    The squares of the parts add up to the squared standard error. For two scores of the same rows, the differences of
+    their parts are the parts of their difference. Empty if there is one block or a score is undefined.
     """
     values = [score.value for score in left_out if score.value is not None]
     if total.value is None or len(values) < max(len(left_out), 2):

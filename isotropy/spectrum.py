@@ -7,7 +7,7 @@ from torch import Tensor
 
 from isotropy.points import at_least_float32, require_points
 
-CHUNK_ROWS = 4096  # Rows of one matrix product: enough for speed, few enough for sums in float32
+CHUNK_ROWS = 4096  # Rows of one matrix product: enough for speed, few enough for accurate sums in float32
 SHIFT_ROWS = 64  # About how many rows are averaged for the shift: 43 to 85 if there are 128 or more, else all
 BLOCK_COLUMNS = 192  # Columns of one product when a symmetric matrix is computed by blocks
 KRYLOV_BLOCK = 4  # Vectors multiplied at once for leading eigenvalues
@@ -102,7 +102,7 @@ def shift_near_mean(x: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tenso
 
 
 def gram(x: Tensor, add_to: Tensor | None = None) -> Tensor:
-    """Return x^T x [d, d] of [n, d] in the dtype of x, without gradient; adds to symmetric ``add_to`` in place.
+    """Return x^T x [d, d] of x [n, d], in its dtype and without gradient; added to a symmetric ``add_to`` in place.
 
     A CPU multiplies block columns down to the diagonal and mirrors them: five eighths of the work at d = 768.
     """
@@ -140,8 +140,8 @@ def require_zeta(zeta: float) -> None:
 def shrink(S_X: Tensor, S_S: Tensor, zeta: float) -> Tensor:
     """Return (1 - zeta) S_X + zeta S_S [d, d], the shrunk covariance of IsoScore* (Rudman & Eickhoff 2024).
 
-    Weights are those of Algorithm 1 and the code, where zeta = 0 is IsoScore; the text of section 3 swaps them. Raises
-    ValueError for zeta outside [0, 1] or unequal shapes.
+    S_X is the covariance of the points, S_S the shrinkage covariance. Weights are those of the paper's Algorithm 1 and
+    code; the text of its section 3 swaps them. Raises ValueError for zeta outside [0, 1] or unequal shapes.
     """
     require_zeta(zeta)
     if S_X.shape != S_S.shape:
@@ -170,7 +170,10 @@ def eigenvalues(S: Tensor, rank: int | None = None) -> Tensor:
 
 
 def clean_eigenvalues(values: Tensor, rank: int | None, d: int | None = None) -> Tensor:
-    """Clean ascending eigenvalues, all or the largest of d, as ``eigenvalues`` does, and return them descending."""
+    """Set eigenvalues to 0 as ``eigenvalues`` does, and return them descending.
+
+    ``values`` are ascending: all of them, or the largest of d.
+    """
     values = values.flip(0)
     values = torch.where(values <= _rounding(values[:1], d or len(values)), 0, values)
     if rank is not None:
@@ -179,17 +182,17 @@ def clean_eigenvalues(values: Tensor, rank: int | None, d: int | None = None) ->
 
 
 def _rounding(largest: Tensor, d: int) -> Tensor:
-    # For points in a subspace, sums leave up to 20 eps in place of 0, and the solver up to d eps.
+    # In place of an eigenvalue of 0, sums leave up to 20 eps times the largest one, and the solver up to d eps.
     return (d + 32) * torch.finfo(largest.dtype).eps * largest
 
 
 def leading_eigenvalues(S: Tensor, count: int, rank: int | None = None) -> Tensor:
-    """Return the largest of what ``eigenvalues`` returns, [count], each with a relative error of at most 1e-6.
+    """Return the largest eigenvalues [count] as ``eigenvalues`` does, each with a relative error of at most 1e-6.
 
-    Takes some products of ``S`` with ``KRYLOV_BLOCK`` vectors, at least ``count`` for equal eigenvalues, in place of
-    d^3 operations (block Lanczos with full reorthogonalization: Golub & Van Loan 2013, section 10.3.6). Residuals prove
-    the bound; errors are about their squares. The start is fixed, so that equal matrices have equal results. All
-    eigenvalues are computed where d is small or convergence slow.
+    Block Lanczos with full reorthogonalization (Golub & Van Loan 2013, section 10.3.6) takes a few products of ``S``
+    with ``KRYLOV_BLOCK`` vectors in place of d^3 operations. Residuals prove the bound; errors are about their squares.
+    The start is fixed, so that equal matrices have equal results. All eigenvalues are computed where d is small or
+    convergence slow.
     """
     S = S.double()
     if not S.isfinite().all():
@@ -205,7 +208,7 @@ def _krylov_eigenvalues(S: Tensor, count: int) -> Tensor | None:
     block = torch.randn(d, KRYLOV_BLOCK, dtype=S.dtype, generator=torch.Generator().manual_seed(0)).to(S.device)
     basis, images = S[:, :0], S[:, :0]
     while basis.shape[1] + KRYLOV_BLOCK <= d // 4:
-        for _ in range(2):  # once more, because the first time loses digits
+        for _ in range(2):  # the second time restores digits that the first loses
             block = torch.linalg.qr(block - basis @ (basis.T @ block)).Q
         basis, images = torch.cat([basis, block], 1), torch.cat([images, S @ block], 1)
         block = images[:, -KRYLOV_BLOCK:]

@@ -25,7 +25,7 @@ class Decomposition(NamedTuple):
     """Eigenvalues and eigenvectors of a covariance or second moment."""
 
     values: Tensor  # Eigenvalues as in `isotropy.spectrum.eigenvalues`
-    vectors: Tensor  # Float64 [d, d], of ascending eigenvalues, one a column; NaN where the matrix is not finite
+    vectors: Tensor  # Eigenvectors as columns, by ascending eigenvalue, float64 [d, d]; NaN for a matrix not finite
 
     @classmethod
     def from_matrix(cls, S: Tensor, rank: int) -> "Decomposition":
@@ -40,6 +40,7 @@ class SpectraWithoutBlocks:
     """Spectra of a covariance, or second moment, with each block left out, along the eigenvectors for all rows.
 
     ``measures`` map positive eigenvalues, descending, to a 0-d tensor; ``blocks`` are the moments of each block.
+    ``about_zero`` says that ``decomposition`` is of the second moment.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class SpectraWithoutBlocks:
         self._center = means.median(0).values
         self._values, self._vectors, self._about_zero = *decomposition, about_zero
         self._leading = decomposition.vectors.flip(1)[:, :N_LEADING].contiguous()
-        # The derivative of each measure by each eigenvalue; 0 for leading eigenvalues and zeros.
+        # The derivative of each measure by each eigenvalue [measures, d]; 0 for leading eigenvalues and zeros.
         self._slopes = torch.zeros(len(measures), len(self._values), dtype=self._values.dtype)
         positive = self._values > 0
         if len(self._values) > N_LEADING and positive.any():
@@ -70,21 +71,21 @@ class SpectraWithoutBlocks:
         self._sums += self._n[:, None] * self._point_terms(self._means)
 
     def without_block(self, block: int) -> tuple[Tensor, Tensor]:
-        """Return the eigenvalues [d] without a block, and how far the tail's changed shape moves each measure."""
+        """Return the eigenvalues [d] without a block, and the change of each measure by the tail's shape [measures]."""
         remaining = torch.arange(len(self._n)) != block
         n, sums = self._n[remaining].sum(), self._sums[remaining].sum(0)
         mean = self._n[remaining] @ self._means[remaining] / n
         sums = sums - n * self._point_terms(mean[None])[0]
-        forms = sums / n + self._point_terms(mean[None] + self._center)[0] if self._about_zero else sums / (n - 1)
+        terms = sums / n + self._point_terms(mean[None] + self._center)[0] if self._about_zero else sums / (n - 1)
         k = self._leading.shape[1]
-        leading, trace, tail_terms = forms[:k].clamp(min=0), forms[k], forms[k + 1 :]
+        leading, trace, tail_terms = terms[:k].clamp(min=0), terms[k], terms[k + 1 :]
         leading, tail = leading.where(self._values[:k] > 0, self._values[:k]), self._values[k:]
         if (tail_sum := tail.sum()) > 0:
             tail = tail * ((trace - leading.sum()).clamp(min=0) / tail_sum)
         return torch.cat([leading, tail]), tail_terms - self._slopes[:, k:] @ tail
 
     def _point_terms(self, x: Tensor) -> Tensor:
-        """Return leading forms v^T x x^T v, trace and slope-weighted tail for each x [m, d]."""
+        """Return ``_scatter_terms`` of the matrices x x^T, for each x [m, d]."""
         squared_projections = (x @ self._vectors).flip(1).square()
         return torch.cat(
             [
@@ -96,9 +97,10 @@ class SpectraWithoutBlocks:
         )
 
     def _scatter_terms(self, scatters: Sequence[Tensor]) -> Tensor:
-        """Return leading forms v^T S v, trace and slope-weighted tail for each matrix S [d, d].
+        """Return terms of each of m matrices S [d, d], [m, leading + 1 + measures].
 
-        The slope-weighted tail of S is the sum of S times V diag(slopes) V^T.
+        They are v^T S v for each leading eigenvector v, the trace, and for each measure the sum of v^T S v times its
+        slope over the tail, computed as the sum of the entries of S times V diag(slopes) V^T.
         """
         d, V, slopes = len(self._vectors), self._vectors, self._slopes.flip(1)
         leading = torch.stack([((S @ self._leading) * self._leading).sum(0) for S in scatters])
@@ -121,7 +123,7 @@ class SpectraWithoutBlocks:
 def scores_without_blocks(
     covariance: Decomposition, second_moment: Decomposition, blocks: Sequence[Moments], moments: Moments
 ) -> Iterator[dict[str, Score]]:
-    """Leave out each block in turn and yield the measures by slug, from the decomposed moments of all rows."""
+    """Yield the measures by slug without each block in turn, from decompositions of the ``moments`` of all rows."""
     n, d = moments.n, moments.d
 
     def rankme(positive: Tensor) -> Tensor:

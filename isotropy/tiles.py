@@ -12,7 +12,7 @@ TILE_ROWS = 1024
 # Diagonal tiles compute each pair twice, so clouds of few points use small tiles.
 MIN_TILE_ROWS = 256
 GROUP = 16  # Bounds per group; only the smallest of each group is compared first
-# Maximum bounds that wait to be merged: a higher limit lets more useless ones wait, a lower one merges more often.
+# Maximum bounds that wait to be merged: more would include many that are no longer small, fewer merge more often.
 MAX_PENDING = 100_000
 
 
@@ -35,10 +35,10 @@ def tiles(n: int) -> Iterator[tuple[slice, slice]]:
 def find_smallest_bounds(
     n: int, count: int, dtype: torch.dtype, device: torch.device, compute_tile: Callable[[slice, slice], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return the ``count`` smallest bounds of each of n points, ascending, and their neighbors, [n, count] each.
+    """Return each of n points' ``count`` smallest bounds to others, ascending, and which these are, [n, count] each.
 
-    No other bound is below the last. ``compute_tile`` returns symmetric, finite, contiguous bounds [rows, columns],
-    which may be overwritten.
+    No other bound of a point is below its last. ``compute_tile`` returns symmetric, finite, contiguous bounds [rows,
+    columns], which may be overwritten.
     """
     smallest = _SmallestBounds(n, count, dtype, device)
     for rows, columns in tiles(n):
@@ -52,9 +52,10 @@ def find_smallest_bounds(
 
 
 def smallest_in_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the smallest values of each row of contiguous x, ascending, and their columns, [rows, count] each.
+    """Return the ``count`` smallest values of each row of contiguous x, ascending, and their columns, [rows, count].
 
-    The number of columns is a multiple of ``GROUP``: a minimum over groups costs a tenth of a topk.
+    The number of columns must be a multiple of ``GROUP``. A topk follows only among the groups of the smallest minima,
+    because minima over groups cost a tenth of a topk.
     """
     groups = x.view(len(x), GROUP, -1)
     if groups.shape[2] < count:

@@ -31,7 +31,7 @@ from isotropy.points import at_least_float32, require_points, scaled
 from isotropy.score import Score, there_are
 from isotropy.spectrum import CHUNK_ROWS, SAFE_NORM, Moments, center, gram, shift_near_mean
 
-PAIR_ROWS = 256  # Rows whose products with all others are held at once: 256 x 20,000 of them are 41 MB
+PAIR_ROWS = 256  # Rows whose products with all others are held at once: 256 x 20,000 products are 41 MB
 ROUNDING = 1e-9  # Fraction of tr(C)^2 below which an estimate has lost its digits to cancellation
 N = TypeVar("N", float, Tensor)
 NOT_FINITE = "The covariance is not finite: some points are NaN, infinite or too large."
@@ -133,8 +133,8 @@ class FourthMoments(Moments):
 def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
     """Return the bias-corrected IsoScore of points [n, d]: about 1 is isotropic, 0 a line; it may leave [0, 1].
 
-    Rows are independent draws, or dependent within ``groups`` [n], where each choice of rows from four groups counts
-    once. Takes n d min(n, d) operations, n^2 d with groups. Undefined for fewer than four points (groups) or two
+    Rows are independent draws, or dependent within ``groups`` [n]; then only rows of four distinct groups are combined.
+    Takes n d min(n, d) operations, n^2 d with groups. Undefined for fewer than four points (or groups) or two
     dimensions, equal points, NaN or infinity, and estimates not above zero. Raises ValueError for another shape or
     type.
     """
@@ -166,7 +166,7 @@ def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
 
 
 def isoscore_unbiased_from_moments(moments: FourthMoments) -> Score:
-    """Return ``isoscore_unbiased`` of the points in the moments; undefined for points below about 1e-73."""
+    """Return ``isoscore_unbiased`` from moments; undefined also for points of lengths below about 1e-73."""
     return corrected_scores_from_moments(moments)["isoscore_unbiased"]
 
 
@@ -184,9 +184,9 @@ def corrected_scores_from_moments(moments: FourthMoments) -> dict[str, Score]:
 
 
 def corrected_scores_from_sums(n: int, d: int, trace: float, squares: float, fourth_sum: float) -> dict[str, Score]:
-    """Return the corrected scores of n points of d dimensions from sums in units of their spread.
+    """Return the bias-corrected scores of n points of d dimensions, by slug, from sums over them.
 
-    These are tr(scatter), ||scatter||^2 and the sum of ||x - mean||^4.
+    ``trace`` is tr(scatter), ``squares`` is ||scatter||^2 and ``fourth_sum`` the sum of ||x - mean||^4.
     """
     if (reason := _explain_too_few(n, d)) is not None:
         return corrected_scores(reason, d)
@@ -196,7 +196,7 @@ def corrected_scores_from_sums(n: int, d: int, trace: float, squares: float, fou
 
 
 def corrected_scores(traces: tuple[float, float] | str, d: int) -> dict[str, Score]:
-    """Return the two bias-corrected scores by slug, from estimates of tr(S)^2 and tr(S S) or the reason for none."""
+    """Return the bias-corrected scores by slug; ``traces`` estimate tr(S)^2 and tr(S S), or say why there are none."""
     isoscore = Score.undefined(traces) if isinstance(traces, str) else _isoscore_from_traces(*traces, d)
     if isoscore.value is None:
         reason = str(isoscore.reason).replace("bias-corrected IsoScore", "bias-corrected participation ratio")
@@ -244,10 +244,10 @@ def _trace_estimates_by_groups(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple
         row_sizes = group_sizes[rows, None]
         completions = (n - row_sizes - group_sizes) ** 2 - (n_2 - row_sizes**2 - group_sizes**2)
         pairs = pairs + (G.square() * completions).sum()
-        R = G.new_zeros(len(G), g).index_add_(1, codes, G)
-        sums, squares = R.sum(1), R.square()
+        sums_by_group = G.new_zeros(len(G), g).index_add_(1, codes, G)
+        sums, squares = sums_by_group.sum(1), sums_by_group.square()
         distinct_sums = (n - group_sizes[rows]) * (sums**2 - squares.sum(1)) - 2 * (
-            sums * (R @ sizes) - squares @ sizes
+            sums * (sums_by_group @ sizes) - squares @ sizes
         )
         triples = triples + distinct_sums.sum()
 
@@ -259,7 +259,7 @@ def _trace_estimates_by_groups(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple
         G = Y[rows] @ Y.T
         D = sizes[rows, None] * square_sums + square_sums[rows, None] * sizes - 2 * G
         for sums_of_M, M in ((products, G), (distances, D)):
-            # Sums of off-diagonal entries, of squared row sums, and of squared entries.
+            # The sums that `_disjoint_sum` takes.
             M.diagonal(start).zero_()
             row_sums = M.sum(1)
             sums_of_M.add_(torch.stack([row_sums.sum(), row_sums.square().sum(), M.square().sum()]))
@@ -271,19 +271,23 @@ def _trace_estimates_by_groups(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple
 
 
 def _disjoint_sum(sums: Tensor) -> Tensor:
-    """Return the sum of M_ij M_kl, 0-d, over distinct i, j, k and l, from the sums [3] of a symmetric matrix."""
+    """Return the sum of M_ij M_kl, 0-d, over distinct i, j, k and l.
+
+    ``sums`` [3] are of the entries of M, of its squared row sums and of its squared entries; M is symmetric and has a
+    zero diagonal.
+    """
     total, squared_row_sums, squared_entries = sums
     disjoint: Tensor = total.square() - 4 * squared_row_sums + 2 * squared_entries
     return disjoint
 
 
-def _isoscore_from_traces(trace_squared: float, squares: float, d: int) -> Score:
-    if min(trace_squared, squares) < ROUNDING:
+def _isoscore_from_traces(trace_squared: float, trace_of_square: float, d: int) -> Score:
+    if min(trace_squared, trace_of_square) < ROUNDING:
         return Score.undefined(
             "The estimate of tr(S)^2 or tr(S S) is not above zero: there are too few points, "
             "or one point has nearly all of the spread."
         )
-    return Score((trace_squared / squares - 1) / (d - 1))
+    return Score((trace_squared / trace_of_square - 1) / (d - 1))
 
 
 def _explain_too_few(n: int, d: int, kind: str = "points") -> str | None:
@@ -295,7 +299,7 @@ def _explain_too_few(n: int, d: int, kind: str = "points") -> str | None:
 
 
 def explain_missing_spread(values: Tensor) -> str | None:
-    """Return why a covariance or centered points have no spread, or None."""
+    """Return why a covariance or centered points have no finite spread, in a sentence, or None if they have one."""
     # A finite norm settles both in one pass; squares may overflow.
     if 0 < float(torch.linalg.vector_norm(values)) < inf:
         return None
@@ -323,8 +327,7 @@ class BlockProducts:
         scatter_traces = torch.stack([scatter.trace() for scatter in scatters]).cpu()
         traces = scatter_traces + n * delta.square().sum(1)
         self.reason = explain_missing_spread(traces)
-        # Mean squared length of a row: estimates are then in units of the sample's tr(C)^2, as `corrected_scores`
-        # expects.
+        # The mean squared length of a row, so that estimates are in units of tr(C)^2, as `corrected_scores` expects.
         scale = float(traces.sum() / n.sum()) or 1.0
         delta, scatter_traces, traces = delta / scale**0.5, scatter_traces / scale, traces / scale
         scatter_delta = torch.stack([(scatter @ delta.T.to(scatter)).T.cpu() for scatter in scatters]) / scale
@@ -353,7 +356,7 @@ class BlockProducts:
         return len(self._n)
 
     def scores_without(self, block: int) -> dict[str, Score]:
-        """Return the mean share and the bias-corrected scores, by slug, without a block; rows count as independent."""
+        """Return the mean share and the bias-corrected scores of independent rows, by slug, without a block."""
         weights = self._n * (torch.arange(len(self)) != block)
         remaining, n = weights > 0, float(weights.sum())
         mean = weights @ self._delta / n
@@ -394,7 +397,8 @@ class BlockProducts:
 def scores_across_blocks(products: BlockProducts, excluded_block: int | None = None) -> dict[str, Score]:
     """Return the bias-corrected IsoScore and participation ratio, by slug, of all blocks but ``excluded_block``.
 
-    Undefined for fewer than four blocks or two dimensions, and where ``corrected_scores_from_moments`` is.
+    Each four rows come from four distinct blocks. Undefined for fewer than four blocks or two dimensions, and where
+    ``corrected_scores_from_moments`` is.
     """
     blocks_left = len(products) - (excluded_block is not None)
     if blocks_left < 4:

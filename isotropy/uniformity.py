@@ -13,14 +13,14 @@ from isotropy.tiles import TILE_ROWS, tiles
 T = 2  # Sharpness of the Gaussian kernel, as in the paper and its code
 NARROW_CONE_EXPONENT = -1  # Mean exponent above which the directions count as a narrow cone
 CENTER_ROWS = 1000  # About how many directions are averaged for the center
-DIRECTION_ROWS = 64  # Directions made in float64 at once: more leave the cache
+DIRECTION_ROWS = 64  # Directions computed in float64 at once: more would leave the cache
 
 
 def uniformity(x: Tensor) -> Score:
     """Return log mean exp(-2 ||u - v||^2) over pairs of unit rows of points [n, d], in [-8, 0] (Wang & Isola 2020).
 
-    It is 0 if all point the same way and about -4 + 8 / d if even over the sphere. Zero rows are left out. At least
-    float32. Undefined for fewer than two nonzero rows, and for NaN or infinity.
+    It is 0 if all directions are equal, and about -4 + 8 / d if they are uniform on the sphere. Zero rows are left out.
+    Computed in at least float32. Undefined for fewer than two nonzero rows, and for NaN or infinity.
     """
     require_points(x)
     x = x.detach()
@@ -40,7 +40,7 @@ def uniformity(x: Tensor) -> Score:
 class Directions:
     """The centered directions u of finite points [n, d], and the sum of exp(-2 ||u - v||^2) over pairs so far.
 
-    ``copy_counts`` int64 [n] is how often each counts; 0 for a zero row.
+    ``copy_counts`` int64 [n] says how many equal points each one stands for; 0 leaves out a zero row.
     """
 
     def __init__(self, x: Tensor, copy_counts: Tensor) -> None:
@@ -77,7 +77,7 @@ class Directions:
         return exponents
 
     def buffer(self, number: int, rows: slice, columns: slice) -> Tensor:
-        """Return one of two scratch buffers [rows, columns], valid until the next tile; 0 has the exponents."""
+        """Return scratch buffer 0 or 1 as [rows, columns], valid until the next tile; ``add_tile`` returns buffer 0."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         return self._buffers[number, : shape[0] * shape[1]].view(shape)
 

@@ -11,10 +11,11 @@ from isotropy.regularizers.penalty import Penalty
 class CosReg(Penalty):
     """Penalty lam times the mean cosine of all pairs of points, to be added to the task's loss.
 
-    With unit rows u it is lam (||sum u||^2 - n) / n^2, linear in n. lam > 0 moves points apart in direction, so that
-    their mean goes toward the origin; lam < 0 draws them together. It sees the mean more than the covariance: it does
-    not penalize IsoScore. Gao et al. apply it to word embeddings with lam = 1, Rudman & Eickhoff (2024) to the tokens
-    of the last layer, as here. Zero rows are left out, with gradient 0; up to one row the penalty is 0.
+    With unit rows u it is lam (||sum u||^2 - n) / n^2, in n d operations: as in the paper, the sum of the cosines of
+    pairs i != j is divided by n^2. lam > 0 moves points apart in direction, so that their mean goes toward the origin;
+    lam < 0 draws them together. It depends on the mean more than on the covariance, so it does not penalize IsoScore.
+    Gao et al. apply it to word embeddings with lam = 1, Rudman & Eickhoff (2024) to the tokens of the last layer, as
+    here. Zero rows are left out, with gradient 0. For fewer than two rows the penalty is 0.
 
     Example::
 
@@ -29,7 +30,7 @@ class CosReg(Penalty):
         self.across_processes = across_processes
 
     def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the penalty on points [n, d], those in ``mask`` [n]: 0-d, between -lam / n and lam, at least float32.
+        """Return the penalty on points [n, d], 0-d between -lam / n and lam, at least float32; ``mask`` [n] picks some.
 
         Raises ValueError unless ``points`` is a floating tensor, and on the CPU for NaN or infinity.
         """

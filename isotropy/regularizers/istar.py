@@ -27,7 +27,7 @@ class IStar(Penalty):
     """
 
     shrinkage_covariance: Tensor  # [d, d] float32, or [0, 0] until it is set
-    # [d, d] of the points of the last call, without a gradient and no part of the state: for a moving average.
+    # [d, d] of the last call's points, for a moving average; has no gradient and is not in the ``state_dict``.
     last_covariance: Tensor | None
 
     def __init__(
@@ -53,7 +53,7 @@ class IStar(Penalty):
         self.shrinkage_covariance = S.detach().to(self.shrinkage_covariance)
 
     def forward(self, points: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the penalty on points [n, d], those in ``mask`` [n]: 0-d, between 0 and lam, at least float32.
+        """Return the penalty on points [n, d], 0-d between 0 and lam, at least float32; ``mask`` [n] picks some.
 
         Raises ValueError for zeta > 0 without a shrinkage covariance of this d, and where ``evenness`` does.
         """

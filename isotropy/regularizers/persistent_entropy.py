@@ -9,7 +9,7 @@ from isotropy.prominence import prominent_mask
 from isotropy.regularizers.penalty import Penalty
 from isotropy.topology import bar_entropy, barcode
 
-BARS = ("prominent", "all")  # Bars whose entropy is raised: those of separate groups, or all
+BARS = ("prominent", "all")  # Bars whose entropy counts: those between separate groups of points, or all
 
 
 class PersistentEntropy(Penalty):

@@ -31,8 +31,8 @@ class SpectrumControl(Penalty):
     def forward(self, matrix: Tensor) -> Tensor:
         """Return the penalty on a matrix [V, d]: 0-d, between 0 and lam, at least float32, in V d^2 operations.
 
-        At least lam (d - V) / (d - 1) where V < d; a zero matrix has lam and gradient 0. Raises ValueError where
-        ``evenness`` does.
+        For lam > 0 and V < d it is at least lam (d - V) / (d - 1). A zero matrix has penalty lam and gradient 0.
+        Raises ValueError where ``evenness`` does.
         """
         score, _ = evenness(matrix, is_centered=False)
         return self.lam * (1 - score)

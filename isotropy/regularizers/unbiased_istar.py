@@ -22,9 +22,9 @@ class UnbiasedIStar(Penalty):
 
     **The score may exceed 1**, because tr(S S) of few rows may fall below tr(S)^2 / d. There the term 1 / b of the
     score, b = tr(S S) / tr(S)^2, is continued by its tangent at b = 1 / d, so that the score is at most
-    (2 d - 1) / (d - 1). Clipping at 1 would
-    bias the mean penalty; along the tangent errors of both signs cancel to second order. Up to 1 it is
-    ``isoscore_unbiased``. With fewer than four rows or without spread, score and gradient are 0.
+    (2 d - 1) / (d - 1). Clipping at 1 would bias the mean penalty; on the tangent, errors of both signs cancel to
+    second order. A score up to 1 is ``isoscore_unbiased``. With fewer than four rows, without spread, or if the
+    estimate of tr(S)^2 is not above zero, score and gradient are 0.
 
     Example::
 
@@ -42,8 +42,8 @@ class UnbiasedIStar(Penalty):
     def forward(self, layers: Sequence[Tensor]) -> Tensor:
         """Return the penalty on one cloud [n, d] per layer: 0-d, from -lam d / (d - 1) to lam, at least float32.
 
-        Takes n d min(n, d) operations per layer in float64. Raises ValueError for no layer, d < 2
-        and, on the CPU, NaN or infinity.
+        Takes n d min(n, d) operations per layer in float64. Raises ValueError for no layer, d < 2 and, on the CPU, NaN
+        or infinity.
         """
         if len(layers) == 0:
             raise ValueError("Expected the points of at least 1 layer, got none: give a sequence of tensors [n, d].")
@@ -58,7 +58,7 @@ class UnbiasedIStar(Penalty):
         return penalty
 
     def _scores(self, layers: Sequence[Tensor]) -> Tensor:
-        """Return the score [L] of each of some layers of one shape."""
+        """Return the scores [L] of L layers of one shape."""
         x = at_least_float32(torch.stack(list(layers), dim=1))
         rows = in_float64(gathered(x) if self.across_processes else x)
         scores: Tensor = _BoundedScores.apply(rows.transpose(0, 1))  # type: ignore[no-untyped-call]
