@@ -256,7 +256,7 @@ def read_cloud(
     dealing = duplicates.dealing() if groups is None else deal_groups(groups, points.n)
     sums = _Sums.empty(points)
     sample = Sample(min(points.n, SAMPLE_ROWS), points.d, points.dtype, seed)
-    n_left_out, unit = 0, 0.0  # the unit stays 0 until a number is not 0
+    n_left_out, unit = 0, 0.0  # the unit stays 0 while all numbers are 0
     for rows, positions, n_read in finite_chunks(points):
         if (larger := unit_for(rows, unit)) != unit:
             for part in sums.blocks.parts:  # Cosines do not depend on the unit
@@ -276,17 +276,8 @@ def read_cloud(
         dealing, sums = duplicate_dealing, _Sums.empty(points)
         for scaled_rows, positions, _ in finite_chunks(points):
             sums.update(scaled_rows, dealing, positions)
-    sample_points, sample_positions = sample.drawn_rows()
     return Cloud(
-        points,
-        dealing,
-        sums.blocks,
-        sums.cosine_blocks,
-        sample_points,
-        sample_positions,
-        n_left_out,
-        unit or 1.0,
-        similarity,
+        points, dealing, *sums, *sample.drawn_rows(), n_left_out=n_left_out, unit=unit or 1.0, similarity=similarity
     )
 
 
@@ -295,7 +286,7 @@ def _empty_fourth_moments(points: Points) -> Jackknife[FourthMoments]:
 
 
 class _Sums(NamedTuple):
-    """Sums over the rows of each block."""
+    """Sums over the rows of each block, in the order of the fields of ``Cloud``."""
 
     blocks: Jackknife[FourthMoments]
     cosine_blocks: Jackknife[CosineMoments]

@@ -103,7 +103,6 @@ def cosine_histogram(x: Tensor, bins: int = 100) -> CosineCounts:
     unit_vectors = unit_rows(x.detach())
     if not unit_vectors.isfinite().all():
         raise ValueError("Expected finite points, got NaN or infinity: leave those rows out first.")
-
     counts = torch.zeros(bins, dtype=torch.int64)
     for start in range(0, len(unit_vectors), PAIR_ROWS):
         cosines = unit_vectors[start : start + PAIR_ROWS] @ unit_vectors[start:].T

@@ -104,11 +104,11 @@ class _Evenness(torch.autograd.Function):
             matrix = S * -scale
             matrix.diagonal().add_(scale)
             matrix = _rounded(matrix, ctx.settings.product_dtype)
-            row = offset @ matrix.to(S.dtype)
+            offset_row = offset @ matrix.to(S.dtype)
             if factor.dtype == S.dtype:
-                product = torch.addmm(-row, factor, matrix)
+                product = torch.addmm(-offset_row, factor, matrix)
             else:
-                product = torch.mm(factor, matrix, out_dtype=S.dtype).sub_(row)
+                product = torch.mm(factor, matrix, out_dtype=S.dtype).sub_(offset_row)
             if mask is not None:
                 product.masked_fill_(~mask[:, None], 0)
         return product.to(ctx.dtype), None, None, None

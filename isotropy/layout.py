@@ -13,8 +13,7 @@ from isotropy.neighbors import nearest_neighbors
 from isotropy.pairs import choose_search
 
 ITERATIONS = 500
-START_SPREAD = 1e-4
-"""Standard deviation of the start along its first axis, as in openTSNE and scikit-learn."""
+START_SPREAD = 1e-4  # Standard deviation of the start along its first axis, as in openTSNE and scikit-learn
 
 
 def nearest_by_similarity(x: Tensor, k: int, similarity: Similarity) -> tuple[Tensor, Tensor]:

@@ -95,8 +95,7 @@ class NeighborSearch:
         self.points, self._scale = scaled(at_least_float32(x.detach()), SAFE_MAGNITUDE)
         n = len(x)
         self.k = min(k, max(n - 1, 0))
-        self.candidates = min(2 * self.k + 12, n - 1)
-        """How many candidates of each row are measured first if products may be rough."""
+        self.candidates = min(2 * self.k + 12, n - 1)  # Measured first for each row if products may be rough
         self._roundoff = unit_roundoff(x.dtype)
         self._distances = torch.empty(n, self.k, dtype=torch.float64, device=x.device)
         self._indices = torch.empty(n, self.k, dtype=torch.int64, device=x.device)

@@ -107,14 +107,14 @@ class DirectionDistances:
         u, v, d = unit_roundoff(self._dtype), unit_roundoff(torch.float64), self._d
         radius, length = reach.sqrt(), self._lengths[rows]
         max_length, min_length = length + radius, (length - radius).clamp(min=0)
-        blur = 2 * u * self._offsets[rows].abs() + 8 * (d + 8) * v * max_length
+        root_error = 2 * u * self._offsets[rows].abs() + 8 * (d + 8) * v * max_length
         row_halves = self.directions.negative_half_squares[rows].double().abs()
         direction_gap = (radius / (length * min_length).sqrt()).nan_to_num(2).clamp(max=2)
         largest_half = ((2 * row_halves).sqrt() + 2 * direction_gap).square() / 2
         # 1.01 covers second-order terms.
         error = 1.01 * ((d + 16) * u + d * v) * (row_halves + largest_half) * length * max_length / 2
         factor = 1 + 16 * u + 4 * (d + 8) * v
-        limit: Tensor = ((radius + blur).square() + error) * factor + 64 * (d + 1) * torch.finfo(self._dtype).tiny
+        limit: Tensor = ((radius + root_error).square() + error) * factor + 64 * (d + 1) * torch.finfo(self._dtype).tiny
         return limit
 
 

@@ -76,8 +76,7 @@ class Products:
             error = (1 + rho) ** 2 * (1 + rounding) - 1
             self._norm_terms = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sum_dtype).tiny
         self._rounded_norm_terms = self._norm_terms.to(sum_dtype)
-        self.has_tiles = not self._is_exact and sum_dtype == precision
-        """Whether ``tile`` can be called."""
+        self.has_tiles = not self._is_exact and sum_dtype == precision  # Whether ``tile`` can be called
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
         """Return lower bounds of squared distances [rows, columns], in a buffer that the next tile overwrites."""

@@ -120,8 +120,7 @@ class _Axes:
         _, vectors = eigh(S.T, subset_by_index=(max(d - COMPONENTS, 0), d - 1), overwrite_a=True, check_finite=False)
         axes = torch.from_numpy(vectors.copy()).flip(1)
         shares = [share.value or 0.0 for share in anisotropy(cloud.eigenvalues, min(d, COMPONENTS))]
-        self.shares = [*shares, *[0.0] * (COMPONENTS - len(shares))]
-        """Share of the variance along each axis."""
+        self.shares = [*shares, *[0.0] * (COMPONENTS - len(shares))]  # Of the variance, along each axis
         self._mean = cloud.moments.mean
         self._axes = torch.zeros(d, COMPONENTS, dtype=torch.float64)
         for i, axis in enumerate(axes.T):

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.score import Score
-from isotropy.topology import barcode, explain_undefined, require_bars
+from isotropy.topology import barcode, explain_undefined_bars, require_bars
 
-SEED = 0  # Seed of the Gaussian cloud
+SEED = 0  # Seed of the Gaussian cloud, fixed so that the number can be reproduced
 # Sums of bars that differ by at most this fraction count as equal, because equal bars may differ by rounding.
 ROUNDING = 1e-12
 
@@ -46,12 +46,12 @@ def prominent_bars(lengths: Tensor) -> Score:
     Undefined where no bar is longer than 0, and for NaN or infinity.
     """
     require_bars(lengths)
-    reason = explain_undefined(lengths)
+    reason = explain_undefined_bars(lengths)
     return Score.undefined(reason) if reason is not None else Score(float(prominent_mask(lengths).sum()))
 
 
 def gaussian_prominent_bars(n: int, d: int) -> Score:
-    """Return the number of prominent bars of a Gaussian cloud of n points in d dimensions, with a fixed seed."""
+    """Return the number of prominent bars of one standard Gaussian cloud of n points in d dimensions."""
     return prominent_bars(barcode(torch.from_numpy(np.random.default_rng(SEED).standard_normal((n, d)))))
 
 

@@ -185,8 +185,8 @@ def draw_finite_rows(points: Points, size: int, seed: int) -> tuple[torch.Tensor
 class Sample:
     """A random sample, without replacement and in random order, of at most ``size`` rows of a stream.
 
-    Vitter's (1985) algorithm R: once the sample is full, row i (from 1) replaces a drawn one with chance size / i.
-    The sizes of the chunks do not matter.
+    Vitter's (1985) algorithm R, for chunks of any size: row i, from 1, replaces another with chance size / i once the
+    sample is full.
     """
 
     def __init__(self, size: int, d: int, dtype: np.dtype[Any], seed: int) -> None:
@@ -298,7 +298,7 @@ def group_numbers(groups: Iterable[str]) -> NDArray[np.int64]:
 class Duplicates:
     """Finds exact duplicates in a stream of n rows by a 64-bit hash of each.
 
-    The chance that two different rows among 10 million have the same hash is about 3 in a million.
+    The chance that any two different rows among 10 million have the same hash is about 3 in a million.
     """
 
     def __init__(self, n: int) -> None:

@@ -170,10 +170,7 @@ def eigenvalues(S: Tensor, rank: int | None = None) -> Tensor:
 
 
 def clean_eigenvalues(values: Tensor, rank: int | None, d: int | None = None) -> Tensor:
-    """Set eigenvalues to 0 as ``eigenvalues`` does, and return them descending.
-
-    ``values`` are ascending: all of them, or the largest of d.
-    """
+    """Return ascending eigenvalues, all or the largest of d, descending and with small ones 0 as by ``eigenvalues``."""
     values = values.flip(0)
     values = torch.where(values <= _rounding(values[:1], d or len(values)), 0, values)
     if rank is not None:

@@ -68,7 +68,7 @@ def smallest_in_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 class _SmallestBounds:
-    """The smallest bounds of each point so far; only bounds below the largest of them still count."""
+    """The ``count`` smallest bounds of each of n points so far; only a bound below their largest can replace one."""
 
     def __init__(self, n: int, count: int, dtype: torch.dtype, device: torch.device) -> None:
         self.bounds = torch.full((n, count), math.inf, dtype=dtype, device=device)
@@ -88,6 +88,7 @@ class _SmallestBounds:
         self._largest_bounds[rows] = self.bounds[rows].amax(1)
 
     def add_tile(self, rows: slice, columns: slice, tile: Tensor) -> None:
+        """Queue the bounds of an off-diagonal tile that are below the largest bound of one of their points."""
         n_rows, n_columns = tile.shape
         if n_rows % GROUP or n_columns % GROUP:
             tile = pad(tile, (0, -n_columns % GROUP, 0, -n_rows % GROUP), value=math.inf)
@@ -111,7 +112,7 @@ class _SmallestBounds:
         self._pending_count += len(points)
 
     def merge(self) -> None:
-        """Merge pending bounds into the smallest of their points."""
+        """Replace larger bounds of points by their pending ones."""
         if not self._pending_count:
             return
         points, neighbors, bounds = map(torch.cat, zip(*self._pending_bounds, strict=True))

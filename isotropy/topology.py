@@ -67,8 +67,7 @@ def persistent_entropy(lengths: Tensor, *, normalized: bool = False) -> Score:
     m = len(lengths)
     if m < 2:
         return Score.undefined(f"Persistent entropy needs at least 2 bars, so at least 3 points; {there_are(m)}.")
-    reason = explain_undefined(lengths)
-    if reason is not None:
+    if (reason := explain_undefined_bars(lengths)) is not None:
         return Score.undefined(reason)
     maximum = math.log(m)
     entropy = float(bar_entropy(lengths.detach().double()))
@@ -94,8 +93,8 @@ def require_bars(lengths: Tensor) -> None:
         )
 
 
-def explain_undefined(lengths: Tensor) -> str | None:
-    """Return why bars [m] cannot be compared, in a sentence, or None if they can."""
+def explain_undefined_bars(lengths: Tensor) -> str | None:
+    """Return why measures of bars [m] are undefined, in a sentence, or None if they are defined."""
     if len(lengths) and not lengths.any():
         return "All bars have length 0: all points are equal."
     return _explain_missing_length(lengths)

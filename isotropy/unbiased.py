@@ -45,8 +45,7 @@ class FourthMoments(Moments):
 
     def __init__(self, d: int, device: torch.device | str = "cpu") -> None:
         super().__init__(d, device)
-        self.third_sum = torch.zeros_like(self.mean)
-        """Sum of ||x - mean||^2 (x - mean) over the points, float64 [d], read-only."""
+        self.third_sum = torch.zeros_like(self.mean)  # Sum of ||x - mean||^2 (x - mean), float64 [d], read-only
         self._fourth_sum = torch.zeros_like(self.mean.sum())
 
     @property
@@ -75,7 +74,6 @@ class FourthMoments(Moments):
             self._fourth_sum += squares.square().sum()
 
     def merge(self, moments: Self) -> None:
-        """Add the points of another instance; raise ValueError if its number of dimensions differs."""
         super().merge(moments)
         third_sum, fourth_sum = moments._sums_about(self.mean)
         self.third_sum += third_sum.to(self.third_sum)
@@ -103,7 +101,6 @@ class FourthMoments(Moments):
                 tensor.mul_(factor)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the moments as tensors that ``safetensors.torch.save_file`` takes: see ``from_state``."""
         return super().state() | {"third": self.third_sum.clone(), "fourth": self._fourth_sum.clone()}
 
     @classmethod
@@ -271,10 +268,9 @@ def _trace_estimates_by_groups(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple
 
 
 def _disjoint_sum(sums: Tensor) -> Tensor:
-    """Return the sum of M_ij M_kl, 0-d, over distinct i, j, k and l.
+    """Return the sum of M_ij M_kl, 0-d, over distinct i, j, k and l, for a symmetric M with a zero diagonal.
 
-    ``sums`` [3] are of the entries of M, of its squared row sums and of its squared entries; M is symmetric and has a
-    zero diagonal.
+    ``sums`` [3] are those of the entries of M, of its squared row sums and of its squared entries.
     """
     total, squared_row_sums, squared_entries = sums
     disjoint: Tensor = total.square() - 4 * squared_row_sums + 2 * squared_entries

@@ -5,8 +5,7 @@ from enum import StrEnum
 
 from isotropy.catalog.tasks import Similarity, TruthKind
 
-PROMISES = (0.01, 0.05, 0.1)
-"""Error rates that a cutoff may promise."""
+PROMISES = (0.01, 0.05, 0.1)  # Error rates that a cutoff may promise
 
 
 class PromiseKind(StrEnum):
@@ -26,18 +25,18 @@ class ErrorRate:
     value: float
     low: float
     high: float
-    pairs: int
+    pairs: int  # Pairs that the share is of
 
 
 @dataclass(frozen=True)
 class Cutoff:
-    """A similarity from which on pairs are taken as matches, and its errors on held-out pairs."""
+    """A similarity at and above which pairs count as matches, and its errors on held-out pairs."""
 
     kind: PromiseKind
     promise: float
-    cutoff: float | None  # Null if the promise takes more labels; the largest distance if Euclidean
+    cutoff: float | None  # None if the promise takes more labels; if Euclidean, the largest distance of a match
     labels: int  # Independent pairs that set it
-    labels_needed: int
+    labels_needed: int  # Minimum of `labels` for the promise
     misses: ErrorRate | None
     false_matches: ErrorRate | None
     sentence: str = ""
@@ -66,7 +65,7 @@ class RandomSimilarity:
 
 @dataclass(frozen=True)
 class PairHistogram:
-    """Shares of matches, other pairs and permuted pairs between edges of similarity, one more than shares."""
+    """Shares of matches, other pairs and permuted pairs in each bin of similarity; there is one edge more than bins."""
 
     edges: list[float]
     matches: list[float]
@@ -87,7 +86,7 @@ class PairSpace:
 
 @dataclass(frozen=True)
 class FindingRate:
-    """The share of matches found at a rate of false matches: where remedies are chosen, and held out."""
+    """The share of matches found at one rate of false matches, on the choose part and on the held-out report part."""
 
     choose: float
     gain: float  # On the choose part; its interval holds for all remedies at once
@@ -108,7 +107,7 @@ class CalibratedVariant:
 
     name: str
     random: RandomSimilarity
-    finding: FindingRate | None  # Null if there are too few labels
+    finding: FindingRate | None  # None if there are too few labels
 
 
 @dataclass(frozen=True)
@@ -134,17 +133,17 @@ class Calibration:
     pairs: PairSource
     false_match_rate: float | None  # At which remedies are compared
     variants: list[CalibratedVariant]  # The first is the vectors as they are
-    chosen: int
+    chosen: int  # Index of the chosen remedy in `variants`, 0 for none
     spaces: list[PairSpace]  # As they are, then the chosen remedy, if there is one
     comparison: str
     random: str
 
     def find_cutoff(self, kind: PromiseKind, promise: float) -> Cutoff:
-        """Return a cutoff after the chosen remedy."""
+        """Return the cutoff of a promise, after the chosen remedy if there is one."""
         cutoffs = self.spaces[-1].cutoffs
         return next(cutoff for cutoff in cutoffs if (cutoff.kind, cutoff.promise) == (kind, promise))
 
     def conclude(self, kind: PromiseKind, promise: float) -> str:
-        """Return the advice on a promise, what a remedy gains, and what random pairs look like."""
+        """Return the advice on a promise, what a remedy gains, and what random pairs look like, in sentences."""
         advice = [self.find_cutoff(kind, promise).sentence, self.comparison]
         return " ".join([*(advice[::-1] if self.chosen else advice), self.random])

@@ -70,7 +70,7 @@ class Measure:
 
     @property
     def compared(self) -> Comparability:
-        """Return which embeddings can be compared with an interval."""
+        """Return whether values of two embeddings can be compared with an interval: at any n, at equal n or never."""
         return COMPARABILITY[self.error]
 
     @property
@@ -89,7 +89,7 @@ class Measure:
         return tuple(f"{self.slug}_{k}" for k in range(1, self.leading_values + 1)) or (self.slug,)
 
     def bounds_for(self, n: int, d: int) -> tuple[float, float] | None:
-        """Return the ends of ``range`` for n points in d dimensions; None if one is infinite or they coincide."""
+        """Return the ends of ``range`` for n points in d dimensions; None without bounds or if the ends coincide."""
         if self.bounds is None:
             return None
         low, high = self.bounds(n, d)
@@ -97,7 +97,7 @@ class Measure:
 
     @property
     def widest_bounds(self) -> tuple[float, float]:
-        """Return the smallest and largest value for any number of points and dimensions."""
+        """Return the smallest and largest value for any numbers of points and dimensions; infinite without bounds."""
         ends = [self.bounds(size, size) for size in (2, 2**40)] if self.bounds else [(-inf, inf)]
         return min(low for low, _ in ends), max(high for _, high in ends)
 
@@ -128,7 +128,7 @@ class ReferenceScore(NamedTuple):
 
     value: float
     se: float | None
-    n: int  # Rows behind the value: fewer than the cloud's where the measure takes a sample
+    n: int  # Rows behind the value: fewer than the cloud's if the measure takes a sample
 
 
 class ReferenceCloud(NamedTuple):

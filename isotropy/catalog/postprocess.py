@@ -51,8 +51,7 @@ class MethodEntry:
 
     slug: str
     name: str
-    action: str
-    """Imperative for applying it, such as "Whiten by PCA"."""
+    action: str  # Imperative for applying it, such as "Whiten by PCA"
     formula: str
     meaning: str
     pitfall: str

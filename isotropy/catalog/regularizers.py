@@ -44,7 +44,7 @@ class RegularizerEntry:
     slug: Regularizer
     name: str
     term: str  # What it adds to the loss, in short
-    computed_on: str = "of the batches"  # What the term is computed on
+    computed_on: str = "of the batches"  # Phrase for what the term is computed on
     text: str  # What it does, in a sentence or two
     formula: str  # The loss with it, in full
     details: str
@@ -55,15 +55,15 @@ class RegularizerEntry:
     default_states: tuple[Layers, TokenPooling] | None
     # How it receives hidden states of several layers. One by one: the penalty is the mean over layers.
     layers: Literal["as one cloud", "as a list", "one by one"] = "one by one"
-    tokens: bool = True  # Whether it may see tokens, which depend on each other within a text
+    tokens: bool = True  # Whether it may see all tokens; tokens of one text depend on each other
     # Whether it takes a mask [n] of its points as its second argument, so that no step waits for a GPU to drop padding.
     takes_mask: bool = False
     # Whether it can use the class of each point, if a run sets `entropy_by_label`.
     classes: bool = False
-    # Its class, as module:name. It takes lam, the options below and, unless it sees the matrix, across_processes.
+    # Its class, as "module:name". It takes lam, `options` and, if it sees hidden states, across_processes.
     make: str
-    # Its training options by name, each with the argument of its class that it sets; empty for an option that training
-    # itself reads. Options for what it sees come on top.
+    # The argument of its class that each training option sets, by the option's name; empty if training itself reads the
+    # option. Options for the layers and vectors that it sees are not listed.
     options: Mapping[str, str] = field(default_factory=dict)
 
 
