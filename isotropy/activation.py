@@ -11,7 +11,7 @@ from isotropy.spectrum import Moments
 
 @dataclass(frozen=True)
 class ActivationProfile:
-    """Mean and standard deviation by dimension, float64 [d], and outliers by rule, bool [d]; empty where undefined."""
+    """Mean and standard deviation by dimension, float64 [d], and outliers by rule, bool [d]; empty if undefined."""
 
     score: Score  # Number of dimensions flagged by any rule
     mean: Tensor
@@ -34,7 +34,7 @@ def activation_profile(moments: Moments) -> ActivationProfile:
     mean = moments.mean
     variance = moments.covariance().diagonal()
     std = variance.sqrt()
-    # After whitening, dimensions differ only by rounding, which must not flag any.
+    # Minimum distance of an outlier: after whitening, dimensions differ by rounding only, and none must be flagged.
     rounding = 1e-6 * (mean.square() + variance).mean().sqrt()
     # Distances from the median at which the robust z-score, 0.6745 distance / MAD, is 3.5.
     mean_limit, std_limit = (3.5 / 0.6745 * (x - x.quantile(0.5)).abs().quantile(0.5) for x in (mean, std))

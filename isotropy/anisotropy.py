@@ -1,4 +1,4 @@
-"""Anisotropy as the share of the leading directions, and the share of the mean."""
+"""Anisotropy: the share of each leading direction in the energy of the points, and the share of the mean."""
 
 import torch
 from torch import Tensor

@@ -60,7 +60,7 @@ class RowLabels:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """Sums and samples from one pass over the rows; rows with NaN or infinity are counted and left out.
+    """Sums and samples of rows, read in one pass; rows with NaN or infinity are only counted.
 
     Moments are float64, because rank and spectrum depend on small variances. Points, moments and samples are in units
     of ``unit``; scores are in the file's units.
@@ -115,9 +115,9 @@ class Cloud:
         return scores | self.blocks.with_errors(totals, group_scores, self.dealing.n_groups)
 
     def without_rows(self, rows: NDArray[np.int64]) -> "Cloud":
-        """Return the cloud without the rows at some positions; ``cosine_blocks`` and ``points`` keep all rows.
+        """Return the cloud without the rows at some positions; its ``cosine_blocks`` and ``points`` keep all rows.
 
-        Sums are recomputed, because subtracting a huge row would leave its rounding error.
+        Sums are recomputed, because subtracting a huge row from them would leave its rounding error.
         """
         blocks = _empty_fourth_moments(self.points)
         for chunk, positions, _ in finite_chunks(self.points):
@@ -129,7 +129,7 @@ class Cloud:
         return replace(self, blocks=blocks, sample=self.sample[remaining], rows=self.rows[remaining])
 
     def without_dimensions(self, dimensions: Iterable[int]) -> "Cloud":
-        """Return the cloud without some dimensions, reusing products of rows; ``cosine_blocks`` keep all dimensions."""
+        """Return the cloud without some dimensions, reusing second moments; ``cosine_blocks`` keep all dimensions."""
         dropped = torch.zeros(self.d, dtype=torch.bool)
         dropped[list(dimensions)] = True
         points = SelectedDimensions(self.points, (~dropped).nonzero().squeeze(1).numpy())
@@ -142,7 +142,7 @@ class Cloud:
 
     @cached_property
     def spectrum_scores(self) -> dict[str, Score]:
-        """Scores from the eigenvalues, by slug, with standard errors. The k-th entry of a list is named "slug k"."""
+        """Scores from the eigenvalues with standard errors, by slug; by "slug k" for the k-th value of a list."""
         scores = spectrum_scores(self.eigenvalues, self.energies, self.n)
         left_out = scores_without_blocks(self._covariance, self._second_moment, self.blocks.parts, self.moments)
         with_errors = self.blocks.with_errors(scores, left_out, self.dealing.n_groups)
@@ -203,7 +203,7 @@ class Cloud:
         return measure_euclidean_pairs(self.pair_rows, NEIGHBORS + 1)
 
     def row_of(self, point: int) -> int:
-        """Return the position in the file of a distinct row of ``pair_rows``, the first among its copies."""
+        """Return the first position in the file of a point of ``pair_measures`` or its copies in ``pair_rows``."""
         row = self.pair_rows[self.pair_measures.distinct_rows[point]]
         candidates = (self.pair_rows[:, 0] == row[0]).nonzero().squeeze(1)  # few rows share the first value
         return int(self.rows[candidates][(self.pair_rows[candidates] == row).all(1)].min())

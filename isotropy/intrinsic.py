@@ -55,7 +55,7 @@ def twonn(neighbors: NearestNeighbors, discard: float = 0.1) -> TwoNNFit:
     figure_points = (
         torch.linspace(0, n_fitted - 1, min(n_fitted, FIGURE_POINTS), dtype=torch.float64).round().long().to(x.device)
     )
-    if _is_rounding(log_mu, error):
+    if _are_mostly_zero(log_mu, error):
         return TwoNNFit(Score.undefined(f"TwoNN {NO_RATIO}"), x[figure_points], y[figure_points])
     dimension = float(x @ y / (x @ x))
     # Renyi: the i-th smallest of N exponentials is a sum of i independent ones, the l-th of mean 1 / (N - l + 1).
@@ -78,7 +78,7 @@ def twonn_mle(neighbors: NearestNeighbors) -> Score:
     N = len(log_mu)
     if N < 3:
         return Score.undefined(f"TwoNN's likelihood needs at least 3 points without a duplicate; {there_are(N)}.")
-    if _is_rounding(log_mu, error):
+    if _are_mostly_zero(log_mu, error):
         return Score.undefined(f"TwoNN's likelihood {NO_RATIO}")
     dimension = (N - 1) / float(log_mu.sum())
     return Score(dimension, se=dimension / (N - 2) ** 0.5 if N >= FEWEST_FOR_SE else None)
@@ -107,7 +107,7 @@ def levina_bickel(neighbors: NearestNeighbors, k: int = 10) -> Score:
             f"Levina and Bickel's estimate needs at least 2 points without a duplicate; {there_are(N)}."
         )
     inverses = (distances[:, -1:] / distances).log().sum(1) / (k - 1)
-    if _is_rounding(inverses, _log_ratio_error(neighbors)[distinct]):
+    if _are_mostly_zero(inverses, _log_ratio_error(neighbors)[distinct]):
         return Score.undefined(
             f"Levina and Bickel's estimate is undefined: for most points the {k} nearest neighbors are equally far, "
             "within rounding."
@@ -131,6 +131,6 @@ def _log_ratio_error(neighbors: NearestNeighbors) -> Tensor:
     return neighbors.distance_error(neighbors.roundoff)[:, 0] / neighbors.distances[:, 0]
 
 
-def _is_rounding(logarithms: Tensor, error: Tensor) -> bool:
-    """Return whether most log ratios [N] are 0 within their error [N]."""
-    return float((logarithms <= error).double().mean()) > 0.5
+def _are_mostly_zero(log_ratios: Tensor, error: Tensor) -> bool:
+    """Return whether most log ratios [N] are 0 within their rounding error [N]."""
+    return float((log_ratios <= error).double().mean()) > 0.5

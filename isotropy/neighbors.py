@@ -81,7 +81,7 @@ def nearest_neighbors(x: Tensor, k: int) -> NearestNeighbors:
         products = Products(search.points, precisions[0], search.candidates)
         if products.has_tiles:
             search.search_tiles(products.tile, products.precision)
-            precisions = precisions[1:] or precisions
+            precisions = precisions[1:] or precisions  # float64, the last, settles what its tiles did not
     return search.search_unsettled(precisions)
 
 

@@ -128,6 +128,7 @@ class _Axes:
                 self._axes[:, i] = axis * axis[axis.abs().argmax()].sign()
 
     def coordinates(self, x: Tensor) -> NDArray[np.float64]:
+        """Return coordinates [n, 3] of points [n, d] relative to the mean."""
         chunks = [(x[start : start + CHUNK_ROWS] - self._mean) @ self._axes for start in range(0, len(x), CHUNK_ROWS)]
         return torch.cat(chunks).numpy() if chunks else np.empty((0, COMPONENTS))
 

@@ -24,9 +24,9 @@ from isotropy.topology import longest_bar, persistent_entropy
 from isotropy.unbiased import isoscore_unbiased
 from isotropy.uniformity import T
 
-LISTED_DIMENSIONS = 10
-HISTOGRAM_ROWS = 2000
-DISCARD = 0.1
+LISTED_DIMENSIONS = 10  # Number of listed rogue dimensions
+HISTOGRAM_ROWS = 2000  # Maximum rows whose pairs are counted in the cosine histogram
+DISCARD = 0.1  # Share of the largest ratios that the fit of TwoNN leaves out
 NO_LABELS = Score.undefined("The rows have no labels: choose a column or an array that labels them.")
 
 
@@ -163,8 +163,8 @@ def _hubness(cloud: Cloud) -> MeasureResult:
     return MeasureResult(scores.skewness, len(cloud.neighbors.indices), detail)
 
 
-def _bar_measure(score: Callable[[Tensor], Score]) -> MeasureFunction:
-    return lambda cloud: MeasureResult(score(cloud.bars), len(cloud.sample[:BARCODE_ROWS]))
+def _bar_measure(score_bars: Callable[[Tensor], Score]) -> MeasureFunction:
+    return lambda cloud: MeasureResult(score_bars(cloud.bars), len(cloud.sample[:BARCODE_ROWS]))
 
 
 def _barcode(cloud: Cloud) -> MeasureResult:
@@ -181,11 +181,11 @@ def _prominent_bars(cloud: Cloud) -> MeasureResult:
     return MeasureResult(score, n, {"parts": {"gaussian_of_the_same_size": gaussian_prominent_bars(n, cloud.d).value}})
 
 
-def _label_measure(score: Callable[[Tensor, Tensor], Score], cloud: Cloud) -> MeasureResult:
+def _label_measure(score_classes: Callable[[Tensor, Tensor], Score], cloud: Cloud) -> MeasureResult:
     if cloud.labels is None:
         return MeasureResult(NO_LABELS, 0)
     x, codes = cloud.labels.drop_unlabeled(cloud.pair_rows)
-    return MeasureResult(score(x, codes), len(x))
+    return MeasureResult(score_classes(x, codes), len(x))
 
 
 def _isoscore_by_label(cloud: Cloud) -> MeasureResult:

@@ -19,11 +19,12 @@ from isotropy.spectrum import center
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
 
 FIRST_ROWS = 8  # Rows of the smallest draws; sizes double up to that of the sample
-# Draws of one size if there are enough rows; even, because draws are halved. The spread is uncertain by a quarter.
+# Draws of one size if there are enough rows; even, because draws are halved. Their standard deviation is itself
+# uncertain by a quarter.
 DRAWS = 10
-# Total rows of all draws of at least d rows, times d^2: 32,768 rows up to d = 1024, at least d up to d = 3250.
+# Maximum of sampled rows times d^2. It allows 32,768 rows up to d = 1024, and at least d rows up to d = 3250.
 MAX_WORK = 2**35
-# Total rows of the draws of one size below d, times d^2: 256 rows at d = 4096. Each such size costs the same.
+# Maximum of rows times d^2 for all draws of one size below d together. It allows 256 rows at d = 4096.
 MAX_WORK_BY_PRODUCTS = 2**32
 ZETAS = (0.2, 0.4, 0.6, 0.8)
 
@@ -81,7 +82,7 @@ class _Draws:
         self._n_by_products = min(n, MAX_WORK_BY_PRODUCTS // d**2)
         self._rows = cloud.sample[:n]
         sizes = [m for m in (FIRST_ROWS * 2**power for power in range(n.bit_length())) if m <= n and m < cloud.n]
-        # Small draws use products of rows, n^2 d; others use moments, n d^2, merged from halves.
+        # Draws of m < d rows use products of rows, m^2 d operations; others moments, m d^2, merged from halves.
         self._sizes_by_products = [m for m in sizes if m < d and m <= self._n_by_products]
         self._sizes_by_moments = [m for m in sizes if m >= d]
         S = cloud.moments.covariance()
@@ -90,7 +91,7 @@ class _Draws:
         self._target_squares = float(self._target.square().sum())
 
     def scores(self) -> dict[int, list[DrawScores]]:
-        """Return the scores of all draws by their number of rows."""
+        """Return the scores of all draws, by the number of rows of a draw."""
         draws: dict[int, list[DrawScores]] = {m: [] for m in (*self._sizes_by_products, *self._sizes_by_moments)}
         for m in self._sizes_by_products:
             for k in range(min(DRAWS, self._n_by_products // m)):

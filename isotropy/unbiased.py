@@ -309,8 +309,8 @@ def explain_missing_spread(values: Tensor) -> str | None:
 class BlockProducts:
     """Inner products between the moments of nonempty blocks, from which all leave-out estimates follow.
 
-    They are taken about the median of the blocks' means, so that a block of huge rows costs no digits when it is left
-    out, and in units of the spread.
+    They are about a center, the median of the blocks' means, so that a block of huge rows costs no digits when it is
+    left out, and in units of the spread.
     """
 
     def __init__(self, blocks: Sequence[FourthMoments]) -> None:
@@ -334,7 +334,8 @@ class BlockProducts:
                     torch.linalg.vecdot(S.flatten(), R.flatten()).cpu() / scale / scale
                 )
 
-        # The points of block a about the mean of all have the second moments scatter_a + n_a delta_a delta_a^T.
+        # About the center, block a has the sum s_a = n_a delta_a and the second moment M_a = scatter_a + s_a delta_a^T.
+        # Below are <M_a, M_b>, s_b^T M_a s_c, s_a.s_b, and the sum of squared distances from rows of a to rows of b.
         sums = n[:, None] * delta
         mean_products = torch.einsum("abd,bd->ab", scatter_delta, sums)
         self._squares = scatter_products + mean_products + mean_products.T + (sums @ delta.T) * (delta @ sums.T)
