@@ -70,7 +70,7 @@ def nearest_neighbors(x: Tensor, k: int) -> NearestNeighbors:
 
     The result is that of brute force. Products in the fastest precision yield candidates and a bound that all others
     exceed; candidates are measured in float64, and unsettled rows are searched again in higher precision. Memory is a
-    few copies of the points and some blocks of ``isotropy.products.BLOCK`` numbers. Raises ValueError for k < 1 or
+    few copies of the points and some blocks of ``isotropy.products.MAX_BOUNDS`` numbers. Raises ValueError for k < 1 or
     points that are not finite.
     """
     search = NeighborSearch(x, k)

@@ -12,7 +12,7 @@ from isotropy.distances import center_of
 from isotropy.spectrum import CHUNK_ROWS
 from isotropy.tiles import GROUP, TILE_ROWS, smallest_in_rows
 
-BLOCK = 10_000_000  # Bounds held at once, those of 500 rows to all of 20,000: 40 MB in float32
+MAX_BOUNDS = 10_000_000  # Maximum bounds held at once: those of 500 rows to all of 20,000: 40 MB in float32
 EXACT_ROWS = 64  # Points checked for exactness at once
 PAIR_NUMBERS = 100_000  # Numbers in the differences computed at once; more would leave the cache
 MAX_POWER = 60  # Units tried for exactness are no finer than 2^-60, whose squares are normal numbers of float32
@@ -32,7 +32,7 @@ def unit_roundoff(dtype: torch.dtype) -> float:
 
 def block_rows(n: int) -> int:
     """Return the number of rows whose distance bounds to n points fit in memory at once."""
-    return max(min(BLOCK // max(n, 1), n), 1)
+    return max(min(MAX_BOUNDS // max(n, 1), n), 1)
 
 
 class Products:
@@ -51,37 +51,38 @@ class Products:
         sum_dtype = torch.promote_types(precision, torch.float32)
         center = center_of(points)
         self._rounded_points = points.new_empty(n, d, dtype=precision)
-        squares = points.new_empty(n, dtype=torch.float64)
+        squared_norms = points.new_empty(n, dtype=torch.float64)
         rho = 0.0
         for start in range(0, n, CHUNK_ROWS):
             rows = slice(start, start + CHUNK_ROWS)
             centered = points[rows].to(exact_dtype) - center
             rounded = centered.to(precision)
             self._rounded_points[rows] = rounded
-            squares[rows] = _squared_norms(centered)
+            squared_norms[rows] = _squared_norms(centered)
             if precision != exact_dtype:
-                rho = max(rho, float((_squared_norms(centered - rounded) / squares[rows]).nan_to_num(0).max()) ** 0.5)
+                squared_errors = (_squared_norms(centered - rounded) / squared_norms[rows]).nan_to_num(0)
+                rho = max(rho, float(squared_errors.max()) ** 0.5)
         self._points = points
         self.precision = precision
         self._candidates = candidates
         self._is_float64 = precision == torch.float64
-        self._is_exact = sum_dtype == precision and has_exact_products(points, float(squares.max()), precision)
+        self._is_exact = sum_dtype == precision and has_exact_products(points, float(squared_norms.max()), precision)
         # The part of a bound that each point adds to the product: its squared norm less the error.
         if self._is_exact:
-            self._norm_terms = squares
+            self._norm_terms = squared_norms
         else:
             rho += unit_roundoff(exact_dtype)
-            # 8 covers the rounding of the squares and of their sum with the product, 1.01 second-order terms.
+            # 8 covers the rounding of squared norms and of their sum with the product, 1.01 second-order terms.
             rounding = 1.01 * (unit_roundoff(precision) + (d + 8) * unit_roundoff(sum_dtype))
             error = (1 + rho) ** 2 * (1 + rounding) - 1
-            self._norm_terms = (1 - error) * squares - 64 * (d + 1) * torch.finfo(sum_dtype).tiny
+            self._norm_terms = (1 - error) * squared_norms - 64 * (d + 1) * torch.finfo(sum_dtype).tiny
         self._rounded_norm_terms = self._norm_terms.to(sum_dtype)
         self.has_tiles = not self._is_exact and sum_dtype == precision  # Whether ``tile`` can be called
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
         """Return lower bounds of squared distances [rows, columns], in a buffer that the next tile overwrites."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
-        bounds = self._tile.view(-1)[: shape[0] * shape[1]].view(shape)
+        bounds = self._tile_buffer.view(-1)[: shape[0] * shape[1]].view(shape)
         torch.addmm(
             self._rounded_norm_terms[columns],
             self._rounded_points[rows],
@@ -92,16 +93,16 @@ class Products:
         return bounds.add_(self._rounded_norm_terms[rows, None])
 
     @cached_property
-    def _tile(self) -> Tensor:
+    def _tile_buffer(self) -> Tensor:
         return self._rounded_points.new_empty(TILE_ROWS, TILE_ROWS)
 
     @cached_property
-    def _products(self) -> Tensor:
+    def _product_buffer(self) -> Tensor:
         n = len(self._points)
         return self._rounded_points.new_empty(block_rows(n), n)
 
     @cached_property
-    def _bounds(self) -> Tensor:
+    def _bound_buffer(self) -> Tensor:
         n = len(self._points)
         return self._rounded_norm_terms.new_full((block_rows(n), -(-n // GROUP) * GROUP), math.inf)
 
@@ -131,8 +132,9 @@ class Products:
     def _bounds_of(self, rows: Tensor) -> Tensor:
         """Return lower bounds of squared distances minus the squared norm of the row, padded with infinity."""
         n = len(self._points)
-        products = torch.mm(self._rounded_points[rows] * -2, self._rounded_points.T, out=self._products[: len(rows)])
-        bounds = self._bounds[: len(rows)]
+        points = self._rounded_points
+        products = torch.mm(points[rows] * -2, points.T, out=self._product_buffer[: len(rows)])
+        bounds = self._bound_buffer[: len(rows)]
         # Two steps, because adding bfloat16 to float32 takes three times as long.
         bounds[:, :n].copy_(products).add_(self._rounded_norm_terms)
         bounds[torch.arange(len(rows), device=rows.device), rows] = math.inf
