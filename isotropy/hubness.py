@@ -23,7 +23,7 @@ class HubPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Hubness:
-    """Distribution of the k n neighbor slots over n points; without hubs each point has k."""
+    """How the k n neighbor slots, k of each of n points, are distributed over the points; without hubs each fills k."""
 
     # Third standardized moment of the counts, in (-inf, inf), 0 if they are symmetric (Radovanović et al. 2010).
     skewness: Score

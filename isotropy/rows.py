@@ -236,12 +236,12 @@ class SliceDealer:
 
     def __init__(self, count: int, blocks: int) -> None:
         self.blocks = blocks
-        self._length = min(max(count // (SLICES_PER_BLOCK * blocks), 1), CHUNK_ROWS)
+        self._slice_length = min(max(count // (SLICES_PER_BLOCK * blocks), 1), CHUNK_ROWS)
         self._slice_blocks = np.empty(0, np.int64)
 
     def blocks_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the block [m] of the items at some positions [m], from 0."""
-        slice_indices = items // self._length
+        slice_indices = items // self._slice_length
         if len(items) and (last_slice := int(slice_indices.max())) >= len(self._slice_blocks):
             rounds = max(last_slice // self.blocks + 1, 2 * len(self._slice_blocks) // self.blocks)
             orders = [
@@ -257,7 +257,7 @@ class Dealing:
     """Groups of rows that are independent of each other, and their assignment to jackknife blocks."""
 
     grouping: Grouping  # What forms the groups: each row alone, exact duplicates, or the groups of the points
-    n_groups: int  # Number of groups among the measured rows
+    n_groups: int  # Number of groups; those of duplicates without rows left out, other groups with them
     # [rows] the index of each row's group by first appearance, or -1 if left out; None if each row is a group.
     group_numbers: NDArray[np.int64] | None = None
 
@@ -303,21 +303,21 @@ class Duplicates:
 
     def __init__(self, n: int) -> None:
         self._hashes = np.zeros(n, np.uint64)
-        self._finite = np.zeros(n, bool)
+        self._is_finite = np.zeros(n, bool)
 
     def update(self, rows: NDArray[Any], positions: NDArray[np.int64]) -> None:
         rows = np.ascontiguousarray(rows + 0.0)  # so that -0 equals 0
         self._hashes[positions] = np.fromiter(
             (int.from_bytes(blake2b(row.data, digest_size=8).digest(), "little") for row in rows), np.uint64, len(rows)
         )
-        self._finite[positions] = True
+        self._is_finite[positions] = True
 
     def dealing(self) -> Dealing:
         """Group equal rows; treat rows as independent if no two are equal."""
-        _, first_rows, inverse = np.unique(self._hashes[self._finite], return_index=True, return_inverse=True)
+        _, first_rows, inverse = np.unique(self._hashes[self._is_finite], return_index=True, return_inverse=True)
         if len(first_rows) == len(inverse):
-            return Dealing("rows", len(self._finite))
-        numbers = np.full(len(self._finite), -1)
+            return Dealing("rows", len(self._is_finite))
+        numbers = np.full(len(self._is_finite), -1)
         # Number groups by first appearance, not by hash.
-        numbers[self._finite] = np.argsort(np.argsort(first_rows))[inverse]
+        numbers[self._is_finite] = np.argsort(np.argsort(first_rows))[inverse]
         return Dealing("duplicates", len(first_rows), numbers)

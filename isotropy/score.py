@@ -100,7 +100,7 @@ class Jackknife(Generic[P]):
             raise ValueError(f"Expected at least 1 block, got {blocks}: 1 only sums, 2 and more have standard errors.")
         self._empty = empty
         self.blocks = blocks
-        self.all_parts = [empty() for _ in range(blocks)]
+        self.all_parts = [empty() for _ in range(blocks)]  # Moments of each block, also of empty ones
         self._dealer = SliceDealer(n, blocks)
         self._rows_dealt = 0
 
@@ -188,7 +188,7 @@ def error_parts(total: Score, left_out: Sequence[Score], shares: Sequence[float]
     values = [score.value for score in left_out if score.value is not None]
     if total.value is None or len(values) < max(len(left_out), 2):
         return ()
-    pseudovalues = [(total.value - (1 - m) * value) / m for m, value in zip(shares, values, strict=True)]
-    center = sum(m * value for m, value in zip(shares, pseudovalues, strict=True))
-    weights = [(m / (1 - m) / len(values)) ** 0.5 for m in shares]
+    pseudovalues = [(total.value - (1 - share) * value) / share for share, value in zip(shares, values, strict=True)]
+    center = sum(share * value for share, value in zip(shares, pseudovalues, strict=True))
+    weights = [(share / (1 - share) / len(values)) ** 0.5 for share in shares]
     return tuple(weight * (value - center) for weight, value in zip(weights, pseudovalues, strict=True))

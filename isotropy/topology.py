@@ -122,10 +122,10 @@ def _spanning_tree(x: Tensor) -> Tensor:
     distance_matrix = squared_distances.cpu().numpy()
     n = len(distance_matrix)
     distance_to_tree = np.full(n, np.inf)  # squared; infinity for points inside
-    parent = np.zeros(n, dtype=np.int64)
+    parent = np.zeros(n, dtype=np.int64)  # the nearest point of the tree, to which a point will be joined
     is_outside = np.ones(n, dtype=bool)
     is_closer = np.empty(n, dtype=bool)
-    added = np.zeros(n, dtype=np.int64)
+    added = np.zeros(n, dtype=np.int64)  # points in the order in which they join the tree
     newest = 0
     for step in range(1, n):
         is_outside[newest] = False
