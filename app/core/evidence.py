@@ -17,7 +17,7 @@ TINY = 1e-300
 NORMAL_DEGREES = 1e7
 # Heaviest tails for which block intervals cover 95%: independent t5 coordinates, by simulation.
 BLOCK_KURTOSIS = 1.5
-# A setting collapsed if at least this share of its runs, and this many, learned nothing.
+# A setting collapsed if at least this share of its runs, and this many, did.
 COLLAPSED_SHARE, MIN_COLLAPSED_RUNS = 2 / 3, 2
 
 

@@ -211,7 +211,7 @@ class TableQuery(NamedTuple):
 def _parse_table_query(
     columns: TableColumns = TableColumns.PERFORMANCE, decimals: str = "", bold: bool = True
 ) -> TableQuery:
-    is_valid = decimals.isdecimal() and decimals.isascii() and int(decimals[:3]) <= MAX_DECIMALS
+    is_valid = decimals in map(str, range(MAX_DECIMALS + 1))
     return TableQuery(columns, PrintStyle(int(decimals) if is_valid else None, bold))
 
 

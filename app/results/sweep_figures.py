@@ -152,7 +152,7 @@ class FigureRequest(NamedTuple):
             values = read(self.context, self.source, columns)
             if can_cache:
                 n_points = sum(map(len, values.points_by_run.values()))
-                _logged_cache.put(key, values, numbers_per_value * len(runs) + n_points)
+                _logged_cache.put(key, values, len(runs) + numbers_per_value * n_points)
         return values
 
 

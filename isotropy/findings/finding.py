@@ -162,7 +162,7 @@ class ExaminedCloud:
     """A cloud without the rows and dimensions that earlier checks flagged."""
 
     cloud: Cloud
-    dimensions: NDArray[np.int64]  # For each dimension of the cloud, its index in the file
+    dimensions: NDArray[np.int64]  # For each dimension of the cloud, its index among all measured ones
     excluded_rows: NDArray[np.int64] = field(default_factory=lambda: NO_INDICES)  # Rows that earlier checks left out
     defect_slugs: frozenset[str] = frozenset()  # Slugs of the warnings and errors found so far
 
@@ -246,7 +246,7 @@ class Defect(NamedTuple):
     title: str
     evidence: str
     effect: Effect
-    rows: NDArray[np.int64] = NO_INDICES  # All positions in the file, in order
-    dimensions: NDArray[np.int64] = NO_INDICES  # Indices in the file
+    rows: NDArray[np.int64] = NO_INDICES  # All positions among the measured rows, in order
+    dimensions: NDArray[np.int64] = NO_INDICES  # Indices among the measured dimensions
     remaining: ExaminedCloud | None = None  # The cloud that later checks examine; None leaves it unchanged
     advice: str | None = None  # None takes the catalog's

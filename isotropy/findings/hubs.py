@@ -73,7 +73,7 @@ def hubs(examined: ExaminedCloud) -> Defect | None:
 class _Hubs(NamedTuple):
     """Hubs by one similarity."""
 
-    rows: NDArray[np.int64]  # Positions in the file, in order
+    rows: NDArray[np.int64]  # Positions among the measured rows, in order
     slot_share: float  # Share of all neighbor slots that they fill
     row_share: float  # Share of rows that have any of them as a neighbor
     similarity: str

@@ -22,6 +22,7 @@ from app.results.conclusion.comparisons import (
 )
 from app.results.conclusion.relations import list_counted_runs, measure_runs
 from app.results.run_table import RunTable, Setting
+from app.results.statistics.estimate import average_by_seed
 from app.results.statistics.layout import Overall
 from app.results.statistics.relation import MeasuredRun, Relation, measure_relation
 from app.web.dependencies import Row
@@ -164,16 +165,17 @@ def _compute_gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, col
     """Return a collapsed setting's mean difference from a baseline that did not collapse; None without shared seeds."""
     if setting.is_baseline:
         return None
-    scores: dict[int, float] = {}
-    baseline_scores: dict[int, float] = {}
+    seed_scores: list[tuple[int, float]] = []
+    baseline_seed_scores: list[tuple[int, float]] = []
     for run in runs:
         run_setting = sweep.setting(run)
         if run.performance is None:
             continue
         if run_setting == setting:
-            scores[run.seed] = run.performance
+            seed_scores.append((run.seed, run.performance))
         elif run_setting.is_baseline and run_setting not in collapsed and sweep.belongs(run_setting, setting.family):
-            baseline_scores[run.seed] = run.performance
+            baseline_seed_scores.append((run.seed, run.performance))
+    scores, baseline_scores = average_by_seed(seed_scores), average_by_seed(baseline_seed_scores)
     seeds = scores.keys() & baseline_scores.keys()
     return fmean(scores[seed] - baseline_scores[seed] for seed in seeds) if seeds else None
 
