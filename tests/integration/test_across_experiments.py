@@ -351,7 +351,7 @@ def test_table_as_latex_and_markdown(client, pair):
     page = words(client.get("/compare/runs?group=model&group=lam&decimals=1&bold=0"))
     assert "| roberta | 1 | 0.7 ± 0.02 |" in page
     assert "<strong>" not in page.partition('<section id="means">')[2]
-    assert "00000" not in client.get("/api/compare/runs/table?format=markdown&decimals=00009").text
+    assert "00000" not in client.get("/compare/runs/table.md?decimals=00009").text
 
 
 def test_table_as_numbers(client, pair):
