@@ -159,7 +159,7 @@ def test_duplicates_are_at_zero_and_take_nearest_matches_search():
 def test_neighbors_do_not_depend_on_blocks(monkeypatch):
     x = randn(333, 17).float()
     neighbors = nearest_neighbors(x, 5)
-    monkeypatch.setattr(products, "BLOCK", 7 * 333)
+    monkeypatch.setattr(products, "MAX_BOUNDS", 7 * 333)
     monkeypatch.setattr(products, "PAIR_NUMBERS", 50)
     monkeypatch.setattr(tiles, "TILE_ROWS", 48)
     monkeypatch.setattr(tiles, "MAX_PENDING", 100)
@@ -213,7 +213,7 @@ def squares_of(x):
 def bounds_of(x, precision):
     rows = torch.arange(len(x))
     search = Products(x, precision, len(x) - 1)
-    return search._bounds_of(rows)[:, : len(x)].double() + search._bases[:, None]
+    return search._bounds_of(rows)[:, : len(x)].double() + search._norm_terms[:, None]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
