@@ -85,7 +85,7 @@ class DirectionDistances:
         self._negative_half_lengths = self._rounded_lengths / -2
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
-        """Return squared distances [rows, columns] in a buffer that the next call reuses; sum them for uniformity."""
+        """Return squared distances [rows, columns] in a buffer, valid until the next call. Adds to the uniformity."""
         exponents = self.directions.add_tile(rows, columns)
         squares = self.directions.buffer(1, rows, columns)
         torch.sub(self._rounded_offsets[columns], self._rounded_offsets[rows, None], out=squares).square_()

@@ -35,7 +35,7 @@ class Score:
 
     @classmethod
     def clipped(cls, value: float, low: float, high: float) -> "Score":
-        """Return a score clipped to [low, high], because rounding may exceed them; undefined for NaN."""
+        """Return a score clipped to [low, high], because rounding may carry the value outside; undefined for NaN."""
         if math.isnan(value):
             return cls.undefined("The value is not a number: its inputs are not finite, or too large.")
         return cls(float(min(max(value, low), high)))

@@ -23,7 +23,7 @@ class ComparisonChoice(NamedTuple):
     """Query of the comparison: ids of embeddings, the baseline first, and display options."""
 
     ids: list[str]
-    differing: bool = False  # Whether to list only measures whose difference from the baseline excludes 0
+    differing: bool = False  # Whether to list only measures whose interval of the difference lies off 0
     measure: str = ""  # Slug of the measure that is drawn over steps; empty for the default one
 
     def url(self, path: str = "/compare", **changes: Any) -> str:

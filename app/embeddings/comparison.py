@@ -229,11 +229,14 @@ class EmbeddingComparison:
         return compared
 
     def _subtract_baselines(self, measurements: list[Measurement | None], choice: Baseline) -> list[Difference | None]:
-        pairs = zip(pair_with_baselines(measurements, choice), self._same_rows_by_baseline[choice], strict=True)
-        return [None, *(subtract_baseline(item, baseline, same_rows=same) for (baseline, item), same in pairs)]
+        pairs = zip(pair_with_baselines(measurements, choice), self._is_paired_by_baseline[choice], strict=True)
+        return [
+            None,
+            *(subtract_baseline(item, baseline, same_rows=is_paired) for (baseline, item), is_paired in pairs),
+        ]
 
     @cached_property
-    def _same_rows_by_baseline(self) -> dict[Baseline, list[bool]]:
+    def _is_paired_by_baseline(self) -> dict[Baseline, list[bool]]:
         return {
             choice: [
                 find_pairing(embedding, baseline, self.embeddings) is Pairing.PAIRED

@@ -194,7 +194,7 @@ def delete_task(context: Context, task_id: str) -> None:
 
 
 def _check_inputs(config: TaskConfig, queries: Embedding | None, truth: Incoming | None) -> None:
-    """Raise InvalidError if a task lacks the file, queries or labels that its kind needs, or has extra ones."""
+    """Raise InvalidError if a task lacks a file or queries that its kind needs, or has inputs that it cannot use."""
     if config.kind in MISSING_FILE_MESSAGES and truth is None:
         raise InvalidError(MISSING_FILE_MESSAGES[config.kind], "file")
     if config.kind not in MISSING_FILE_MESSAGES and truth is not None:

@@ -230,7 +230,7 @@ def read_search_options(data: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(text).strip() for name, text in fields.items() if text is not None}
 
 
-def list_search_pairs(values: FormValues, search: Mapping[str, str]) -> list[tuple[str, str]]:
+def search_form_pairs(values: FormValues, search: Mapping[str, str]) -> list[tuple[str, str]]:
     return [*form_pairs(values), *((SEARCH_PREFIX + name, text) for name, text in search.items())]
 
 

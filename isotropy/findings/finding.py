@@ -43,7 +43,7 @@ class Severity(StrEnum):
     ERROR = "error"
 
     @property
-    def rank(self) -> int:
+    def rank(self) -> int:  # from 0, the worst
         return (Severity.ERROR, Severity.WARNING, Severity.NOTE).index(self)
 
 

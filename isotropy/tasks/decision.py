@@ -67,19 +67,19 @@ class VariantChoice:
 def choose_variants(
     variants: Sequence[Variant],
     scores: Sequence[float],
-    is_clear: Sequence[bool],
+    has_clear_gain: Sequence[bool],
     sizes: Sequence[int],
     tolerance: float,
 ) -> VariantChoice:
     """Choose by scores and clear gains, both on the choose part, and by ``sizes`` in bytes per vector.
 
-    If the float32 form of the best variant also has a clear gain, it is chosen instead: ``VariantChoice.smallest`` is
-    for saving bytes.
+    If the float32 form of the best variant also has a clear gain, it is chosen instead, because
+    ``VariantChoice.smallest`` is the variant that saves bytes.
     """
     indices = range(len(scores))
-    chosen = min((i for i in indices if is_clear[i] or i == BASELINE), key=lambda i: (-scores[i], sizes[i], i))
+    chosen = min((i for i in indices if has_clear_gain[i] or i == BASELINE), key=lambda i: (-scores[i], sizes[i], i))
     in_float32 = replace(variants[chosen], storage=VectorStorage.FLOAT32)
-    chosen = next((i for i in indices if variants[i] == in_float32 and is_clear[i]), chosen)
+    chosen = next((i for i in indices if variants[i] == in_float32 and has_clear_gain[i]), chosen)
     close_indices = [i for i in indices if scores[i] >= scores[chosen] - tolerance and sizes[i] < sizes[chosen]]
     return VariantChoice(chosen, min([*close_indices, chosen], key=lambda i: (sizes[i], -scores[i], i)))
 

@@ -168,9 +168,9 @@ class _Answers(NamedTuple):
     stored_neighbors: Indices | None  # [j, k] among all old vectors
 
     def kept_shares(self, old: "_Answers", new: "_Answers") -> Numbers:
-        """Return the share of the old model's ten nearest that these answers hold, and of the new's, float64 [2, j]."""
+        """Return the shares of the old and the new model's k nearest that these answers hold, float64 [2, j]."""
         pairs = ((old.stored_neighbors, self.stored_neighbors), (new.neighbors, self.neighbors))
-        matches = [exact[:, :, None] == neighbors[:, None] for exact, neighbors in pairs]  # type: ignore[index]
+        matches = [expected[:, :, None] == held[:, None] for expected, held in pairs]  # type: ignore[index]
         return np.stack([match.any(2).mean(1) for match in matches])
 
 

@@ -20,13 +20,13 @@ ZETAS = torch.linspace(0, 1, 101, dtype=torch.float64)
 FIRST_ROWS = 32
 MAX_LINES = 12
 
-ShrinkageTarget = Callable[[Tensor], Tensor]
+TargetMaker = Callable[[Tensor], Tensor]
 """Returns the shrinkage covariance [d, d] for the covariance [d, d] of the rows."""
 
 
-def compute_zeta_lines(cloud: Cloud, targets: list[ShrinkageTarget]) -> list[list[dict[str, Any]]]:
-    """Return lines of IsoScore* by zeta for each target: of nested samples of 32, 64 ... rows, then of all."""
-    lines_by_target: list[list[dict[str, Any]]] = [[] for _ in targets]
+def compute_zeta_lines(cloud: Cloud, target_makers: list[TargetMaker]) -> list[list[dict[str, Any]]]:
+    """Return lines of IsoScore* by zeta for each target covariance: of nested samples of 32, 64 ... rows and of all."""
+    lines_by_target: list[list[dict[str, Any]]] = [[] for _ in target_makers]
     moments = Moments(cloud.moments.d)
     sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]
     for n in [*(size for size in sizes if size < cloud.n and size <= len(cloud.sample)), cloud.n]:
@@ -35,10 +35,10 @@ def compute_zeta_lines(cloud: Cloud, targets: list[ShrinkageTarget]) -> list[lis
                 moments.update(chunk.double())  # squares may overflow float32
         S = (moments if n < cloud.n else cloud.moments).covariance()
         reason = isoscore_from_covariance(S).reason
-        for lines, target in zip(lines_by_target, targets, strict=True):
+        for lines, make_target in zip(lines_by_target, target_makers, strict=True):
             values = [math.nan] * len(ZETAS)
             if len(S) > 1:
-                values = ShrinkageCurve.from_covariances(S, target(S)).isoscore_star(ZETAS).tolist()
+                values = ShrinkageCurve.from_covariances(S, make_target(S)).isoscore_star(ZETAS).tolist()
             values_or_none = [None if math.isnan(value) else value for value in values]
             lines.append({"rows": n, "values": values_or_none, "reason": reason})
     return lines_by_target

@@ -204,28 +204,28 @@ class ScatterPoint(NamedTuple):
 class ScatterPlan:
     """The points, the table and the caption of a scatter.
 
-    ``table`` must have the readings of ``measured`` before points are made.
+    ``run_table`` must have the readings of ``measured`` before points are made.
     """
 
     def __init__(
         self,
-        table: RunTable,
+        run_table: RunTable,
         metric: str,
         style: ScatterStyle = DEFAULT_STYLE,
         collapsed: Collection[Setting] = (),
     ) -> None:
         """Find the quantities of a style. Raise InvalidError for ``x``, ``y``, ``color`` or ``facet``."""
-        self.run_table, self.metric, self.style, self.collapsed = table, metric, style, collapsed
-        quantities = list_measured_quantities(table, metric)
-        self.x = find_quantity(table, metric, style.x or ISOTROPY, "x", quantities)
-        self.y = find_quantity(table, metric, style.y, "y", quantities)
-        self.facet = find_quantity(table, metric, style.facet, "facet", quantities) if style.facet else None
+        self.run_table, self.metric, self.style, self.collapsed = run_table, metric, style, collapsed
+        quantities = list_measured_quantities(run_table, metric)
+        self.x = find_quantity(run_table, metric, style.x or ISOTROPY, "x", quantities)
+        self.y = find_quantity(run_table, metric, style.y, "y", quantities)
+        self.facet = find_quantity(run_table, metric, style.facet, "facet", quantities) if style.facet else None
         self.shade: Quantity | None = None
         """The measured quantity that colors show; None if they show a setting."""
-        if style.color and style.color not in TITLES and style.color not in color_choices(table):
-            shade = find_quantity(table, metric, style.color, "color", quantities)
+        if style.color and style.color not in TITLES and style.color not in color_choices(run_table):
+            shade = find_quantity(run_table, metric, style.color, "color", quantities)
             self.shade = shade if shade.measured else None
-        self.coloring = Coloring(table, LAM if self.shade else style.color)
+        self.coloring = Coloring(run_table, LAM if self.shade else style.color)
         self.scales = ((self.x, style.x_scale), (self.y, style.y_scale))
         self.measured_axes = [quantity for quantity in (self.y, self.x) if quantity.measured]
         measured = [*self.measured_axes, *([self.shade] if self.shade else [])]
