@@ -147,7 +147,7 @@ class MeasuredCandidates(NamedTuple):
     distances: Tensor  # [rows, k] float64, nearest first; ties go to the first row
     columns: Tensor  # [rows, k] int64
     settled: Tensor  # [rows], whether no other point can be as near
-    reach: Tensor  # [rows] float64, the squared distance of the k-th plus its rounding: no nearer point is farther
+    reach: Tensor  # [rows] float64, squared distance of the k-th plus its rounding: no point beyond is as near
 
 
 def measure_candidates(

@@ -51,7 +51,7 @@ def expected_longest(lengths: Sequence[int], batch_size: int) -> float:
 
 
 def step_seconds(model: ModelSize, speed: MachineSpeed, precision: str, tokens: float, length: float) -> float | None:
-    """Return the estimated seconds of a step over padded texts of ``length``; None if the precision was not timed."""
+    """Return the estimated seconds of a step over ``tokens`` in texts of ``length``; None if none was timed."""
     if precision not in speed.products:
         return None
     product_seconds = TRAINING_PASSES * model.forward_operations(tokens, length) / speed.products[precision]

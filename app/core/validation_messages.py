@@ -193,7 +193,7 @@ def _expected_kind(error: Error) -> str:
 
 
 def _received(error: Error, empty: str = ", got nothing", prefix: str = ", got") -> str:
-    """Return the end of a sentence that repeats the value: numbers unquoted, text quoted and cut, "" for a list."""
+    """Return the end of a sentence that repeats the value: numbers unquoted, text quoted and cut, "" for the rest."""
     value = error.get("input")
     if value == "":
         return empty

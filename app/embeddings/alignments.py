@@ -215,7 +215,7 @@ class MovedRows(NamedTuple):
         return bool(self.rows) and self.rows[0].residual is not None
 
     def rows_by_movement(self, by: MovedBy) -> list[MovedRow]:
-        """Return the rows, those that moved most first. Without residuals, sort by neighbors kept."""
+        """Return the rows, those that moved most first: by residual if asked for and known, else by neighbors kept."""
         if by is MovedBy.RESIDUAL and self.has_residuals:
             return sorted(self.rows, key=lambda row: row.residual or 0.0, reverse=True)
         return sorted(self.rows, key=lambda row: (row.neighbors_kept, -(row.residual or 0.0)))

@@ -136,7 +136,7 @@ class RunTable:
         grid: Mapping[str, Sequence[Any]] = MappingProxyType({}),
         parent: "RunTable | None" = None,
     ) -> None:
-        """Make a table of runs, whose columns are copied from ``parent``, a table that has all of them.
+        """Make a table of runs. Columns are copied from ``parent``, if given, a table that has all of them.
 
         ``grid`` has the values, in legend order, of the fields that distinguish settings besides regularizer, λ and ζ.
         """

@@ -46,7 +46,7 @@ SCATTER_PARAMETERS = ("seeds", "error", "color", "y", "facet", "x_scale", "y_sca
 CURVE_PARAMETERS = ("seeds", "log", "smooth")
 NUMBERS_PER_LAYERS = 16
 """Assumed number of layers, to count the numbers in the cache."""
-MAX_CACHED_NUMBERS = 500_000
+MAX_CACHED_NUMBERS = 2_000_000
 """Logged numbers in memory, each at most about 100 bytes."""
 _logged_cache: RecentValues[LoggedValues[Any]] = RecentValues(MAX_CACHED_NUMBERS)
 

@@ -54,7 +54,7 @@ class Ledger:
 
     @contextmanager
     def storing(self) -> Iterator[Store]:
-        """Yield a function that stores files, to be recorded before the context ends. On failure, delete them."""
+        """Yield a function that stores files, to be recorded in the context. On failure, delete those no row needs."""
         stored: list[Stored] = []
 
         def store(stream: BinaryIO, max_bytes: int) -> Stored:

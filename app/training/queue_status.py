@@ -34,7 +34,7 @@ from isotropy.catalog import Regularizer
 
 LOST_AFTER = timedelta(seconds=60)
 TIMED_RUNS = 30
-"""Positions of an experiment whose finished runs tell how long a run takes. Reading all runs is slow."""
+"""Number of first runs of an experiment whose finished ones tell how long a run takes. Reading all is slow."""
 
 
 class WorkerJob(NamedTuple):
