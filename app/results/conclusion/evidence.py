@@ -165,17 +165,14 @@ def _compute_gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, col
     """Return a collapsed setting's mean difference from a baseline that did not collapse; None without shared seeds."""
     if setting.is_baseline:
         return None
-    seed_scores: list[tuple[int, float]] = []
-    baseline_seed_scores: list[tuple[int, float]] = []
-    for run in runs:
-        run_setting = sweep.setting(run)
-        if run.performance is None:
-            continue
-        if run_setting == setting:
-            seed_scores.append((run.seed, run.performance))
-        elif run_setting.is_baseline and run_setting not in collapsed and sweep.belongs(run_setting, setting.family):
-            baseline_seed_scores.append((run.seed, run.performance))
-    scores, baseline_scores = average_by_seed(seed_scores), average_by_seed(baseline_seed_scores)
+    runs_by_setting = sweep.by_setting(runs)
+    baseline = sweep.find_baseline(setting, (key for key in runs_by_setting if key not in collapsed))
+    if baseline is None:
+        return None
+    scores, baseline_scores = (
+        average_by_seed((run.seed, run.performance) for run in setting_runs if run.performance is not None)
+        for setting_runs in (runs_by_setting.get(setting, []), runs_by_setting[baseline])
+    )
     seeds = scores.keys() & baseline_scores.keys()
     return fmean(scores[seed] - baseline_scores[seed] for seed in seeds) if seeds else None
 
