@@ -207,7 +207,8 @@ def parse_rows(text: str) -> list[int]:
         raise InvalidError("No rows are selected. Select some on the map first.", ROWS_FIELD)
     if total > MAX_MAPPED:
         raise InvalidError(f"{total:,} rows are too many. Select at most {MAX_MAPPED:,}.", ROWS_FIELD)
-    return list(np.unique(np.concatenate([np.arange(first, last + 1) for first, last in ranges])).tolist())
+    rows: list[int] = np.unique(np.concatenate([np.arange(first, last + 1) for first, last in ranges])).tolist()
+    return rows
 
 
 def format_rows(rows: Sequence[int]) -> str:

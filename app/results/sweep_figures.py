@@ -144,15 +144,17 @@ class FigureRequest(NamedTuple):
         self, read: Callable[[Context, RunSource, Any], LoggedValues[Value]], columns: Hashable, numbers_per_value: int
     ) -> LoggedValues[Value]:
         """Return logged values of these columns. They are cached unless a run has begun and not ended."""
-        runs, queued = self.table.runs, RunStatus.QUEUED
-        key = columns, *map(run_version, runs)
-        can_cache = all(run.status.final or (run.status is queued and run.worked_seconds is None) for run in runs)
+        key = columns, *map(run_version, self.table.runs)
+        can_cache = all(
+            run.status.final or (run.status is RunStatus.QUEUED and run.worked_seconds is None)
+            for run in self.table.runs
+        )
         values = _logged_cache.get(key) if can_cache else None
         if values is None:
             values = read(self.context, self.source, columns)
             if can_cache:
                 n_points = sum(map(len, values.points_by_run.values()))
-                _logged_cache.put(key, values, len(runs) + numbers_per_value * n_points)
+                _logged_cache.put(key, values, len(self.table.runs) + numbers_per_value * n_points)
         return values
 
 

@@ -31,9 +31,7 @@ from isotropy.spectrum import eigenvalues
 
 INWARD_FACTOR = 6.0  # Log distance of a hub below the median, in multiples of that of the 10th percentile
 ANGLE_LIMIT_FACTOR = 1.5  # Multiple of the limit for hubs by angle; spectra of equal effective dimension differ by less
-GAUSSIAN_FACTOR = (
-    1.5  # Multiple of the largest hub's share in one Gaussian cloud; between such clouds it varies by less
-)
+GAUSSIAN_FACTOR = 1.5  # Multiple of the largest hub's share in one Gaussian cloud; such clouds differ by less
 GAUSSIAN_ROWS = 20_000  # Rows of the Gaussian cloud; with more rows the largest hub has a smaller share
 SEED = 0
 MAX_SHARE = 0.05  # Maximum share of rows that count as hubs; more are part of the cloud

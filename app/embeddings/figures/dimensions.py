@@ -59,7 +59,7 @@ def _describe_flagged(series: Series) -> str:
 
 
 def mark_dimensions(figure: Figure, dimensions: Sequence[int], finding_title: str) -> Figure:
-    """Return an activation figure with a line at each dimension of a finding, and a column for them in its table."""
+    """Return an activation figure with a line at each dimension of a finding, which its table marks, too."""
     lines_note = f"; the first {MAX_LINES} have lines" if len(dimensions) > MAX_LINES else ""
     rows = [[*row, "yes" if row[0] in set(dimensions) else ""] for row in figure.table.rows]
     return replace(
@@ -167,7 +167,8 @@ def rogue_dimensions(overlay: Overlay) -> Figure:
 
 
 def _read_contributions(series: Series) -> list[float]:
-    return list(series.detail(ROGUE)["contributions"])
+    contributions: list[float] = series.detail(ROGUE)["contributions"]
+    return contributions
 
 
 def _shares_of_mean(series: Series) -> list[float | None]:

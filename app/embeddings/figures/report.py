@@ -67,7 +67,7 @@ def draw_figures(subjects: Sequence[Subject], slug: str = "") -> list[Figure]:
     """Return the figures that the subjects have data for, or only that of ``slug``. Each shows all subjects.
 
     If a figure is undefined for some subjects, its caption says why, and it draws the others; if for all, it only says
-    why. There is no figure of a measure for which only a value is stored.
+    why. A measure has no figure if only its value is stored.
     """
     names = [subject.name for subject in subjects]
     colors = [*palette.SERIES, *[palette.QUIET] * len(names)]

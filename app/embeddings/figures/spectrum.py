@@ -37,7 +37,8 @@ def cumulative_variance(overlay: Overlay) -> Figure:
 
 
 def _read_eigenvalues(series: Series) -> list[float]:
-    return list(series.detail("spectrum")["eigenvalues"])
+    eigenvalues: list[float] = series.detail("spectrum")["eigenvalues"]
+    return eigenvalues
 
 
 def _accumulate_shares(series: Series) -> list[float]:

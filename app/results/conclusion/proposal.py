@@ -42,9 +42,10 @@ def propose_seeds(evidence: Evidence, sweep: RunTable) -> SeedProposal | None:
     """Return a round that doubles the seeds or brings them to ``MIN_SEEDS``; None if it could decide nothing."""
     # More seeds decide nothing if runs predict every row like their baselines.
     undecided = [
-        row
-        for row in evidence.comparisons
-        if row.verdict is Verdict.TOO_FEW_SEEDS or (row.verdict is Verdict.UNDECIDED and row.tested)
+        comparison
+        for comparison in evidence.comparisons
+        if comparison.verdict is Verdict.TOO_FEW_SEEDS
+        or (comparison.verdict is Verdict.UNDECIDED and comparison.tested)
     ]
     if evidence.unfinished or not undecided or evidence.looks >= MAX_LOOKS:
         return None

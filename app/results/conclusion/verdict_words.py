@@ -57,7 +57,8 @@ def describe_scope(evidence: Evidence) -> list[str]:
     sentences = []
     row_counts = sorted({comparison.n_rows for comparison in judged if comparison.n_rows is not None})
     if row_counts:
-        n_rows = " to ".join(map(count, dict.fromkeys((row_counts[0], row_counts[-1]))))
+        low, high = count(row_counts[0]), count(row_counts[-1])
+        n_rows = low if low == high else f"{low} to {high}"
         sentences.append(
             f"Intervals over rows and seeds: a verdict holds for new seeds and new rows like these {n_rows} validation "
             "rows."
@@ -147,8 +148,7 @@ def recommend_quote(evidence: Evidence) -> str:
 
 def format_interval(low: float, high: float) -> str:
     """Format an interval to the digits that its width allows: [0.003, 0.021]. Only an end at 0 is printed as 0."""
-    decimals_of_width = len(number(high - low, 2).partition(".")[2])
-    decimals = decimals_of_width if high > low else 3
+    decimals = len(number(high - low, 2).partition(".")[2]) if high > low else 3
     while decimals < MAX_DECIMALS and any(end and not round(end, decimals) for end in (low, high)):
         decimals += 1
     return f"[{_format_rounded(low, decimals)}, {_format_rounded(high, decimals)}]"

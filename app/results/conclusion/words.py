@@ -15,7 +15,10 @@ def describe_collapse(evidence: Evidence) -> list[str]:
     if evidence.baseline_collapsed:
         sentences.append(f"The baseline collapsed, so no setting is compared with it. {describe_learned(evidence)}")
     if evidence.collapsed:
-        settings = [f"{row.label} ({row.collapsed} of {plural(row.seeds, 'seed')})" for row in evidence.collapsed]
+        settings = [
+            f"{collapse.label} ({collapse.collapsed} of {plural(collapse.seeds, 'seed')})"
+            for collapse in evidence.collapsed
+        ]
         example = f"{evidence.collapsed[0].label}: {evidence.collapsed[0].why}"
         sentences.append(f"Collapsed: {join_first(settings)}. For example, {example}")
     return sentences

@@ -44,7 +44,7 @@ class TextField:
 
     text: ColumnElement[Any]
     id_column: ColumnElement[Any] | None = None
-    """A column of ids, one of which the value may equal instead; None without ids."""
+    """A column of ids. A search also finds a row whose id is the value; None if rows have no ids."""
     operators: Sequence[str] = (":", "=")
 
     @property
@@ -76,11 +76,9 @@ class TagsField:
         tags = select(self.tag).where(self.tagged_row_id == self.row_id)
         if value.lower() in NO_VALUE and operator == ":":
             return ~tags.exists()
-        contains_value, equals_value = (
-            self.tag.icontains(value, autoescape=True),
-            func.lower(self.tag) == func.lower(value),
-        )
-        return tags.where(contains_value if operator == ":" else equals_value).exists()
+        if operator == ":":
+            return tags.where(self.tag.icontains(value, autoescape=True)).exists()
+        return tags.where(func.lower(self.tag) == func.lower(value)).exists()
 
 
 @dataclass(frozen=True)
