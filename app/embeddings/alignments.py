@@ -12,7 +12,7 @@ from app.context import Context
 from app.core.evidence import block_degrees, t_quantile
 from app.db import job_kinds
 from app.db.models import Alignment, Embedding, ResultStatus, RowsBy
-from app.embeddings.comparison import Baseline, Pairing, find_pairing, list_rows_left_out, pair_with_baselines
+from app.embeddings.comparison import BaselineChoice, Pairing, find_pairing, list_rows_left_out, pair_with_baselines
 from app.embeddings.service import request_result
 from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.catalog import ALIGNMENTS, AlignmentEntry
@@ -80,7 +80,10 @@ def find_row_matching(embedding: Embedding, counterpart: Embedding) -> RowsBy | 
 
 def pair_steps(embeddings: Sequence[Embedding]) -> list[Pair]:
     """Pair each embedding with its predecessor, and each from the third on also with the first."""
-    return [*pair_with_baselines(embeddings, Baseline.PREVIOUS), *pair_with_baselines(embeddings, Baseline.FIRST)[1:]]
+    return [
+        *pair_with_baselines(embeddings, BaselineChoice.PREVIOUS),
+        *pair_with_baselines(embeddings, BaselineChoice.FIRST)[1:],
+    ]
 
 
 class AlignedSteps(NamedTuple):
@@ -95,7 +98,7 @@ def arrange_steps(embeddings: Sequence[Embedding], alignments: Sequence[AlignedP
     aligned = {(pair.baseline.id, pair.embedding.id): pair for pair in alignments}
     to_previous, to_first = (
         [aligned.get((baseline.id, embedding.id)) for baseline, embedding in pair_with_baselines(embeddings, choice)]
-        for choice in (Baseline.PREVIOUS, Baseline.FIRST)
+        for choice in (BaselineChoice.PREVIOUS, BaselineChoice.FIRST)
     )
     return AlignedSteps(to_previous, to_first)
 
@@ -127,9 +130,19 @@ def _read_aligned(pairs: Sequence[Pair], alignments: Mapping[tuple[str, str], Al
                 values.append(AlignmentValue(measure, value, se, low, high, score["reason"]))
         # The stored alignment has an upgrade in each direction.
         upgrades = dict(zip((alignment.embedding_id, alignment.other_id), results.get("upgrades", ()), strict=False))
-        pair = AlignedPair(baseline, embedding, alignment.rows_by, alignment.status, alignment.error)
-        pair = pair._replace(shared=results.get("shared"), rows=results.get("rows"))
-        aligned.append(pair._replace(values=values, upgrade=upgrades.get(baseline.id)))
+        aligned.append(
+            AlignedPair(
+                baseline,
+                embedding,
+                alignment.rows_by,
+                alignment.status,
+                alignment.error,
+                shared=results.get("shared"),
+                rows=results.get("rows"),
+                values=values,
+                upgrade=upgrades.get(baseline.id),
+            )
+        )
     return aligned
 
 

@@ -69,10 +69,8 @@ def find_pairing(embedding: Embedding, counterpart: Embedding, source_candidates
 
     if embedding.n != counterpart.n:
         return Pairing.INDEPENDENT
-    if not (
-        agree("names")
-        or set(_iterate_origin_keys(embedding, sources)) & set(_iterate_origin_keys(counterpart, sources))
-    ):
+    origins, counterpart_origins = (set(_iterate_origin_keys(side, sources)) for side in (embedding, counterpart))
+    if not agree("names") and origins.isdisjoint(counterpart_origins):
         return Pairing.OTHER_ORDER if agree("names_in_any_order") else Pairing.INDEPENDENT
     if not (first and second):
         return Pairing.UNKNOWN_BLOCKS
@@ -94,7 +92,8 @@ def _iterate_origin_keys(embedding: Embedding, sources: dict[str, Embedding]) ->
 
 def list_rows_left_out(embedding: Embedding) -> list[int]:
     """Return the positions in the file of the rows that an embedding's selection leaves out."""
-    return list(unpack_rows((embedding.selection or {}).get("without_rows", [])))
+    rows: list[int] = unpack_rows((embedding.selection or {}).get("without_rows", []))
+    return rows
 
 
 class Difference(NamedTuple):
@@ -177,16 +176,16 @@ def _subtract_estimate(estimate: _Estimate, baseline: _Estimate, n: int | None, 
     return Difference(value, se, value - half_width, value + half_width, paired, n)
 
 
-class Baseline(StrEnum):
+class BaselineChoice(StrEnum):
     """The embedding that each of a series is compared with: the first, or the one before it."""
 
     FIRST = "first"
     PREVIOUS = "previous"
 
 
-def pair_with_baselines(items: Sequence[Item], choice: Baseline) -> list[tuple[Item, Item]]:
+def pair_with_baselines(items: Sequence[Item], choice: BaselineChoice) -> list[tuple[Item, Item]]:
     """Return the pair (baseline, item) of each item but the first."""
-    return [(items[0] if choice is Baseline.FIRST else previous, item) for previous, item in pairwise(items)]
+    return [(items[0] if choice is BaselineChoice.FIRST else previous, item) for previous, item in pairwise(items)]
 
 
 class ComparedMeasure(NamedTuple):
@@ -224,25 +223,27 @@ class EmbeddingComparison:
         for slug, measure in MEASURES.items():
             measurements = [row.get(slug) for row in measurements_by_slug]
             if any(measurements):
-                differences, changes = (self._subtract_baselines(measurements, choice) for choice in Baseline)
+                differences, changes = (self._subtract_baselines(measurements, choice) for choice in BaselineChoice)
                 compared.append(ComparedMeasure(measure, measurements, differences, changes))
         return compared
 
-    def _subtract_baselines(self, measurements: list[Measurement | None], choice: Baseline) -> list[Difference | None]:
-        pairs = zip(pair_with_baselines(measurements, choice), self._is_paired_by_baseline[choice], strict=True)
+    def _subtract_baselines(
+        self, measurements: list[Measurement | None], choice: BaselineChoice
+    ) -> list[Difference | None]:
+        pairs = zip(pair_with_baselines(measurements, choice), self._paired_flags_by_choice[choice], strict=True)
         return [
             None,
             *(subtract_baseline(item, baseline, same_rows=is_paired) for (baseline, item), is_paired in pairs),
         ]
 
     @cached_property
-    def _is_paired_by_baseline(self) -> dict[Baseline, list[bool]]:
+    def _paired_flags_by_choice(self) -> dict[BaselineChoice, list[bool]]:
         return {
             choice: [
                 find_pairing(embedding, baseline, self.embeddings) is Pairing.PAIRED
                 for baseline, embedding in pair_with_baselines(self.embeddings, choice)
             ]
-            for choice in Baseline
+            for choice in BaselineChoice
         }
 
     @property
@@ -278,7 +279,7 @@ class EmbeddingComparison:
         return "Layer" if self.are_layers else "Step"
 
     def get_measure(self, slug: str) -> ComparedMeasure | None:
-        """Return the measure of a slug, else the default, else the first, of those with a value; None without any."""
+        """Return the measure of a slug, or else the default, or the first; None if no embedding has any value."""
         measures = {
             compared.measure.slug: compared
             for compared in self.measures

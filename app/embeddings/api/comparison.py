@@ -12,7 +12,7 @@ from app.embeddings.api.measures import MeasurementValue, MeasureSlug
 from app.embeddings.comparison import (
     MAX_COMPARED,
     MIN_COMPARED,
-    Baseline,
+    BaselineChoice,
     EmbeddingComparison,
     get_embeddings_to_compare,
     pair_with_baselines,
@@ -58,8 +58,8 @@ class ComparisonOut(Row):
 
 
 router = APIRouter(prefix="/compare", tags=["embeddings"])
-BaselineQuery = Annotated[
-    Baseline,
+BaselineChoiceQuery = Annotated[
+    BaselineChoice,
     Query(description="Compare each with the `first`, or with the `previous` one, as in a series of steps."),
 ]
 
@@ -70,7 +70,7 @@ def show_comparison(
     id: Annotated[  # noqa: A002 - the name in the URL
         list[str], Query(description=f"{MIN_COMPARED} to {MAX_COMPARED} measured embeddings, in order.")
     ],
-    to: BaselineQuery = Baseline.FIRST,
+    to: BaselineChoiceQuery = BaselineChoice.FIRST,
 ) -> ComparisonOut:
     """Every measure of several embeddings, and differences to another, paired where both hold the same rows."""
     comparison = EmbeddingComparison(get_embeddings_to_compare(context, id))
@@ -78,7 +78,7 @@ def show_comparison(
         {
             "measure": compared.measure.slug,
             "found": compared.measurements,
-            "differences": compared.differences if to is Baseline.FIRST else compared.changes,
+            "differences": compared.differences if to is BaselineChoice.FIRST else compared.changes,
         }
         for compared in comparison.measures
     ]
@@ -134,14 +134,14 @@ class AlignmentRequest(Strict):
     """The embeddings in order, and what each is compared with."""
 
     id: Annotated[list[RowId], Field(description=f"{MIN_COMPARED} to {MAX_COMPARED} measured embeddings.")]
-    to: Annotated[Baseline, Field(description="`first` or `previous`.")] = Baseline.FIRST
+    to: Annotated[BaselineChoice, Field(description="`first` or `previous`.")] = BaselineChoice.FIRST
 
 
 @router.get("/alignments", response_model=list[AlignmentOut])
 def show_alignments(
     context: ContextDep,
     id: Annotated[list[str], Query(description="Measured embeddings, in order.")],  # noqa: A002
-    to: BaselineQuery = Baseline.FIRST,
+    to: BaselineChoiceQuery = BaselineChoice.FIRST,
 ) -> list[alignments.AlignedPair]:
     """The similarity of embeddings of the same rows, as far as requested. Pairs without common rows are left out."""
     return alignments.find_alignments(context, pair_with_baselines(get_embeddings_to_compare(context, id), to))

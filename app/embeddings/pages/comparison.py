@@ -26,7 +26,7 @@ from app.embeddings.choice import ChoiceDep, ComparisonChoice, comparison_figure
 from app.embeddings.comparison import (
     MAX_COMPARED,
     MIN_COMPARED,
-    Baseline,
+    BaselineChoice,
     EmbeddingComparison,
     get_embeddings_to_compare,
     get_measured_embeddings,
@@ -107,7 +107,7 @@ def show_comparison(
 def _read_alignments(context: Context, comparison: EmbeddingComparison) -> dict[str, Any]:
     """Return the template's values about alignments, and about the rows that moved most from the first to the last."""
     embeddings = comparison.embeddings
-    pairs = pair_steps(embeddings) if comparison.is_ordered else pair_with_baselines(embeddings, Baseline.FIRST)
+    pairs = pair_steps(embeddings) if comparison.is_ordered else pair_with_baselines(embeddings, BaselineChoice.FIRST)
     alignments = find_alignments(context, pairs)
     statuses = [pair.status for pair in alignments]
     ends = embeddings[0], embeddings[-1]
@@ -140,7 +140,7 @@ def _list_order_urls(choice: ComparisonChoice, embeddings: list[Embedding]) -> d
 def align(context: ContextDep, choice: ChoiceDep) -> Response:
     comparison = EmbeddingComparison(get_embeddings_to_compare(context, choice.ids))
     embeddings = comparison.embeddings
-    pairs = pair_steps(embeddings) if comparison.is_ordered else pair_with_baselines(embeddings, Baseline.FIRST)
+    pairs = pair_steps(embeddings) if comparison.is_ordered else pair_with_baselines(embeddings, BaselineChoice.FIRST)
     request_alignments(context, pairs)
     return redirect_to(f"{choice.url()}#alignments")
 
@@ -169,7 +169,7 @@ def show_moved_rows(
 @router.post("/rows")
 def request_moved_rows(context: ContextDep, choice: ChoiceDep) -> Response:
     embeddings = get_embeddings_to_compare(context, choice.ids, MIN_COMPARED)
-    request_alignments(context, pair_with_baselines(embeddings, Baseline.FIRST))
+    request_alignments(context, pair_with_baselines(embeddings, BaselineChoice.FIRST))
     return redirect_to(choice.url("/compare/rows"))
 
 
