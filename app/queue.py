@@ -1,7 +1,7 @@
 """The interface to the job engine, DBOS: durable workflows in one database. No other module uses DBOS.
 
 A job is work on one row. The row is committed first and its job is enqueued afterward. The workflow id derives from
-the row id, so enqueueing twice has no further effect, and the workers' reconciler enqueues jobs that a crash prevented.
+the row id, so enqueueing twice has no further effect, and after a crash the workers' reconciler enqueues missing jobs.
 Jobs that run a model are enqueued by a free worker (``workers/executor.py``). Results are in the rows.
 """
 
@@ -312,16 +312,16 @@ def watching_queues(url: str) -> Iterator[QueueWatch]:
 
     DBOS 3.4.0 can poll less often but cannot be woken. Its version is pinned; a test checks that its threads sleep.
     """
-    engine_names, watch = vars(dbos._dbos), QueueWatch(url)
-    run_queues = engine_names["queue_thread"]
+    engine_namespace, watch = vars(dbos._dbos), QueueWatch(url)
+    run_queues = engine_namespace["queue_thread"]
 
     def run_watched(stop: Event, engine: DBOS) -> None:
         # Between polls these threads wait on the event that stops them. This one waits on the watch too.
         watched_stop = SimpleNamespace(is_set=stop.is_set, wait=partial(watch.wait, stop))
         run_queues(watched_stop, engine)
 
-    engine_names["queue_thread"] = run_watched
+    engine_namespace["queue_thread"] = run_watched
     try:
         yield watch
     finally:
-        engine_names["queue_thread"] = run_queues
+        engine_namespace["queue_thread"] = run_queues

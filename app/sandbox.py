@@ -207,7 +207,7 @@ def _read_answer(stream: IO[bytes], deadline: float) -> bytes:
 def answer_call() -> None:
     """Run the call on standard input and write its outcome to standard output. Runs inside the sandbox."""
     answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # so that what libraries print does not get into the answer
+    os.dup2(2, 1)  # libraries that print write to standard error, not into the answer
     readable, writable, memory_bytes, cpu_seconds = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent
     outcome: Any
     try:

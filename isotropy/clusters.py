@@ -31,8 +31,8 @@ def silhouette(x: Tensor, labels: Tensor) -> Score:
         return Score.undefined(classes)
     class_mates = (classes.sizes - 1)[classes.codes]
     points = CenteredPoints.about(center_of(classes.points), classes.points)
-    own_sums, to_nearest = _distances_to_classes(points, classes.sizes.tolist())
-    silhouettes = _silhouettes(own_sums / class_mates.clamp(min=1), to_nearest)
+    own_sums, nearest_distances = _distances_to_classes(points, classes.sizes.tolist())
+    silhouettes = _silhouettes(own_sums / class_mates.clamp(min=1), nearest_distances)
     return Score.clipped(float(silhouettes.masked_fill(class_mates == 0, 0).mean()), -1, 1)
 
 
@@ -101,7 +101,7 @@ class _Group:
 def _distances_to_classes(points: CenteredPoints, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return each point's sum of distances to its own class and smallest mean distance to another, [n] each."""
     own_sums = torch.zeros_like(points.squared_norms)
-    to_nearest = torch.full_like(own_sums, math.inf)
+    nearest_distances = torch.full_like(own_sums, math.inf)
     groups, start, pending_sizes = [], 0, list[int]()
     for size, next_size in zip(sizes, [*sizes[1:], math.inf], strict=True):
         pending_sizes.append(size)
@@ -115,17 +115,17 @@ def _distances_to_classes(points: CenteredPoints, sizes: Sequence[int]) -> tuple
         sums, _ = _sum_distances(points, group, group)
         own_sums[group_rows] = (sums * group.membership).sum(1)
         mean_distances = (sums / group.membership.sum(0)).masked_fill_(group.membership.bool(), math.inf)
-        to_nearest[group_rows] = torch.minimum(to_nearest[group_rows], mean_distances.amin(1))
+        nearest_distances[group_rows] = torch.minimum(nearest_distances[group_rows], mean_distances.amin(1))
         for later_group in groups[index + 1 :]:
             later_rows = slice(later_group.rows.start, later_group.rows.stop)
             forward_sums, backward_sums = _sum_distances(points, group, later_group)
-            to_nearest[group_rows] = torch.minimum(
-                to_nearest[group_rows], (forward_sums / later_group.membership.sum(0)).amin(1)
+            nearest_distances[group_rows] = torch.minimum(
+                nearest_distances[group_rows], (forward_sums / later_group.membership.sum(0)).amin(1)
             )
-            to_nearest[later_rows] = torch.minimum(
-                to_nearest[later_rows], (backward_sums / group.membership.sum(0)).amin(1)
+            nearest_distances[later_rows] = torch.minimum(
+                nearest_distances[later_rows], (backward_sums / group.membership.sum(0)).amin(1)
             )
-    return own_sums, to_nearest
+    return own_sums, nearest_distances
 
 
 def _sum_distances(points: CenteredPoints, first: _Group, second: _Group) -> tuple[Tensor, Tensor]:

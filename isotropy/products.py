@@ -12,7 +12,7 @@ from isotropy.distances import center_of
 from isotropy.spectrum import CHUNK_ROWS
 from isotropy.tiles import GROUP, TILE_ROWS, smallest_in_rows
 
-MAX_BOUNDS = 10_000_000  # Maximum bounds held at once: those of 500 rows to all of 20,000: 40 MB in float32
+MAX_BOUNDS = 10_000_000  # Maximum bounds held at once, such as of 500 rows to all of 20,000 (40 MB in float32)
 EXACT_ROWS = 64  # Points checked for exactness at once
 PAIR_NUMBERS = 100_000  # Numbers in the differences computed at once; more would leave the cache
 MAX_POWER = 60  # Units tried for exactness are no finer than 2^-60, whose squares are normal numbers of float32
@@ -67,7 +67,7 @@ class Products:
         self._candidates = candidates
         self._is_float64 = precision == torch.float64
         self._is_exact = sum_dtype == precision and has_exact_products(points, float(squared_norms.max()), precision)
-        # The part of a bound that each point adds to the product: its squared norm less the error.
+        # A bound is a product plus a term for each of its two points: the point's squared norm less the error.
         if self._is_exact:
             self._norm_terms = squared_norms
         else:

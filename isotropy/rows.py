@@ -258,7 +258,7 @@ class Dealing:
 
     grouping: Grouping  # What forms the groups: each row alone, exact duplicates, or the groups of the points
     n_groups: int  # Number of groups; those of duplicates without rows left out, other groups with them
-    # [rows] the index of each row's group by first appearance, or -1 if left out; None if each row is a group.
+    # [rows] the index of each row's group by first appearance; -1 for duplicates left out. None: each row is a group.
     group_numbers: NDArray[np.int64] | None = None
 
     def blocks_of(self, positions: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:

@@ -31,7 +31,7 @@ SYSTEM_PATHS = (
 LIBRARY_SUFFIXES = (".py", ".so", ".libs")
 SET_DEATH_SIGNAL, SET_SECCOMP, FILTER_MODE, SET_NO_NEW_PRIVILEGES = 1, 22, 2, 38
 CAPABILITIES_VERSION = 0x20080522
-# The two to ignore file permissions, because root may serve another user's folder. Landlock restricts root too.
+# Capabilities that ignore file permissions, because root may serve another user's folder. Landlock restricts root too.
 KEPT_CAPABILITIES = 0b110
 # Index of each processor in the tuples below, and its seccomp architecture.
 PROCESSORS = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}

@@ -80,7 +80,7 @@ def best_constant_class(train: Labels, scored: Labels, names: Sequence[str], met
     )
     share = float((scored == chosen).mean())
     f1: float | None = 2 * share / (1 + share)  # of the chosen class, if F1 looks for it
-    if len(names) != 2:  # the mean over classes, of which all others have 0
+    if len(names) != 2:  # the mean over classes: F1 is 0 in every class but the chosen
         f1 = 2 * share / (1 + share) / len({*np.unique(scored).tolist(), chosen})
     elif 1 not in scored:
         f1 = None

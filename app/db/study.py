@@ -209,7 +209,7 @@ def group_trials(runs: Sequence["Run"]) -> list[Trial]:
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the ascending indices of the Pareto-optimal points, of equal points all. Both values are maximized."""
+    """Return the ascending indices of all Pareto-optimal points, equal ones included. Both values are maximized."""
     order = sorted(range(len(points)), key=lambda index: points[index], reverse=True)
     front: list[int] = []
     best_second = -math.inf

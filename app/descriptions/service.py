@@ -71,7 +71,7 @@ def has_tag(table: type[Embedding | Experiment], tag: str) -> ColumnElement[bool
 
 
 def collect_tags(context: Context, *tables: type[Tagged]) -> list[str]:
-    """Return the distinct tags, ignoring case and sorted, of rows outside the trash: of all tables if none is named."""
+    """Return the sorted tags, distinct ignoring case, of rows outside the trash. Without ``tables``, read all."""
     selections = []
     for table in tables or TAGGED:
         tag_class: Any = table.tags.property.mapper.class_

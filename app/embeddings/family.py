@@ -83,7 +83,7 @@ class LayerRanking(NamedTuple):
 
 
 def rank_layers(context: Context, embedding_ids: Sequence[str]) -> LayerRanking | None:
-    """Rank layers by the family of tasks that covers most of them; None if it covers fewer than two, or without one."""
+    """Rank layers by the family of tasks that covers most of them; None if no family covers two."""
     family_id = func.coalesce(TaskRun.family_id, TaskRun.id)
     query = select(family_id).where(
         TaskRun.embedding_id.in_(embedding_ids), TaskRun.status.in_((TaskStatus.FINISHED, *UNFINISHED_TASK)), WITH_TRUTH

@@ -221,7 +221,7 @@ def linear_axis(
 
 
 def clipped_axis(title: str, bounds: tuple[float, float]) -> dict[str, Any]:
-    """Return an axis whose range stays within the bounds, even if error bars are longer. An infinite bound is none."""
+    """Return an axis whose range stays within the bounds, even if error bars are longer. Infinity sets no bound."""
     ends = {name: end for name, end in zip(("clipmin", "clipmax"), bounds, strict=True) if isfinite(end)}
     return {"title": {"text": title}, "autorangeoptions": ends}
 

@@ -124,7 +124,7 @@ class MeasureByLayer(NamedTuple):
 
 
 class IsoScoreProtocol(NamedTuple):
-    """IsoScore★ by layer under one protocol: of which ``points``, in words, and at which ζ."""
+    """IsoScore★ by layer under one protocol. ``points`` names the scored points; ``zeta`` is the shrinkage."""
 
     points: str
     zeta: float

@@ -278,11 +278,11 @@ class RunTable:
         candidates = self.parent.differing_fields if self.parent else self.groupable_fields
         # Data sets and experiments are counted by id, without reading their columns.
         n_named = {TASK: len(self.dataset_names), EXPERIMENT: len(self.experiment_names)}
-        may_differ = {SEED, *PENALTY_FIELDS, *self._differing_options} - {TASK, EXPERIMENT}
+        config_fields = {SEED, *PENALTY_FIELDS, *self._differing_options} - {TASK, EXPERIMENT}
         return [
             name
             for name in candidates
-            if n_named.get(name, 0) > 1 or (name in may_differ and len(self.distinct(name)) > 1)
+            if n_named.get(name, 0) > 1 or (name in config_fields and len(self.distinct(name)) > 1)
         ]
 
     @cached_property

@@ -19,7 +19,7 @@ from isoscope.core.errors import ConflictError, UnavailableError
 
 logger = logging.getLogger(__name__)
 
-# Stores a stream of at most so many bytes.
+# Stores a stream. The number is the maximum size in bytes.
 Store = Callable[[BinaryIO, int], Stored]
 
 # Columns that refer to stored files, each with the column of its row's embedding, if any.

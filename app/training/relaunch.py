@@ -163,7 +163,7 @@ class Snippet(NamedTuple):
 def form_snippets(
     request: Request, context: Context, dataset: Dataset | None, parse: Callable[[], LaunchRequest]
 ) -> list[Snippet]:
-    """Return snippets that launch what a form launches; none without data set or if ``parse`` raises InvalidError."""
+    """Return snippets that launch what a form launches; none without a data set or if ``parse`` raises InvalidError."""
     if dataset is None:
         return []
     try:

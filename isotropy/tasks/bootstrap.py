@@ -134,8 +134,8 @@ def _bca_bounds(scores: Numbers, observed: Numbers, left_out: Numbers, n_groups:
 def _widen(bounds: Numbers, values: Numbers, n_groups: int, lowest: float) -> Numbers:
     """Widen the intervals [2, V] of each variant that has one value on all units: its resamples are all the same.
 
-    Values [V, m] are in [``lowest``, 1].
-    If none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups does (Clopper and Pearson 1934).
+    Values [V, m] are in [``lowest``, 1]. If none of g groups differs, at most a share of 1 - 0.025^(1/g) of all groups
+    does (Clopper and Pearson 1934).
     """
     max_unseen_share = 1 - ((1 - LEVEL) / 2) ** (1 / n_groups)
     widened = (bounds + np.array([[-max_unseen_share], [max_unseen_share]])).clip(lowest, 1)

@@ -53,7 +53,7 @@ def _validate_typed_columns(_: type[Base], name: str, attribute: QueryableAttrib
 
 
 class RequestedResult:
-    """The columns that all results share which a job computes on request."""
+    """The columns of every result that a job computes on request."""
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)

@@ -38,7 +38,8 @@ class Checkpoint(StrEnum):
 class SelectionRows(StrEnum):
     """Rows that choose the best checkpoint and stop a run early.
 
-    Validation rows make the reported performance optimistic. Otherwise a tenth of the training rows is held out.
+    Choosing on validation rows makes the reported performance optimistic. Otherwise a tenth of the training rows is
+    held out.
     """
 
     VALIDATION = "validation"

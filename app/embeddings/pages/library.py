@@ -39,7 +39,7 @@ ORIGINS = {
     EmbeddingOrigin.ENCODED: "encoded here",
 }
 # The sortable columns, and whether the first click sorts descending.
-SORTABLE = {"name": False, "isoscore_unbiased": True, "mean_cosine": True, "n": True, "d": True, "created": True}
+DESCENDS_FIRST = {"name": False, "isoscore_unbiased": True, "mean_cosine": True, "n": True, "d": True, "created": True}
 
 
 class LibraryPage(NamedTuple):
@@ -70,7 +70,7 @@ class LibraryPage(NamedTuple):
         return aria_sort(self.search.sort, column)
 
     def sort_url(self, column: str) -> str:
-        return self.url(sort=next_sort(column, self.aria_sort(column), descending_first=SORTABLE[column]))
+        return self.url(sort=next_sort(column, self.aria_sort(column), descending_first=DESCENDS_FIRST[column]))
 
 
 def _read_search(

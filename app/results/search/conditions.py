@@ -72,7 +72,7 @@ class SearchTerm(NamedTuple):
 
 
 def parse_search(q: str) -> list[SearchTerm]:
-    """Return the terms of a search, all of which must match. Raise InvalidError for ``q``."""
+    """Split a search into terms. A run has to match all of them. Raise InvalidError for ``q``."""
     if len(q) > MAX_CHARACTERS:
         raise InvalidError(f"Expected a search of at most {MAX_CHARACTERS} characters, got {len(q)}.", "q")
     if "\0" in q or any("\ud800" <= character <= "\udfff" for character in q):

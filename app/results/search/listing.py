@@ -208,8 +208,8 @@ def _parse_config(texts: Mapping[str, str | None]) -> AnyRunConfig:
     return ReportedRunConfig.model_construct({"logged", *logged_values}, logged=True, **logged_values)
 
 
-STRIP_POSITIONS = 68
-"""Number of steps that divide a strip of performances, from an experiment's lowest to its highest, two pixels each."""
+STRIP_STEPS = 68
+"""Steps from an experiment's lowest performance to its highest in a strip. The template draws two pixels for each."""
 
 
 class PerformanceSpread(Row):
@@ -227,7 +227,7 @@ class ListedExperiment(NamedTuple):
     counts: Counter[RunStatus]
     performance: PerformanceSpread
     positions_by_lambda: dict[float, list[int]]
-    """Positions of performances in the strip, from 0 to ``STRIP_POSITIONS``, in order of λ."""
+    """Positions of performances in the strip, from 0 to ``STRIP_STEPS``, in order of λ."""
 
     @property
     def n_runs(self) -> int:
@@ -314,7 +314,7 @@ def _add_summaries(session: Session, experiments: Sequence[Experiment]) -> list[
     )
     extent = func.nullif(ranges.c.highest - ranges.c.lowest, 0)
     offset = Run.performance - ranges.c.lowest
-    position = func.coalesce(func.round(cast(STRIP_POSITIONS * offset / extent, Float)), 0)
+    position = func.coalesce(func.round(cast(STRIP_STEPS * offset / extent, Float)), 0)
     mark_query = select(Run.experiment_id, Run.lam, position).join(ranges, ranges.c.experiment_id == Run.experiment_id)
     mark_query = mark_query.where(Run.performance.is_not(None)).distinct().order_by(Run.lam, position)
     strips: dict[str, dict[float, list[int]]] = {experiment_id: {} for experiment_id in ids}

@@ -256,10 +256,10 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
     datasets, dataset_id = list_trainable_datasets(context), document.get("dataset_id")
     replacement_errors = []
     if datasets and all(dataset.id != dataset_id for dataset in datasets):
-        fault = "no data set"
+        named_dataset = "no data set"
         if dataset_id is not None:
-            fault = f"a data set that is not here ({dataset_id!s:.{MAX_SHOWN_CHARACTERS}})"
-        sentence = f"The file names {fault}; {datasets[0].name} is chosen instead."
+            named_dataset = f"a data set that is not here ({dataset_id!s:.{MAX_SHOWN_CHARACTERS}})"
+        sentence = f"The file names {named_dataset}; {datasets[0].name} is chosen instead."
         document, replacement_errors = {**document, "dataset_id": datasets[0].id}, [FieldError("dataset_id", sentence)]
     settings = valid_settings(document)
     values = sweep_form.default_values(None, "") | sweep_form.to_form_values(settings)
