@@ -18,6 +18,7 @@ import psutil
 import uvicorn
 from fastapi import FastAPI
 
+from app.core.process import LOG_NAME
 from app.core.settings import Settings
 from app.web.connections import CONNECTION_SETTINGS
 from tests.ports import free_port
@@ -86,6 +87,15 @@ class Serving:
 
     def child(self, word: str) -> psutil.Process:
         return self.children(word)[-1]
+
+    def training_processes(self) -> dict[str, psutil.Process]:
+        """Return the processes that train, by the id of their run, whose log they have open."""
+        processes = {}
+        for process in self.children("multiprocessing.forkserver"):
+            with suppress(psutil.NoSuchProcess):
+                paths = [Path(file.path) for file in process.open_files()]
+                processes |= {path.parent.name: process for path in paths if path.name == LOG_NAME}
+        return processes
 
     def measure(self, name: str, content: bytes, **options: Any) -> str:
         created = self.post("/api/embeddings?commit=auto", files={"file": (name, content)}, **options)
