@@ -18,6 +18,18 @@ from workers.placement import Demand, Device, may_start, read_demands
 from workers.reconciler import reconcile, requeue_jobs_of_dead_workers
 
 
+@pytest.fixture
+def endless_job():
+    """Return the list to which jobs add their row's id when they begin, and a job that never ends."""
+    began = []
+
+    async def execute(job):
+        began.append(job.row_id)
+        await asyncio.Event().wait()
+
+    return began, execute
+
+
 def add(context, n=3, **columns):
     columns = {"status": models.RunStatus.QUEUED, "performance": None, "isoscore_star": None} | columns
     runs = [run_row(seed=seed, **columns) for seed in range(n)]
@@ -98,14 +110,9 @@ def test_queue_order_overrides_engine_order(context):
     assert take_jobs(context, 4) == [ids[2], ids[3], ids[0], ids[1]]
 
 
-def test_engine_holds_one_waiting_job_and_busy_worker_adds_none(context):
+def test_engine_holds_one_waiting_job_and_busy_worker_adds_none(context, endless_job):
     _, ids = add(context)
-    began = []
-
-    async def execute(job):
-        began.append(job.row_id)
-        await asyncio.Event().wait()
-
+    began, execute = endless_job
     for _ in range(2):
         enqueue_next(context)
         assert context.queue.list_active() == job_ids(ids[0])
@@ -118,14 +125,9 @@ def test_engine_holds_one_waiting_job_and_busy_worker_adds_none(context):
 
 
 @pytest.mark.both_databases
-def test_device_takes_as_many_jobs_as_it_has_room_for(context):
+def test_device_takes_as_many_jobs_as_it_has_room_for(context, endless_job):
     _, ids = add(context, 3)
-    began = []
-
-    async def execute(job):
-        began.append(job.row_id)
-        await asyncio.Event().wait()
-
+    began, execute = endless_job
     with processing_jobs(context.settings.queue, "here/cpu", execute, runs_at_once=2):
         for n_began in (1, 2):
             enqueue_next(context, max_runs=2)
@@ -189,14 +191,9 @@ def test_exclusive_run_starts_alone_and_keeps_later_runs_waiting(context, column
         assert context.queue.list_active() == job_ids(exclusive)
 
 
-def test_worker_resumes_its_job_after_restart(context):
+def test_worker_resumes_its_job_after_restart(context, endless_job):
     _, ids = add(context)
-    began = []
-
-    async def execute(job):
-        began.append(job.row_id)
-        await asyncio.Event().wait()
-
+    began, execute = endless_job
     with worker_loop(context, "here/cpu", execute):
         wait_for(lambda: began)
     assert context.queue.read_queue(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, set())
@@ -325,18 +322,13 @@ def test_waiting_job_is_kept_and_job_of_final_row_cancelled(context, row_ids):
 
 
 @pytest.fixture
-def dead_worker(context, row_ids):
-    """Start a job on the worker here/cpu, which then dies. Return the started ids and the executor."""
-    began: list[str] = []
-
-    async def execute(job: Job) -> None:
-        began.append(job.row_id)
-        await asyncio.Event().wait()
-
+def dead_worker(context, row_ids, endless_job):
+    """Start an endless job on the worker here/cpu, which then dies."""
+    began, execute = endless_job
     context.queue.enqueue(Job(job_kinds.INSPECT, row_ids[0]))
     with processing_jobs(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: began)
-    return began, execute
+    return endless_job
 
 
 @pytest.mark.both_databases
