@@ -133,6 +133,27 @@ def run_cli(
 
 
 @pytest.fixture
+def run_local(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[Any, int]]:
+    """Run a command that needs no dashboard; return what it printed, and its exit code."""
+
+    def run_local(*words: object) -> tuple[Any, int]:
+        code = main([*map(str, words)])
+        return capsys.readouterr(), code
+
+    return run_local
+
+
+@pytest.fixture
+def run_json(run_local: Callable[..., tuple[Any, int]]) -> Callable[..., Any]:
+    def run_json(*words: object) -> Any:
+        printed, code = run_local(*words, "--json")
+        assert code == 0, printed.err
+        return json.loads(printed.out)
+
+    return run_json
+
+
+@pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(sending, "GATHER_SECONDS", 0.01)
     server = Server()

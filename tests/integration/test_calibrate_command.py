@@ -1,15 +1,14 @@
 import json
+from functools import partial
 
 import numpy as np
 import pytest
-
-from isoscope.cli import main
 
 N, D = 600, 16
 
 
 @pytest.fixture
-def calibrate(tmp_path, monkeypatch, capsys):
+def calibrate(tmp_path, monkeypatch, run_local):
     """Run in a folder with documents and a query for each, hidden by a wide dimension, and ground truth."""
     random = np.random.default_rng(0)
     corpus = random.normal(size=(N, D))
@@ -23,12 +22,7 @@ def calibrate(tmp_path, monkeypatch, capsys):
     lines = [f"d{N + row},d{row if row % 2 else (row + N // 2) % N},{4 * (row % 2)}" for row in range(N)]
     (tmp_path / "pairs.csv").write_text("\n".join(["one,two,score", *lines, f"d{N},d0,1"]))
     monkeypatch.chdir(tmp_path)
-
-    def calibrate(*arguments):
-        code = main(["calibrate", *arguments])
-        return capsys.readouterr(), code
-
-    return calibrate
+    return partial(run_local, "calibrate")
 
 
 def test_pairs_get_cutoff_and_remedy(calibrate):

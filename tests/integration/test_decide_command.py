@@ -1,12 +1,12 @@
 import json
 import shutil
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 
-from isoscope.cli import main
 from isoscope.cli.local import PACKAGES
 from isotropy.catalog import Similarity
 from tests.task_rows import hidden_side
@@ -48,22 +48,13 @@ def folder(tmp_path, monkeypatch, hidden_task):
 
 
 @pytest.fixture
-def decide(folder, capsys):
-    def decide(*arguments):
-        code = main(["decide", *map(str, arguments)])
-        return capsys.readouterr(), code
-
-    return decide
+def decide(folder, run_local):
+    return partial(run_local, "decide")
 
 
 @pytest.fixture
-def decide_json(decide):
-    def decide_json(*arguments):
-        printed, code = decide(*arguments, "--json")
-        assert code == 0, printed.err
-        return json.loads(printed.out)
-
-    return decide_json
+def decide_json(folder, run_json):
+    return partial(run_json, "decide")
 
 
 def test_query_task_json_has_all_fields(decide_json):

@@ -1,6 +1,6 @@
-import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,6 @@ from scipy.spatial.distance import cdist
 from scipy.stats import skew
 from sklearn.metrics import silhouette_score
 
-from isoscope.cli import main
 from isotropy.catalog import GROUPS, MEASURES
 
 
@@ -23,23 +22,13 @@ def x():
 
 
 @pytest.fixture
-def score(monkeypatch, capsys):
-    def score(*arguments):
-        monkeypatch.setattr(sys, "argv", ["isoscope", "score", *map(str, arguments)])
-        code = main()
-        return capsys.readouterr(), code
-
-    return score
+def score(run_local):
+    return partial(run_local, "score")
 
 
 @pytest.fixture
-def score_json(score):
-    def score_json(*arguments):
-        printed, code = score(*arguments, "--json")
-        assert code == 0
-        return json.loads(printed.out)
-
-    return score_json
+def score_json(run_json):
+    return partial(run_json, "score")
 
 
 @pytest.fixture

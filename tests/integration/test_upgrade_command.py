@@ -1,10 +1,9 @@
-import json
+from functools import partial
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from isoscope.cli import main
 from isotropy.catalog import Similarity
 from isotropy.tasks.search import prepare
 
@@ -42,22 +41,13 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def upgrade(folder, capsys):
-    def upgrade(*arguments):
-        code = main(["upgrade", *map(str, arguments)])
-        return capsys.readouterr(), code
-
-    return upgrade
+def upgrade(folder, run_local):
+    return partial(run_local, "upgrade")
 
 
 @pytest.fixture
-def upgrade_json(upgrade):
-    def upgrade_json(*arguments):
-        printed, code = upgrade(*arguments, "--json")
-        assert code == 0, printed.err
-        return json.loads(printed.out)
-
-    return upgrade_json
+def upgrade_json(folder, run_json):
+    return partial(run_json, "upgrade")
 
 
 def test_better_model_with_qrels_is_reembedded(upgrade, upgrade_json):
