@@ -38,8 +38,8 @@ def warn_of_collapse(context: Context, runs: Sequence[RunConfig]) -> list[str]:
         n_failed, n_runs = sum(failed_flags), len(failed_flags)
         if n_failed >= max(MIN_COLLAPSED_RUNS, COLLAPSED_SHARE * n_runs):
             warnings.append(
-                f"Caution: {REGULARIZER_NAMES[regularizer]} at λ = {short(lam)} learned nothing in {n_failed} of "
-                f"{n_runs} earlier runs. Choose a value nearer to 0."
+                f"Caution: {REGULARIZER_NAMES[regularizer]} at λ = {short(lam)} learned nothing or diverged in "
+                f"{n_failed} of {n_runs} earlier runs. Choose a value nearer to 0."
             )
         is_known_collapse |= regularizer is Regularizer.ISTAR and lam <= KNOWN_COLLAPSE_LAMBDA and not n_runs
     return warnings or ([KNOWN_COLLAPSE] if is_known_collapse else [])

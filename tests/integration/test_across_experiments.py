@@ -97,7 +97,8 @@ def test_search_and_groups_select_rows(client, pair):
     sentence = "Figures and tests always separate regularizers, λ and ζ. The table of means does not."
     assert sentence in page.partition("<fieldset")[2].partition("</fieldset>")[0]
     assert [row["lambda"] for row in read_rows(client, "lambda.csv?group=model")] == ["0.0", "0.0", "1.0", "1.0"]
-    assert "Runs in one mean differ in λ too." in page
+    assert 'hx-get="/compare/runs/table.html?group=model"' in page
+    assert "Runs in one mean differ in λ too." in words(client.get("/compare/runs/table.html?group=model"))
 
 
 def test_checked_experiments_become_search(client, pair):
@@ -348,7 +349,7 @@ def test_table_as_latex_and_markdown(client, pair):
     assert client.get("/compare/runs/table.tex?group=model&group=lambda").text == tex.text
     text = client.get("/api/compare/runs/table?format=markdown&group=model&group=lam&decimals=1&bold=false").text
     assert text.splitlines()[-2:] == ["| roberta | 0 | 0.6 ± 0.02 |", "| roberta | 1 | 0.7 ± 0.02 |"]
-    page = words(client.get("/compare/runs?group=model&group=lam&decimals=1&bold=0"))
+    page = words(client.get("/compare/runs/table.html?group=model&group=lam&decimals=1&bold=0"))
     assert "| roberta | 1 | 0.7 ± 0.02 |" in page
     assert "<strong>" not in page.partition('<section id="means">')[2]
     assert "00000" not in client.get("/compare/runs/table.md?decimals=00009").text
@@ -382,7 +383,6 @@ def test_table_as_numbers(client, pair):
     assert answer.text == client.get("/compare/runs/table.csv?group=model").text
     page = words(client.get(f"/compare/runs/table.html?q=experiment%3D{pair[0]}"))
     assert '<section id="means">' in page
-    assert 'hx-get="/compare/runs/table.html"' in page
     assert f'<input type="hidden" name="q" value="experiment={pair[0]}">' in page
     assert "0.610 ± 0.025" in page
     assert "roberta" not in page

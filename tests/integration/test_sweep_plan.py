@@ -115,7 +115,8 @@ def test_plan_warns_if_earlier_runs_of_model_learned_nothing(client, context, sw
     runs = [run_row(lam, seed, learning=learning if lam < 0 else None) for lam in (-1.0, 1.0) for seed in (0, 1)]
     add_experiment(context, *runs, run_row(-2.0, 0, learning=learning))
     cautions = [note for note in plan(client, sweep | {"lambdas": [-2, -1, 0, 1]})["notes"] if "Caution" in note]
-    assert cautions == ["Caution: I-STAR at λ = −1 learned nothing in 2 of 2 earlier runs. Choose a value nearer to 0."]
+    warning = "Caution: I-STAR at λ = −1 learned nothing or diverged in 2 of 2 earlier runs."
+    assert cautions == [f"{warning} Choose a value nearer to 0."]
     assert plan(client, sweep | {"lambdas": [0, 1], "seeds": [0, 1, 2]})["notes"] != cautions
     add_experiment(context, *(run_row(-1.0, seed) for seed in (2, 3)))
     notes = plan(client, sweep | {"lambdas": [-1, 0, 1]})["notes"]

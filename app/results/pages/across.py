@@ -14,7 +14,6 @@ from app.results.across import (
     AcrossQuery,
     RunSelection,
     TableDep,
-    TableQuery,
     conclude_across,
     describe_selection,
     draw_across,
@@ -67,7 +66,6 @@ def show_runs(
     context: ContextDep,
     query: AcrossDep,
     sweep_query: SweepDep,
-    table_query: TableDep,
     experiment: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
     """Show the runs of a search; selected experiments become a search for them."""
@@ -76,10 +74,10 @@ def show_runs(
         ids = dict.fromkeys([*searched_ids, *filter(None, experiment)])
         joined = ",".join(row_id if row_id.isalnum() else quoted(row_id) for row_id in ids)
         return redirect_to(f"/compare/runs?{query.to_query_string(q=f'experiment={joined}')}")
-    values: dict[str, Any] = {"query": query, "sweep_query": sweep_query, "table_url": "/compare/runs"}
+    values: dict[str, Any] = {"query": query, "sweep_query": sweep_query}
     problem = None
     try:
-        values |= _page_values(context, select_runs(context, query.q, query.group), query, sweep_query, table_query)
+        values |= _page_values(context, select_runs(context, query.q, query.group), query, sweep_query)
     except InvalidError as error:
         values["complaint"] = problem = error
     return render(request, "results/compare_runs.html", values, problem)
@@ -95,14 +93,20 @@ def list_runs(request: Request, context: ContextDep, query: RunQueryDep) -> Resp
 
 @router.get("/table.html")
 def show_table_page(request: Request, context: ContextDep, query: AcrossDep, table_query: TableDep) -> Response:
-    """Show the table of means on its own page, from which an experiment's page loads it."""
+    """Show the table of means on its own page, from which other pages load it."""
     selection = select_runs(context, query.q, query.group)
+    printed = print_summary(summarize_selection(context, selection, table_query.columns), table_query.style)
     values = {
         "query": query,
-        "table_url": "/compare/runs/table.html",
         "hidden_fields": parse_qsl(query.to_query_string()),
+        "table": table_query,
+        "printed": printed,
+        "texts": {"LaTeX": ("tex", format_latex(printed)), "Markdown": ("md", format_markdown(printed))},
+        "files": _join_queries(query.to_query_string(on=""), table_query.to_query_string()),
+        "columns": COLUMNS,
+        "max_decimals": MAX_DECIMALS,
     }
-    return render(request, "results/compare_table.html", values | _table_values(context, selection, query, table_query))
+    return render(request, "results/compare_table.html", values)
 
 
 @router.get("/table.{kind}")
@@ -131,7 +135,7 @@ def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep
 
 
 def _page_values(
-    context: Context, selection: RunSelection, query: AcrossQuery, sweep_query: SweepQuery, table_query: TableQuery
+    context: Context, selection: RunSelection, query: AcrossQuery, sweep_query: SweepQuery
 ) -> dict[str, Any]:
     run_table = selection.table
     figure_slugs = list_run_figure_slugs(run_table)
@@ -159,9 +163,8 @@ def _page_values(
             row_id: name for row_id, name in names.items() if row_id not in run_table.experiment_names
         },
         "hidden_fields": parse_qsl(_join_queries(query.to_query_string(), sweep_query.to_query_string())),
-        "search_hidden_fields": parse_qsl(_join_queries(sweep_query.to_query_string(), table_query.to_query_string())),
-        "figure_hidden_fields": parse_qsl(_join_queries(query.to_query_string(), table_query.to_query_string())),
-        **_table_values(context, selection, query, table_query),
+        "search_hidden_fields": parse_qsl(sweep_query.to_query_string()),
+        "figure_hidden_fields": parse_qsl(query.to_query_string()),
     }
 
 
@@ -180,20 +183,6 @@ def _figure_values(context: Context, selection: RunSelection, on: str, sweep_que
         "metric_range": METRIC_RANGES[metric],
         "measure_titles": {measure: title_of(measure) for measure in TRAINING_MEASURES},
         "windows": WINDOWS,
-    }
-
-
-def _table_values(
-    context: Context, selection: RunSelection, query: AcrossQuery, table_query: TableQuery
-) -> dict[str, Any]:
-    printed = print_summary(summarize_selection(context, selection, table_query.columns), table_query.style)
-    return {
-        "table": table_query,
-        "printed": printed,
-        "texts": {"LaTeX": ("tex", format_latex(printed)), "Markdown": ("md", format_markdown(printed))},
-        "files": _join_queries(query.to_query_string(on=""), table_query.to_query_string()),
-        "columns": COLUMNS,
-        "max_decimals": MAX_DECIMALS,
     }
 
 

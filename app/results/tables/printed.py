@@ -93,7 +93,7 @@ def print_summary(summary: SummaryTable, style: PrintStyle) -> PrintedTable:
     if any(ALL_EQUAL in value.size for value in printed_values):
         sentences.append("All equal: the seeds have the same score, so their error is unknown.")
     if any(Verdict.COLLAPSED in value.size for value in printed_values):
-        sentences.append("Collapsed: most seeds give the same prediction for nearly all rows.")
+        sentences.append("Collapsed: most seeds give the same prediction for nearly all rows, or diverged.")
     if any(value.best for value in printed_values):
         sentences.append("Bold: better than the baseline by a verdict, and by the most.")
     return PrintedTable(" ".join([*sentences, *summary.notes]), summary.heads, columns, rows)

@@ -163,7 +163,7 @@ CAPTION = (
     "Mean ± half the 95% interval of each measure on CoLA over seeds (n = 5 unless a cell says otherwise). "
     "A single seed has no interval. "
     "All equal: the seeds have the same score, so their error is unknown. "
-    "Collapsed: most seeds give the same prediction for nearly all rows. "
+    "Collapsed: most seeds give the same prediction for nearly all rows, or diverged. "
     "Bold: better than the baseline by a verdict, and by the most. Runs in one mean differ in batch size too."
 )
 
