@@ -3,9 +3,9 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from sqlalchemy import JSON, ColumnElement, Float, Text, and_, case, cast, func, select, type_coerce
+from sqlalchemy import JSON, ColumnElement, Float, Select, Text, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, raiseload, selectinload
 
 from app.context import PAGE_ROWS, Context, offset_of
@@ -21,6 +21,7 @@ from app.training.experiments import NEWEST_FIRST, WITH_DATASET_AND_TAGS, WITHOU
 from app.web.dependencies import Row
 from isotropy.catalog import Regularizer, TokenPooling
 
+RunSelect = TypeVar("RunSelect", bound=Select[*tuple[Any, ...]])
 # By experiment, newest first; then in planned order.
 RUNS_NEWEST_FIRST = (
     Experiment.created_at.desc(), Experiment.id.expression, Run.position.expression, Run.id.expression
@@ -109,12 +110,16 @@ def find_matching_runs(context: Context, q: str, *, limit: int = MAX_MATCHING_RU
 
 def _count_runs(session: Session, conditions: Collection[Condition]) -> int:
     # Use count(*): counting ids would read the rows, which are wide.
-    count_query = select(func.count()).select_from(Run).join(Run.experiment).join(Experiment.dataset).where(*conditions)
-    return session.scalar(count_query) or 0
+    return session.scalar(_restrict(select(func.count()).select_from(Run), conditions)) or 0
 
 
 def run_conditions(q: str, experiment_id: str | None = None) -> list[Condition]:
     return [*parse_conditions(q), *([] if experiment_id is None else [Run.experiment_id == experiment_id])]
+
+
+def _restrict(query: RunSelect, conditions: Collection[Condition]) -> RunSelect:
+    """Restrict a query of runs; join the tables that conditions may name, which triples the time of SQLite."""
+    return query.join(Run.experiment).join(Experiment.dataset).where(*conditions) if conditions else query
 
 
 NOT_COMPARED = ("model", "task", "text_columns", "label_column")
@@ -147,7 +152,7 @@ class RunColumns(NamedTuple):
 def read_columns(context: Context, q: str, *, experiment_id: str | None = None) -> RunColumns:
     """Return the fields in which the runs of a search differ or agree. Raise InvalidError for ``q``."""
     conditions = run_conditions(q, experiment_id)
-    experiment_ids = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*conditions)
+    experiment_ids = _restrict(select(Run.experiment_id), conditions)
     with context.sessions() as session:
         experiment_query = select(Experiment.config, Experiment.grid).where(Experiment.id.in_(experiment_ids))
         experiments = session.execute(experiment_query).all()
@@ -183,8 +188,7 @@ def _distinct_settings(session: Session, fields: Collection[str], conditions: Co
     """Return an unsaved run for each distinct setting, with only these fields. Its λ is 1 for any λ except 0."""
     names = ["logged", *dict.fromkeys(("fixed_regularizers", "points", *fields))]
     values = [cast(Run.config[name], Text) for name in names]
-    query = select(Run.regularizer, Run.lam != 0, Run.zeta, *values).distinct()
-    setting_rows = session.execute(query.join(Run.experiment).join(Experiment.dataset).where(*conditions))
+    setting_query = select(Run.regularizer, Run.lam != 0, Run.zeta, *values).distinct()
     return [
         Run(
             regularizer=regularizer,
@@ -192,7 +196,7 @@ def _distinct_settings(session: Session, fields: Collection[str], conditions: Co
             zeta=zeta,
             config=_parse_config(dict(zip(names, texts, strict=True))),
         )
-        for regularizer, has_lambda, zeta, *texts in setting_rows
+        for regularizer, has_lambda, zeta, *texts in session.execute(_restrict(setting_query, conditions))
     ]
 
 
@@ -282,7 +286,7 @@ def list_experiments(
     offset: int = 0,
 ) -> ExperimentPage:
     """Return a page of experiments with a run that matches ``q``. Raise InvalidError for ``q``."""
-    experiment_ids = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*run_conditions(q))
+    experiment_ids = _restrict(select(Run.experiment_id), run_conditions(q))
     conditions: list[Condition] = [Experiment.id.in_(experiment_ids)] if q else []
     conditions += [has_tag(Experiment, criteria.tag)] if criteria.tag else []
     key = EXPERIMENT_ORDERS[criteria.order.removeprefix("-")]
