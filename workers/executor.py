@@ -43,7 +43,7 @@ from workers.training.log import Log
 
 logger = logging.getLogger(__name__)
 
-TURN_SECONDS = 0.4  # Between checks for the next job
+SECONDS_BETWEEN_CHECKS = 0.4  # for the next job
 SECONDS_AFTER_AN_ERROR = 5.0
 
 
@@ -56,15 +56,16 @@ class JobFeeder(BackgroundThread):
     device: Device
     locks: Locks
     deferred_ids: Callable[[], set[str]]
+    """Returns the workflow ids of jobs that go last."""
 
     def work(self) -> None:
-        seconds = 0.0
-        while not self.stop.wait(seconds):
-            seconds = TURN_SECONDS
+        pause_seconds = 0.0
+        while not self.stop.wait(pause_seconds):
+            pause_seconds = SECONDS_BETWEEN_CHECKS
             try:
                 enqueue_next_job(self.sessions, self.queue, self.device, self.locks, self.deferred_ids())
             except Exception as error:
-                seconds = SECONDS_AFTER_AN_ERROR
+                pause_seconds = SECONDS_AFTER_AN_ERROR
                 is_database_error = isinstance(error, SQLAlchemyError)
                 logger.warning(
                     "the next job could not be enqueued: %s", error_line(error), exc_info=not is_database_error
@@ -77,36 +78,37 @@ def enqueue_next_job(
     """Enqueue the next job if this worker's device has room, and cancel jobs that were enqueued too early.
 
     Jobs in ``deferred_ids`` go last, so that one broken row blocks nothing. Jobs were enqueued too early if another
-    worker enqueued them and died, or if they were moved since. If a worker takes such a job at that moment, the job is
-    stopped and starts again later.
+    worker enqueued them and died, or if another job has been moved ahead since. If a worker takes such a job just
+    before it is cancelled, the job is stopped and starts again later.
     """
     if not has_waiting_jobs(sessions, Queue.GPU):
         return
-    gpu_queue = queue.read_queue(Queue.GPU)  # before the rows: a job that ends in between counts as begun
+    gpu_queue = queue.read_queue(Queue.GPU)  # read before the rows: a job that ends in between is not enqueued again
     next_job = next_waiting_job(sessions, Queue.GPU, gpu_queue.worker_slots.keys() | deferred_ids)
     if next_job is None:
         return
     premature_ids = gpu_queue.waiting - {next_job.workflow_id} - set(deferred_ids)
-    fits = next_job.workflow_id not in gpu_queue.waiting and may_start(sessions, device, next_job, gpu_queue)
-    if not premature_ids and not fits:
+    is_enqueued = next_job.workflow_id in gpu_queue.waiting
+    should_enqueue = not is_enqueued and may_start(sessions, device, next_job, gpu_queue)
+    if not premature_ids and not should_enqueue:
         return
-    with suppress(ConflictError), locks.held(TURNS_LOCK):  # else another worker is doing this
+    with suppress(ConflictError), locks.held(TURNS_LOCK):  # raises ConflictError if another worker is doing this
         if premature_ids:
             queue.cancel(*map(Job.parse, sorted(premature_ids)))
-        if fits:
+        if should_enqueue:
             queue.ensure_enqueued(next_job)
 
 
 MAX_ATTEMPTS = 5
-# The limit for a job that never crashed by itself, but whose workers did.
+# The limit while no process of the job has crashed, only its workers.
 MAX_LOST_ATTEMPTS = 25
 DATABASE_AWAY_TEXT = "the database not answering"
 DISK_FULL_TEXT = "a full disk"
-# Where memory is short, the system kills a process without a word.
+# The system sends this signal to a process when memory runs out.
 KILLED_TEXT = f"signal {signal.SIGKILL.name}"
 LIBRARY_MISSING_TEXT = "a library that is missing or too old"
-# The cause of a failed run, and the end of its sentence.
-EXPLANATIONS = {
+# By the description of a job's last end: the cause of its failure, and the end of the sentence that reports it.
+CAUSE_AND_ADVICE = {
     DATABASE_AWAY_TEXT: (FailureCause.DATABASE, ", the last time because the database did not answer. Make sure that "
         "it is running and can be reached from the worker, and try again."),
     DISK_FULL_TEXT: (FailureCause.DISK, ", the last time because the worker's disk is full. Free some space there, and "
@@ -115,7 +117,7 @@ EXPLANATIONS = {
         "Install what Isoscope needs there, start the worker again, and try again."),
 }  # fmt: skip
 TEMPORARY_OUTCOMES = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
-# The pause before a retry after such an outcome; it doubles each time. While the database is away, writing is retried
+# The pause before a retry after such an outcome; it doubles each time. If a row cannot be written, writing is retried
 # every ``FIRST_PAUSE_SECONDS`` for ``DATABASE_RETRY_SECONDS``.
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 60.0
@@ -151,18 +153,19 @@ class Executor:
     slot: str
     runs: Path
     is_refused: Callable[[Job], bool] = lambda _: False
-    """Returns whether the device has no room for a job. It is enqueued again, perhaps behind a later one."""
-    _calls: Counter[Job] = field(default_factory=Counter, init=False)
-    _started_jobs: set[Job] = field(default_factory=set, init=False)
+    """Returns whether the device has no room for a job. A refused job is enqueued again later."""
+    _unfinished_calls: Counter[Job] = field(default_factory=Counter, init=False)
+    _jobs_in_attempt: set[Job] = field(default_factory=set, init=False)
     _deferred_at: dict[str, float] = field(default_factory=dict, init=False)
+    """By workflow id, the monotonic time at which its row could not be written."""
     _stopping: bool = field(default=False, init=False)
 
     def active_ids(self) -> set[str]:
         """Return the workflow ids of the jobs that run here or wait to be tried again."""
-        return {job.workflow_id for job in list(self._calls)}
+        return {job.workflow_id for job in list(self._unfinished_calls)}
 
     def deferred_ids(self) -> set[str]:
-        """Return ids of workflows whose row could not be written in the last ``DEFER_SECONDS``; others go first."""
+        """Return the workflow ids of jobs whose row could not be written in the last ``DEFER_SECONDS``."""
         cutoff = time.monotonic() - DEFER_SECONDS
         self._deferred_at = {
             workflow_id: deferred_at
@@ -174,10 +177,10 @@ class Executor:
     async def execute(self, job: Job) -> None:
         """Run a job until its row is final or its attempts are used up, unless it is refused.
 
-        If the database cannot be written, the row keeps waiting, and the reconciler or the next turn enqueues the job
+        If the database cannot be written, the row keeps waiting, and the reconciler or a free worker enqueues the job
         again.
         """
-        self._calls[job] += 1
+        self._unfinished_calls[job] += 1
         try:
             if not await asyncio.to_thread(self.is_refused, job):
                 await self._execute(job)
@@ -185,14 +188,14 @@ class Executor:
             self._deferred_at[job.workflow_id] = time.monotonic()
             logger.error("%s was not recorded and will be enqueued again: %s", job.workflow_id, error_line(error))
         finally:
-            self._calls[job] -= 1
-            self._calls += Counter()  # drop counts of zero
+            self._unfinished_calls[job] -= 1
+            self._unfinished_calls += Counter()  # drop counts of zero
 
     async def _execute(self, job: Job) -> None:
-        last_end: ProcessEnd | None = None
-        attempt = temporary_failures = 0
-        while attempt := await self._begin_with_retries(job, last_end, attempt):
-            self._started_jobs.add(job)
+        pause_seconds = FIRST_PAUSE_SECONDS
+        attempt = await self._begin_with_retries(job, last_end=None, last_attempt=None)
+        while attempt is not None:
+            self._jobs_in_attempt.add(job)
             try:
                 exit_code = NOT_STARTED if self._stopping else await self._run_process(job)
                 if exit_code == DEVICE_LOST:
@@ -201,19 +204,20 @@ class Executor:
                 if self._stopping or exit_code == DEVICE_LOST:
                     await asyncio.Event().wait()  # forever: returning would tell the engine that the job is done
             finally:
-                self._started_jobs.discard(job)
+                self._jobs_in_attempt.discard(job)
             if exit_code == 0:
                 return
-            last_end = END_BY_EXIT_CODE.get(exit_code)
-            if last_end is None:
+            end = END_BY_EXIT_CODE.get(exit_code)
+            if end is None:
                 description = (
                     f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
                 )
-                last_end = ProcessEnd(AttemptOutcome.KILLED, description)
-            logger.warning("the process of %s ended with %s", job.workflow_id, last_end.description)
-            if last_end.outcome in TEMPORARY_OUTCOMES:
-                await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**temporary_failures, LONGEST_PAUSE_SECONDS))
-                temporary_failures += 1
+                end = ProcessEnd(AttemptOutcome.KILLED, description)
+            logger.warning("the process of %s ended with %s", job.workflow_id, end.description)
+            if end.outcome in TEMPORARY_OUTCOMES:
+                await asyncio.sleep(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
+            attempt = await self._begin_with_retries(job, end, attempt)
 
     async def _run_process(self, job: Job) -> int:
         try:
@@ -222,7 +226,7 @@ class Executor:
             logger.error("no process could be started for %s: %s", job.workflow_id, error_line(error))
             return NOT_STARTED
 
-    async def _begin_with_retries(self, job: Job, last_end: ProcessEnd | None, last_attempt: int) -> int:
+    async def _begin_with_retries(self, job: Job, last_end: ProcessEnd | None, last_attempt: int | None) -> int | None:
         """Call ``_begin``; while the database cannot be written, try again for several minutes."""
         deadline = time.monotonic() + DATABASE_RETRY_SECONDS
         while True:
@@ -233,16 +237,16 @@ class Executor:
                     raise
                 logger.warning("%s waits for the database: %s", job.workflow_id, error_line(error))
             if self._stopping:
-                await asyncio.Event().wait()
+                await asyncio.Event().wait()  # forever, as in ``_execute``
             await asyncio.sleep(FIRST_PAUSE_SECONDS)
 
     def stop(self) -> None:
-        """Kill all jobs; they resume when a worker of this slot starts again."""
+        """Kill all jobs. They resume when this worker starts again, or on another worker that finds its slot free."""
         self._stopping = True
         self.processes.kill_all()
         runs_here = (Run.worker == self.slot) & (Run.status == RunStatus.RUNNING)
         with self.sessions.begin() as session:
-            for job in list(self._started_jobs):  # an orderly stop is not a failed attempt
+            for job in list(self._jobs_in_attempt):  # an orderly stop is not a failed attempt
                 table = job.kind.table
                 reset_attempts = update(table).where(table.id == job.row_id)
                 if table is Run:  # another worker may have taken it by now
@@ -251,31 +255,32 @@ class Executor:
             session.execute(update(Run).where(runs_here).values(status=RunStatus.QUEUED, worker=None))
             end_attempts(session, Attempt.worker == self.slot, AttemptOutcome.WORKER_STOPPED)
 
-    def _begin(self, job: Job, last_end: ProcessEnd | None, last_attempt: int) -> int:
-        """Count an attempt and return its number; 0 if nothing is left to do or too many attempts failed.
+    def _begin(self, job: Job, last_end: ProcessEnd | None, last_attempt: int | None) -> int | None:
+        """Begin an attempt and return its number; None if the row no longer waits or too many attempts failed.
 
-        ``last_end`` says how the previous process of this call ended, ``last_attempt`` is that attempt's number.
+        ``last_end`` says how the previous attempt of this call ended, ``last_attempt`` is its number; both None before
+        the first.
         """
         with self.sessions.begin() as session:
             row = session.get(job.kind.table, job.row_id, with_for_update=True)
             if row is None or row.status not in job.kind.waiting:
-                return 0
+                return None
             if last_end is not None:
-                if isinstance(row, Run):  # its attempts are reset at each checkpoint
+                if isinstance(row, Run):  # compare its worker, because each checkpoint resets its attempts
                     if row.worker != self.slot:
-                        return 0  # this worker was presumed dead, and the run given to another
+                        return None  # this worker was presumed dead, and the run given to another
                     end_attempts(session, Attempt.run_id == row.id, last_end.outcome, last_end.description)
                     if last_end.description == KILLED_TEXT and ran_beside_others(session, row):
                         queue_for_whole_device(row)
-                        return 0
+                        return None
                 elif row.attempts != last_attempt:
-                    return 0  # it was cancelled and requested again, which is another call
+                    return None  # it was cancelled and requested again, so another call works on it
                 row.error = last_end.description
             row.attempts += 1
-            if row.attempts > (MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS):
-                row.status = job.kind.failed
+            limit = MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS
+            if row.attempts > limit:
                 self._give_up(session, job.kind, row)
-                return 0
+                return None
             if isinstance(row, Run):
                 row.worker = self.slot
                 begin_attempt(session, row.id, self.slot)
@@ -283,9 +288,11 @@ class Executor:
         return attempt
 
     def _give_up(self, session: Session, kind: JobKind, row: Any) -> None:
+        """Mark a row as failed after too many attempts, with the reason; pause a failed run's waiting siblings."""
+        row.status = kind.failed
         if kind.sets_finished_at:
             row.finished_at = utcnow()
-        cause, advice = EXPLANATIONS.get(row.error or "", (FailureCause.KILLED, ""))
+        cause, advice = CAUSE_AND_ADVICE.get(row.error or "", (FailureCause.KILLED, ""))
         if isinstance(row, Run):
             row.cause = cause
             row.log = Log(self.runs / row.id).tail() or row.log
@@ -296,7 +303,8 @@ class Executor:
                 f" (last time: {row.error or 'its worker ended'}). SIGKILL most often means that memory ran out: try "
                 f"{suggestion} or fewer rows."
             )
-        row.error = f"The process of this job ended {row.attempts - 1} times without progress{advice}"
+        n_ended = row.attempts - 1  # the last attempt was counted but not begun
+        row.error = f"The process of this job ended {n_ended} times without progress{advice}"
         if isinstance(row, Run):
             session.flush()
             pause_waiting_runs(session, row)

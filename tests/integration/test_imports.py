@@ -146,7 +146,7 @@ def test_failed_import_is_removed_with_reason(client, context, import_id, kill_a
     with context.sessions.begin() as session:
         session.execute(update(Import).values(attempts=5, error="signal SIGKILL"))
     executor = Executor(context.sessions, None, "slot", context.settings.runs)
-    assert executor._begin(Job(job_kinds.IMPORT, import_id), None, 0) == 0
+    assert executor._begin(Job(job_kinds.IMPORT, import_id), None, None) is None
     assert client.get(f"/api/imports/{import_id}").json()["status"] == "removing"
     finish_imports(context)
     import_row = client.get(f"/api/imports/{import_id}").json()
