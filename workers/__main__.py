@@ -19,13 +19,13 @@ from isoscope.core.errors import IsoscopeError
 from isoscope.core.formatting import plural
 from isoscope.threads import limit_thread_spinning
 from workers.executor import Executor, JobFeeder
-from workers.job_rows import JOB_DATABASE_SECONDS
+from workers.job_rows import RECONNECT_SECONDS
 from workers.locks import Heartbeat, open_locks
 from workers.placement import Device, choose_device, may_start
 from workers.process import JobProcesses
 from workers.reconciler import Janitor, Reconciler
 
-# Shorter than ``serve`` waits. A database call or thread that still hangs by then is ended as if killed.
+# After this long, a worker that still waits for a database call or a thread ends as if killed. ``serve`` waits longer.
 EXIT_SECONDS = 15
 
 
@@ -39,23 +39,23 @@ def main() -> int:
     settings = Settings()
     limit_thread_spinning()
     try:
-        work(settings, choose_device(settings, arguments.device), lifeline=arguments.lifeline)
+        work(settings, choose_device(settings, arguments.device), ends_with_parent=arguments.lifeline)
     except IsoscopeError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
 
 
-def work(settings: Settings, device: Device, *, lifeline: bool) -> None:
+def work(settings: Settings, device: Device, *, ends_with_parent: bool) -> None:
     """Hold the device's slot and take jobs until SIGTERM or SIGINT."""
     stop = process.StopSignals()
     process.raise_file_limit()
-    if lifeline:
+    if ends_with_parent:
         process.watch_parent()
     settings.create_folders()
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)
-    sessions = create_sessions(settings.database, retry_seconds=JOB_DATABASE_SECONDS)
+    sessions = create_sessions(settings.database, retry_seconds=RECONNECT_SECONDS)
     queue = JobQueue(settings.queue)
     processes = JobProcesses(settings, device.name, device.threads_per_run)
 
@@ -64,7 +64,7 @@ def work(settings: Settings, device: Device, *, lifeline: bool) -> None:
 
     executor = Executor(sessions, processes, device.slot, settings.runs, is_refused)
     with (
-        open_locks(settings.queue, settings.root / "locks", fence=processes.kill_all) as locks,
+        open_locks(settings.queue, settings.root / "locks", kill_jobs=processes.kill_all) as locks,
         locks.held(device.slot),
     ):
         forkserver.ensure_running()  # so that the first job does not wait for imports
@@ -84,5 +84,5 @@ def work(settings: Settings, device: Device, *, lifeline: bool) -> None:
 
 
 if __name__ == "__main__":
-    # Not sys.exit, which would wait for a process that starts late, once the fork server has imported all libraries.
+    # Not sys.exit, which would wait for a process that cannot start until the fork server has imported all libraries.
     os._exit(main())

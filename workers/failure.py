@@ -25,11 +25,12 @@ COLUMN_FIELDS = ("dataset_id", "label_column", "text_columns")
 
 
 class Failure(NamedTuple):
-    """A failure's sentence and cause, and the setting at fault, if any."""
+    """A failure's sentence and cause."""
 
     sentence: str
     cause: FailureCause
     field: str | None
+    """The form field of the setting at fault; None without one."""
 
 
 class NotFiniteError(InvalidError):
@@ -49,9 +50,9 @@ class OtherProcessError(InvalidError):
 
 
 def record_error(error: Exception, sessions: Sessions, update: Update, **values: Any) -> None:
-    """Write the error's sentence and further values into a row by ``update``, if it still waits for the job.
+    """Write an error's sentence and further values into the row of a failed job, if ``update`` still matches it.
 
-    Raise the error again if the job did not fail, as in ``raise_if_temporary``.
+    Raises the error again if it is temporary (``raise_if_temporary``).
     """
     raise_if_temporary(error)
     with sessions.begin() as session:
@@ -59,7 +60,7 @@ def record_error(error: Exception, sessions: Sessions, update: Update, **values:
 
 
 def raise_if_temporary(error: Exception) -> None:
-    """Raise an error again if the job did not fail and is retried: no database, a full disk or a lost device."""
+    """Raise an error again if the job is retried after it: no database, a full disk or a lost device."""
     if is_temporary(error):
         raise error
     if is_device_lost(error):
@@ -79,11 +80,12 @@ def is_disk_full(error: BaseException) -> bool:
         or "no space left on device" in message
         or any(fragment in message for fragment in TORCH_CANNOT_WRITE)
     )
-    return is_full or any(map(is_disk_full, filter(None, (error.__cause__, error.__context__))))
+    causes = filter(None, (error.__cause__, error.__context__))
+    return is_full or any(map(is_disk_full, causes))
 
 
 def classify_error(error: Exception) -> Failure:
-    """Classify an error. Unexpected ones are logged with their traceback."""
+    """Return an error's sentence, cause and field; log an unexpected error with its traceback."""
     if isinstance(error, OtherProcessError):
         cause = error.cause
     elif isinstance(error, NotFiniteError):
@@ -101,7 +103,7 @@ def classify_error(error: Exception) -> Failure:
 
 
 def log_and_describe(error: Exception) -> str:
-    """Return the sentence to show for an error; an unexpected one is logged with its traceback.
+    """Return the sentence to show for an error; log any error but an IsoscopeError with its traceback.
 
     Characters of a hostile file that no database can store, NUL and lone surrogates, are replaced.
     """
@@ -123,7 +125,7 @@ def log_and_describe(error: Exception) -> str:
 
 
 def is_device_lost(error: Exception) -> bool:
-    """Return whether a GPU failed and does not answer a new process either, which takes seconds to find out."""
+    """Return whether a GPU failed and does not answer a new process either; it takes seconds to find out."""
     if not isinstance(error, RuntimeError) or is_out_of_memory(error) or not GPU_ERROR.search(str(error)):
         return False
     try:

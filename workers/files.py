@@ -50,7 +50,7 @@ def fetch_upload(embedding: Embedding, settings: Settings) -> Upload:
 
 
 def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
-    """Open the matrix selected from the embedding's files."""
+    """Return the matrix selected from an embedding's files; raise InvalidError if it has too many columns."""
     matrix = open_matrix(fetch_upload(embedding, settings), Selection.model_validate(embedding.selection))
     require_measurable(matrix)
     return matrix
@@ -99,6 +99,8 @@ LINES_PER_BLOCK = 4096
 
 
 class _BlockStream(io.RawIOBase):
+    """A file whose content is made block by block while it is read."""
+
     def __init__(self, blocks: Iterator[bytes | memoryview]) -> None:
         super().__init__()
         self._blocks = blocks
@@ -119,7 +121,7 @@ class _BlockStream(io.RawIOBase):
 
 
 def make_npy(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]]) -> BinaryIO:
-    """Return an .npy file of a matrix [n, d], from blocks of rows in order."""
+    """Return an .npy file of a matrix [n, d]; ``blocks`` are its rows in order."""
     header = io.BytesIO()
     stored_dtype = dtype.newbyteorder("<")
     header_fields = {"descr": np.lib.format.dtype_to_descr(stored_dtype), "fortran_order": False, "shape": (n, d)}
@@ -129,7 +131,7 @@ def make_npy(n: int, d: int, dtype: np.dtype[Any], blocks: Iterable[NDArray[Any]
 
 
 def make_jsonl(columns: Mapping[str, Iterable[str | float]]) -> BinaryIO:
-    """Return a JSONL file, one object per row."""
+    """Return a JSONL file of the columns by name, one object per row."""
     rows = zip(*columns.values(), strict=True)
     lines = (json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
     blocks = iter(lambda: "".join(islice(lines, LINES_PER_BLOCK)).encode(), b"")

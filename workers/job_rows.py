@@ -19,23 +19,24 @@ from app.storage import Stored
 from isoscope.core.errors import ConflictError
 from workers.failure import log_and_describe, raise_if_temporary, record_error
 
-# Longer than a worker survives without its locks (workers.locks), so a job survives any outage that its worker does.
-JOB_DATABASE_SECONDS = 30
+# How long to try to reach the database again: longer than a worker goes without its locks (workers.locks), so that jobs
+# survive any outage that their worker does.
+RECONNECT_SECONDS = 30
 
 
 def job_sessions(settings: Settings) -> Sessions:
-    """Return sessions that keep no connection open, because a job takes hours and writes only briefly."""
-    return create_sessions(settings.database, retry_seconds=JOB_DATABASE_SECONDS, poolclass=NullPool)
+    """Return sessions that keep no connection open, because a job may take hours and writes only briefly."""
+    return create_sessions(settings.database, retry_seconds=RECONNECT_SECONDS, poolclass=NullPool)
 
 
 def lock_waiting_row(session: Session, job_embedding: models.Embedding) -> models.Embedding | None:
-    """Lock and return the row if it still waits for the job, which read it as ``job_embedding``; else None.
+    """Lock and return the row if it still waits for the job, which read it as ``job_embedding``; else return None.
 
     The selection is compared too: after a new selection, the row may wait for the same kind of job again.
     """
     row = session.get(models.Embedding, job_embedding.id, with_for_update=True)
     expected = (job_embedding.status, job_embedding.selection)
-    return None if row is None or (row.status, row.selection) != expected else row
+    return row if row is not None and (row.status, row.selection) == expected else None
 
 
 def run_embedding_job(
@@ -45,7 +46,7 @@ def run_embedding_job(
     settings: Settings,
     device: str,
 ) -> Sequence[Job]:
-    """Return the jobs that follow ``work`` on an embedding that waits in this state; write any error into its row."""
+    """Call ``work`` on an embedding that still has this status; write errors into its row. Return follow-up jobs."""
     sessions = job_sessions(settings)
     with sessions() as session:
         embedding = session.get(models.Embedding, embedding_id)
@@ -53,7 +54,7 @@ def run_embedding_job(
         return ()
     try:
         return work(embedding, settings, sessions)
-    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
+    except Exception as error:  # noqa: BLE001 - any but temporary errors belong in the row
         raise_if_temporary(error)
         with sessions.begin() as session:
             if (row := lock_waiting_row(session, embedding)) is not None:
@@ -104,7 +105,7 @@ def run_result_job(
     settings: Settings,
     device: str,
 ) -> Sequence[Job]:
-    """Call ``compute`` to fill a waiting row, and write any error into the row."""
+    """Call ``compute`` to fill a row that still waits, and write errors into the row; return no follow-up jobs."""
     sessions = job_sessions(settings)
     update_waiting = update(table).where(table.id == row_id, table.status == models.ResultStatus.QUEUED)
     with sessions() as session:
@@ -114,7 +115,7 @@ def run_result_job(
         embedding = session.get_one(models.Embedding, row.embedding_id)
     try:
         compute(ResultJob(row, embedding, settings, sessions, update_waiting))
-    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
+    except Exception as error:  # noqa: BLE001 - any but temporary errors belong in the row
         record_error(error, sessions, update_waiting, status=models.ResultStatus.FAILED)
     return ()
 
@@ -123,12 +124,12 @@ SECONDS_BETWEEN_WRITES = 1.0
 
 
 class StoppedError(Exception):
-    """The row was cancelled, deleted or begun again by another worker while it was worked on."""
+    """The row was cancelled, deleted or begun again by another worker while a job worked on it."""
 
 
 @dataclass(eq=False)
 class JobProgress:
-    """Writes progress of a row that this job began; raises StoppedError once it was stopped or begun again."""
+    """Writes into a row that this job has begun; raises StoppedError once the row was stopped or begun again."""
 
     sessions: Sessions
     table: Any
@@ -147,7 +148,7 @@ class JobProgress:
         row_id: str,
         **values: Any,
     ) -> tuple[ProgressRow, "JobProgress"] | None:
-        """Mark a row as running and set ``values``; return it with its progress, or None if it no longer waits."""
+        """Mark a row as running and set ``values``; return it with its progress, or None if it is not unfinished."""
         with sessions.begin() as session:
             row = session.get(table, row_id, with_for_update=True)
             if row is None or row.status not in unfinished_statuses:
@@ -166,16 +167,16 @@ class JobProgress:
         )
 
     def advance(self, done: int, **values: Any) -> None:
-        """Write the progress and other columns, at most once a second."""
+        """Write the progress and other columns, unless the row was written less than a second ago."""
         if time.monotonic() - self._written_at >= SECONDS_BETWEEN_WRITES:
-            self.set_columns(done=done, **values)
+            self.write_and_commit(done=done, **values)
 
-    def set_columns(self, **values: Any) -> None:
+    def write_and_commit(self, **values: Any) -> None:
         with self.sessions.begin() as session:
             self.write(session, **values)
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns. Call it first in a transaction, so that a stopped job writes nothing."""
+        """Set columns. Call this first in a transaction, so that a stopped job writes nothing."""
         if session.scalar(self.update_running.values(**values).returning(self.table.id)) is None:
             raise StoppedError
         self._written_at = time.monotonic()

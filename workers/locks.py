@@ -1,6 +1,7 @@
-"""Locks that show which workers are alive, and their heartbeat: a lock for each slot, and one for the reconciler.
+"""Locks that show which workers are alive, and the heartbeat that workers write into their rows.
 
-A lock is freed when its holder ends for any reason. Workers on one machine that share a folder lock files; workers that
+A worker holds the lock of its slot, and for a while those of work that one worker does for all, such as reconciling. A
+lock is freed when its holder ends for any reason. Workers on one machine that share a folder lock files; workers that
 share a PostgreSQL server lock there, so that one machine notices when another ends.
 """
 
@@ -60,10 +61,10 @@ class Locks(Protocol):
         """Hold the lock of that name; raise ConflictError if it is taken."""
 
 
-def open_locks(queue_url: str, folder: Path, fence: Callable[[], None]) -> AbstractContextManager[Locks]:
-    """Return advisory locks for a queue in PostgreSQL, else file locks in ``folder``; ``fence`` kills all jobs."""
+def open_locks(queue_url: str, folder: Path, kill_jobs: Callable[[], None]) -> AbstractContextManager[Locks]:
+    """Return advisory locks for a queue in PostgreSQL, else file locks in ``folder``."""
     if queue_url.startswith("postgresql"):
-        return AdvisoryLocks(queue_url, fence)
+        return AdvisoryLocks(queue_url, kill_jobs)
     return nullcontext(FileLocks(folder))
 
 
@@ -71,12 +72,12 @@ def open_locks(queue_url: str, folder: Path, fence: Callable[[], None]) -> Abstr
 class AdvisoryLocks:
     """Advisory locks of one PostgreSQL session, which a thread keeps alive while the context is open.
 
-    A lost session is reopened and its locks are taken again. Without one for ``FENCE_SECONDS``, because the
-    server is away or another worker has taken one of its locks, this process calls ``fence`` and ends.
+    A lost session is replaced by a new one that takes its locks again. If that fails for ``FENCE_SECONDS``, because the
+    server is away or another worker has taken one of the locks, this process calls ``kill_jobs`` and ends.
     """
 
     url: str
-    fence: Callable[[], None]
+    kill_jobs: Callable[[], None]
     _mutex: Lock = field(default_factory=Lock, init=False)
     _names: set[str] = field(default_factory=set, init=False)
     _stop: Event = field(default_factory=Event, init=False)
@@ -90,7 +91,7 @@ class AdvisoryLocks:
                 "Start it, or correct ISOSCOPE_QUEUE_URL."
             ) from error
         self._answered_at = time.monotonic()
-        for target in (self._keep_alive, self._guard):
+        for target in (self._keep_alive, self._end_if_silent):
             Thread(target=target, name="locks", daemon=True).start()
         return self
 
@@ -101,7 +102,7 @@ class AdvisoryLocks:
 
     @property
     def is_settled(self) -> bool:
-        """Whether this session is old enough for a free lock to mean a dead holder."""
+        """Whether this session is old enough: other live workers have taken their locks again since it was opened."""
         return time.monotonic() - self._opened_at > SETTLED_SECONDS
 
     @contextmanager
@@ -141,7 +142,7 @@ class AdvisoryLocks:
                         connection = self._connect()
                         if not all(_try_lock(connection, name) for name in self._names):
                             connection.close()
-                            # The server still counts the old session, or another worker took a lock.
+                            # The server has not yet ended the old session, or another worker has taken a lock.
                             raise psycopg.OperationalError("another session holds its locks")
                         self._connection = connection
                 self._answered_at = time.monotonic()
@@ -149,16 +150,17 @@ class AdvisoryLocks:
                 if not self._stop.is_set():
                     logger.warning("the session that holds this worker's locks is lost: %s", error)
 
-    def _guard(self) -> None:
+    def _end_if_silent(self) -> None:
         """End the worker if the session is silent for too long; in its own thread, because ``_keep_alive`` may hang."""
         while not self._stop.wait(CHECK_EVERY_SECONDS):
             if time.monotonic() - self._answered_at > FENCE_SECONDS:
                 logger.error("no answer from PostgreSQL for %.0f s: the worker and its jobs end here", FENCE_SECONDS)
-                self.fence()
+                self.kill_jobs()
                 os._exit(FENCED_EXIT_CODE)
 
 
 def _try_lock(connection: Connection, name: str) -> bool:
+    """Take a lock if it is free, and return whether it was."""
     row = connection.execute(f"select pg_try_advisory_lock({LOCK_NUMBER_SQL})", (name,)).fetchone()
     return row is not None and bool(row[0])
 
@@ -188,7 +190,7 @@ class BackgroundThread(ABC):
 
 @dataclass(eq=False)
 class Heartbeat(BackgroundThread):
-    """Updates the worker's row every ten seconds while the context is open."""
+    """Adds the worker's row, updates it every ten seconds while the context is open, and deletes it at the end."""
 
     sessions: Sessions
     device: Device

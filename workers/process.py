@@ -28,7 +28,7 @@ from workers.failure import DATABASE_ERRORS, DeviceLostError, is_disk_full
 
 
 def read_group_memory(group: int) -> tuple[int | None, int | None]:
-    """Return a process group's current memory and the sum of its processes' peaks, in bytes; None if unknown."""
+    """Return the current memory of a process group and the sum of its processes' peaks, in bytes; None if unknown."""
     status_paths = []
     for process in PROC.glob("[0-9]*"):
         with suppress(OSError):  # the process has ended
@@ -36,7 +36,7 @@ def read_group_memory(group: int) -> tuple[int | None, int | None]:
             if int((process / "stat").read_text().rpartition(")")[2].split()[2]) == group:
                 status_paths.append(process / "status")
     totals: list[int | None] = []
-    for entry in ("VmRSS", "VmHWM"):
+    for entry in ("VmRSS", "VmHWM"):  # resident memory now and at its peak
         sizes = [size for status in status_paths if (size := read_memory_field(status, entry)) is not None]
         totals.append(sum(sizes) if sizes else None)
     current, peak = totals
@@ -45,7 +45,7 @@ def read_group_memory(group: int) -> tuple[int | None, int | None]:
 
 logger = logging.getLogger(__name__)
 
-SECONDS_TO_END = 10
+SECONDS_TO_END = 10  # after SIGTERM
 BACKGROUND_NICENESS = 10
 # Exit codes of a job's process that could not reach the database, found the disk full, could not import its code, or
 # lost its GPU: EX_TEMPFAIL, EX_IOERR, EX_UNAVAILABLE and EX_NOHOST of sysexits.h.
@@ -70,7 +70,7 @@ class JobProcesses:
         self._is_stopped = False
 
     def time_device(self, slot: str) -> None:
-        """Start a process that times the device and writes the result into the worker's row; call it in a thread."""
+        """Start a process that writes the device's speed into the worker's row. This waits for the fork server."""
         self._context.Process(
             target=_time_device, args=(slot, self._device, self._settings), name="speed", daemon=True
         ).start()
@@ -78,16 +78,16 @@ class JobProcesses:
     async def run(self, job: Job) -> int:
         """Do a job in a new process and return its exit code, negative for a signal.
 
-        Cancellation ends the process and all that it started.
+        If this call is cancelled, the process and all that it started end.
         """
-        # Pass identifiers only, because a Job refers to columns of tables, which cannot be pickled.
-        identifiers = (job.workflow_id, job.kind.work, job.row_id)
+        # Pass strings only, because a Job refers to columns of tables, which cannot be pickled.
+        job_strings = (job.workflow_id, job.kind.work, job.row_id)
         niceness = BACKGROUND_NICENESS if job.kind.priority == BACKGROUND_PRIORITY else 0
         threads = self._model_threads if job.kind.queue is Queue.GPU else None
         process = self._context.Process(
-            target=_run_job, args=(*identifiers, self._settings, self._device, niceness, threads), name=identifiers[0]
+            target=_run_job, args=(*job_strings, self._settings, self._device, niceness, threads), name=job.workflow_id
         )
-        # Start in a thread, because this waits for the fork server, which may still be importing.
+        # Start in a thread, because this waits for the fork server, which may still import libraries.
         await asyncio.to_thread(process.start)
         self._running[process] = (job, utcnow())
         if self._is_stopped:  # ``kill_all`` was called before the process started
@@ -140,17 +140,17 @@ async def _terminate(process: ForkServerProcess) -> None:
             raise
 
 
-def _signal_group(process: ForkServerProcess, number: signal.Signals) -> None:
+def _signal_group(process: ForkServerProcess, signal_number: signal.Signals) -> None:
     if process.pid is None:
         return
     try:
-        os.killpg(process.pid, number)
-    except ProcessLookupError:  # it ended first, or has not yet made its group
+        os.killpg(process.pid, signal_number)
+    except ProcessLookupError:  # the process has ended, or has not yet made its group
         process.kill()
 
 
 def do_job(work: str, row_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Call a job's work function, which writes its outcome into the row; return the follow-up jobs."""
+    """Call the function that ``work`` names (``JobKind.work``); return the follow-up jobs."""
     follow_up_jobs: Sequence[Job] = resolve_name(work)(row_id, settings, device)
     return follow_up_jobs
 
@@ -158,7 +158,7 @@ def do_job(work: str, row_id: str, settings: Settings, device: str) -> Sequence[
 def _run_job(
     workflow_id: str, work: str, row_id: str, settings: Settings, device: str, niceness: int, threads: int | None
 ) -> None:
-    """Run a job in its own process, then enqueue the follow-up jobs."""
+    """Run a job in this process, which exists for it, then enqueue the follow-up jobs."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -170,7 +170,7 @@ def _run_job(
             import torch  # noqa: PLC0415 - the fork server has it already
 
             torch.set_num_threads(threads)
-        next_jobs = do_job(work, row_id, settings, device)
+        follow_up_jobs = do_job(work, row_id, settings, device)
     except Exception as error:
         if is_disk_full(error):
             logger.warning("%s had no room on the disk: %s", workflow_id, error_line(error))
@@ -185,7 +185,7 @@ def _run_job(
             logger.exception("%s lost its device", workflow_id)
             sys.exit(DEVICE_LOST)
         raise
-    if immediate_jobs := [job for job in next_jobs if not job.kind.waits_in_row]:
+    if immediate_jobs := [job for job in follow_up_jobs if not job.kind.waits_in_row]:
         queue = JobQueue(settings.queue)
         for job in immediate_jobs:
             queue.ensure_enqueued(job)

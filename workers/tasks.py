@@ -64,7 +64,7 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
         _judge(_TaskJob(row, corpus, queries, settings), progress)
     except StoppedError:
         pass
-    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
+    except Exception as error:  # noqa: BLE001 - any but temporary errors belong in the row
         record_error(error, sessions, progress.update_running, status=TaskStatus.FAILED, finished_at=utcnow())
     return ()
 
@@ -86,7 +86,7 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
         task = JudgingTask(loaded.corpus, loaded.truth, config.similarity, config.seed, config.metric)
         list_variants = remedies if config.remedies else all_variants if config.full else default_variants
         variants = list_variants(task.setting)
-        progress.set_columns(total=len(variants), notes=loaded.notes)
+        progress.write_and_commit(total=len(variants), notes=loaded.notes)
         decision = decide(task, variants, config.tolerance, advance)
         chosen, smallest = (map_of(task, variants[index]) for index in (decision.chosen, decision.smallest))
     calibrated = None

@@ -47,7 +47,7 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
         return _encode(encoding, progress, settings, device)
     except StoppedError:
         return ()
-    except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
+    except Exception as error:  # noqa: BLE001 - any but temporary errors belong in the row
         record_error(error, sessions, progress.update_running, status=EncodingStatus.FAILED, finished_at=utcnow())
         return ()
 
@@ -61,14 +61,14 @@ def _encode(encoding: Encoding, progress: JobProgress, settings: Settings, devic
     path = fetch(encoding.file_sha256, f"{encoding.filename} of {encoding.name!r}", settings)
     ids = id_column(column.name for column in encoding.columns)
     texts = load_texts(path, encoding.filename, config, encoding.quoting or Quoting.TEXT, ids)
-    progress.set_columns(total=len(texts))
+    progress.write_and_commit(total=len(texts))
 
     source = find_source(config.model, settings, (encoding.environment or {}).get("model", {}).get("revision"))
     model, tokenizer = load_model(source, config.model, torch_device)
     max_length = max_input_length(model, tokenizer, config.max_length)
     environment = describe_environment(source, torch_device, max_length)
     environment["texts"] = {"n": len(texts), "n_empty": texts.n_empty}
-    progress.set_columns(environment=environment)
+    progress.write_and_commit(environment=environment)
 
     encoded = Encoder(model, tokenizer, config, max_length).encode(texts, settings.root, progress.advance)
     environment["model"]["layers"] = encoded.depth
