@@ -102,7 +102,6 @@ class AdvisoryLocks:
 
     @property
     def is_settled(self) -> bool:
-        """Whether this session is old enough: other live workers have taken their locks again since it was opened."""
         return time.monotonic() - self._opened_at > SETTLED_SECONDS
 
     @contextmanager

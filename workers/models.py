@@ -29,7 +29,7 @@ from isoscope.hidden_states import evaluation_mode, hidden_states_of, mean_of_to
 def hide_other_gpus(device: str) -> None:
     """Hide all other GPUs from this process: the Trainer would spread each batch over them.
 
-    Once torch uses a GPU, it has hidden the others, as in a second try of a run.
+    Do nothing if torch uses a GPU already, as in a second try of a run, because the others are hidden by then.
     """
     if device.startswith("cuda") and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         index = torch.device(device).index or 0
@@ -57,17 +57,18 @@ class ModelSource:
     """Commit on the Hub; None for a model from elsewhere."""
 
     def weights_sha256(self) -> dict[str, str]:
-        hashes = {}
+        hash_by_filename = {}
         for path in sorted(self.folder.glob("*.safetensors")):
             with path.open("rb") as file:
-                hashes[path.name] = file_digest(file, "sha256").hexdigest()
-        return hashes
+                hash_by_filename[path.name] = file_digest(file, "sha256").hexdigest()
+        return hash_by_filename
 
 
 def find_source(name: str, settings: Settings, revision: str | None = None) -> ModelSource:
     """Find a model by name: the bundled one, a folder of the models directory, or a Hub name, in this order.
 
-    A Hub model is downloaded as it is now, or as it was at ``revision``.
+    A Hub model is downloaded as it is now, or as it was at ``revision``. Raises NotFoundError if no such model exists,
+    and InvalidError if it has no safetensors or is not the published bundled model.
     """
     folder = bundled_folder() if name == BUNDLED_MODEL else None
     # A name with a slash, or "..", could point outside the models directory.
@@ -89,7 +90,7 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
             raise NotFoundError(
                 f"There is no model {name!r} on this machine, and the Hub refuses it: {one_line(error)}", "model"
             ) from error
-        source = ModelSource(folder, folder.name)
+        source = ModelSource(folder, folder.name)  # the Hub's client names the folder after the commit
     else:
         source = ModelSource(folder, None)
     if not any(source.folder.glob("*.safetensors")):
@@ -108,7 +109,7 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
 
 
 def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
-    """Return a model's tokenizer, with a padding token."""
+    """Return a model's tokenizer, with a padding token; raise InvalidError if it cannot be loaded or has none."""
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=False)
     except Exception as error:
@@ -135,7 +136,10 @@ def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
 def load_pretrained(
     auto_class: Any, source: ModelSource, name: str, purpose: str, **options: Any
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Return a model in float32, whatever its weights' dtype, and transformers' loading report."""
+    """Return a model in float32, whatever its weights' dtype, and transformers' loading report.
+
+    The InvalidError of a model that cannot be loaded names the ``purpose``, such as "to encode texts".
+    """
     try:
         model, report = auto_class.from_pretrained(
             source.folder,
@@ -172,7 +176,7 @@ def match_tokenizer_to_model(model: PreTrainedModel, tokenizer: PreTrainedTokeni
 
 
 def max_input_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
-    """Return the length to truncate texts to: ``max_length``, capped at what the model accepts."""
+    """Return the number of tokens to truncate texts to: ``max_length``, capped at what the model accepts."""
     max_positions: int | None = getattr(model.config, "max_position_embeddings", None)
     if max_positions is None or max_positions < 1:  # no limit; XLNet says -1
         return int(min(max_length, tokenizer.model_max_length))
@@ -215,8 +219,8 @@ def describe_environment(source: ModelSource, device: torch.device, max_length: 
 def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
     """Return one vector per text: its first token's state, the mean of all tokens, or its last token's state.
 
-    ``states`` are [batch, tokens, d]; ``attention_mask`` is [batch, tokens], zero where a token is padding, which is
-    ignored on either side. Special tokens count as tokens, and no text is all padding. Returns [batch, d].
+    ``states`` are [batch, tokens, d]; ``attention_mask`` is [batch, tokens], zero for padding, which is ignored on
+    either side of a text. Special tokens count as tokens, and no text is all padding. Returns [batch, d].
     """
     if pooling is Pooling.MEAN:
         return mean_of_tokens(states, attention_mask)
@@ -231,8 +235,8 @@ def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
 def sentence_pooling(model: PreTrainedModel) -> Pooling:
     """Return the pooling of the text vector that the model's classification head reads.
 
-    The mean if the configuration says so; else the last token of a causal model, whose first token cannot see the
-    others, and the first token of an encoder. Models with a head that reads every token are pooled the same way.
+    That is the mean if the configuration says so, else the last token of a causal model, whose first token cannot see
+    the others, and the first token of an encoder. These rules also hold for models whose head reads every token.
     """
     config = model.config.get_text_config()
     if getattr(config, "classifier_pooling", None) in ("mean", "late"):

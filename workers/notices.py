@@ -22,7 +22,7 @@ TIMEOUT_SECONDS = 10.0
 
 Message = dict[str, object]
 
-HAS_UNANNOUNCED_END = (
+UNANNOUNCED_END = (
     Experiment.notified_at.is_(None),
     exists().where(Run.experiment_id == Experiment.id),
     ~exists().where(Run.experiment_id == Experiment.id, Run.status.not_in(FINAL)),
@@ -37,15 +37,13 @@ def announce_ended_experiments(sessions: Sessions, url: SecretStr | None) -> Non
     A thread sends the messages, because the caller must not wait for a slow address.
     """
     query = select(Experiment.id, Experiment.study).where(
-        *HAS_UNANNOUNCED_END, Experiment.origin == ExperimentOrigin.LAUNCHED
+        *UNANNOUNCED_END, Experiment.origin == ExperimentOrigin.LAUNCHED
     )
     with sessions() as session:
         ended_ids = [row_id for row_id, study in session.execute(query) if study is None or study.over]
     messages: list[Message] = []
     for experiment_id in ended_ids:
-        mark = (
-            update(Experiment).where(Experiment.id == experiment_id, *HAS_UNANNOUNCED_END).values(notified_at=utcnow())
-        )
+        mark = update(Experiment).where(Experiment.id == experiment_id, *UNANNOUNCED_END).values(notified_at=utcnow())
         with sessions.begin() as session:
             name = session.scalar(mark.returning(Experiment.name))
             if name is None:

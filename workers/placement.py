@@ -36,7 +36,7 @@ class Demand(NamedTuple):
     """The most memory that a finished run of the same model and experiment has used; None before the first."""
 
     @property
-    def is_exclusive(self) -> bool:
+    def needs_whole_devices(self) -> bool:
         return self.processes > 1 or self.whole_device
 
 
@@ -51,7 +51,7 @@ class Device:
     n_devices: int = 1
     """Devices of this kind that the machine has."""
     uuid: str | None = None
-    """The driver's name of a GPU."""
+    """The driver's name of a GPU; None for other devices."""
 
     @property
     def name(self) -> str:
@@ -59,25 +59,26 @@ class Device:
 
     @property
     def threads_per_run(self) -> int | None:
-        """Return each job's threads; None for torch's default, one for each core."""
+        """Return the threads of each job; None for torch's default, one for each core."""
         return max(1, machine_cores() // self.max_runs) if self.name == "cpu" and self.max_runs > 1 else None
 
-    def has_room(self, demand: Demand, running: Mapping[str, Collection[Demand]]) -> bool:
-        """Return whether a job may start beside the running jobs, which are given by the slot of their worker."""
+    def has_room(self, demand: Demand, demands_by_slot: Mapping[str, Collection[Demand]]) -> bool:
+        """Return whether a job may start beside the running jobs, whose demands are given by their worker's slot."""
         reserved_slots = {
             slot
-            for first_slot, demands in running.items()
-            for neighbor in demands
-            if neighbor.is_exclusive
-            for slot in self._spanned_slots(first_slot, neighbor.processes)
+            for first_slot, running_demands in demands_by_slot.items()
+            for running_demand in running_demands
+            if running_demand.needs_whole_devices
+            for slot in self._spanned_slots(first_slot, running_demand.processes)
         }
-        if demand.is_exclusive:
+        if demand.needs_whole_devices:
             spanned_slots = self._spanned_slots(self.slot, demand.processes)
-            return spanned_slots.isdisjoint(reserved_slots) and not any(running.get(slot) for slot in spanned_slots)
-        neighbors = running.get(self.slot, ())
+            are_idle = not any(demands_by_slot.get(slot) for slot in spanned_slots)
+            return are_idle and spanned_slots.isdisjoint(reserved_slots)
+        neighbors = demands_by_slot.get(self.slot, ())
         if self.slot in reserved_slots or len(neighbors) >= self.max_runs:
             return False
-        return not neighbors or self._holds([demand, *neighbors])
+        return not neighbors or self._memory_suffices([demand, *neighbors])
 
     def _spanned_slots(self, first_slot: str, processes: int) -> set[str]:
         """Return the slots of the devices that the processes of one run use (``ddp_launch.assign_devices``)."""
@@ -86,15 +87,15 @@ class Device:
             return {first_slot}
         return {f"{machine}:{(int(index) + rank) % self.n_devices}" for rank in range(processes)}
 
-    def _holds(self, demands: Collection[Demand]) -> bool:
-        """Return whether the memory holds jobs together; one of unknown size counts as half of it."""
+    def _memory_suffices(self, demands: Collection[Demand]) -> bool:
+        """Return whether jobs fit into memory together; a job of unknown size counts as half of it."""
         if self.memory_bytes is None:
             return True
         usable_bytes = USABLE_SHARE * self.memory_bytes
         return sum(demand.peak_bytes or usable_bytes / 2 for demand in demands) <= usable_bytes
 
     def read_load(self) -> DeviceLoad | None:
-        """Return what a GPU does now; None if there is none, or no library of its driver."""
+        """Return the current load of a GPU; None for other devices, or without the driver's library."""
         if self.uuid is not None:
             with suppress(Exception):  # whatever the driver's library raises, the page only lacks these numbers
                 nvml = import_module("pynvml")
@@ -107,7 +108,7 @@ class Device:
 
 
 def choose_device(settings: Settings, requested: str) -> Device:
-    """Return the requested device, or the machine's best for ``auto``; raise UnavailableError without it."""
+    """Return the requested device, or the machine's best for ``auto``; raise UnavailableError if there is none."""
     devices = [TorchDevice("cpu")] if requested == "cpu" else list_devices()
     name = devices[0].name if requested == "auto" else requested
     kind = name.partition(":")[0]
@@ -116,10 +117,10 @@ def choose_device(settings: Settings, requested: str) -> Device:
     if torch_device is None:
         choices = ", ".join(device.name for device in devices)
         raise UnavailableError(f"This machine has no device {name}. Choose among: {choices}.")
-    default_runs = {"cuda": MAX_RUNS_PER_GPU, "cpu": max(1, machine_cores() // CORES_PER_RUN)}
+    default_max_runs = {"cuda": MAX_RUNS_PER_GPU, "cpu": max(1, machine_cores() // CORES_PER_RUN)}
     return Device(
         slot=slot_name(settings, name),
-        max_runs=settings.runs_per_device or default_runs.get(kind, 1),
+        max_runs=settings.runs_per_device or default_max_runs.get(kind, 1),
         memory_bytes=None if settings.runs_per_device else torch_device.memory_bytes or machine_memory(),
         n_devices=max(1, len(same_kind)),
         uuid=torch_device.uuid,
@@ -128,27 +129,28 @@ def choose_device(settings: Settings, requested: str) -> Device:
 
 def may_start(sessions: Sessions, device: Device, job: Job, snapshot: QueueSnapshot) -> bool:
     """Return whether the device has room for a job beside the jobs that the engine lists as running."""
-    slots = {workflow_id: slot for workflow_id, slot in snapshot.worker_slots.items() if slot is not None}
-    slots.pop(job.workflow_id, None)
-    if list(slots.values()).count(device.slot) >= device.max_runs:
+    slot_by_id = {workflow_id: slot for workflow_id, slot in snapshot.worker_slots.items() if slot is not None}
+    slot_by_id.pop(job.workflow_id, None)
+    if list(slot_by_id.values()).count(device.slot) >= device.max_runs:
         return False  # without reading demands, because busy workers ask several times a second
-    demands = read_demands(sessions, {job.workflow_id, *slots})
-    running = defaultdict(list)
-    for workflow_id, slot in slots.items():
-        running[slot].append(demands[workflow_id])
-    return device.has_room(demands[job.workflow_id], running)
+    demand_by_id = read_demands(sessions, {job.workflow_id, *slot_by_id})
+    demands_by_slot = defaultdict(list)
+    for workflow_id, slot in slot_by_id.items():
+        demands_by_slot[slot].append(demand_by_id[workflow_id])
+    return device.has_room(demand_by_id[job.workflow_id], demands_by_slot)
 
 
 def read_demands(sessions: Sessions, workflow_ids: Collection[str]) -> dict[str, Demand]:
-    """Return what each job needs; encodings need the whole device, because nothing tells how much memory they take."""
-    jobs = {job.row_id: job for job in map(Job.parse, workflow_ids)}
+    """Return each job's demand by workflow id. Encodings need a whole device, because their memory is not measured."""
+    job_by_row_id = {job.row_id: job for job in map(Job.parse, workflow_ids)}
     sibling = aliased(Run)
     is_sibling = (sibling.experiment_id == Run.experiment_id) & (sibling.model == Run.model)
     is_sibling &= sibling.status == RunStatus.FINISHED
     peak_bytes = select(func.max(Attempt.peak_bytes)).join(sibling, sibling.id == Attempt.run_id).where(is_sibling)
-    query = select(Run.id, Run.config, Run.whole_device, peak_bytes.scalar_subquery()).where(Run.id.in_(jobs))
-    demands = dict.fromkeys(workflow_ids, Demand(whole_device=True))
+    query = select(Run.id, Run.config, Run.whole_device, peak_bytes.scalar_subquery()).where(Run.id.in_(job_by_row_id))
+    demand_by_id = dict.fromkeys(workflow_ids, Demand(whole_device=True))
     with sessions() as session:
         for row_id, config, whole_device, peak in session.execute(query):
-            demands[jobs[row_id].workflow_id] = Demand(getattr(config, "processes", 1), whole_device, peak)
-    return demands
+            demand = Demand(getattr(config, "processes", 1), whole_device, peak)
+            demand_by_id[job_by_row_id[row_id].workflow_id] = demand
+    return demand_by_id

@@ -42,6 +42,7 @@ class Reconciler(BackgroundThread):
     slot: str
     locks: Locks
     active_ids: Callable[[], set[str]]
+    """Returns the workflow ids of jobs that run in this worker or wait there to be tried again."""
     webhook: SecretStr | None = None
 
     def work(self) -> None:
@@ -67,7 +68,7 @@ class Reconciler(BackgroundThread):
 
 
 def requeue_jobs_of_dead_workers(queue: JobQueue, slot: str, locks: Locks, previously_free: set[str]) -> set[str]:
-    """Put back the jobs of dead workers: the engine would give them only to a worker with the same slot name.
+    """Requeue the jobs of dead workers, which the engine would give only to a worker of the same slot.
 
     Jobs are stranded when a machine is lost, or when its name or device has changed at the next start. A live worker
     may free its slot for a second when its session is lost, so a slot must be free at two checks in a row. Return the
@@ -88,10 +89,10 @@ def requeue_jobs_of_dead_workers(queue: JobQueue, slot: str, locks: Locks, previ
 def requeue_missing_jobs(
     queue: JobQueue, slot: str, active_ids: Callable[[], set[str]], previously_missing: set[str]
 ) -> set[str]:
-    """Put back jobs that the engine assigns to this worker but that do not run here.
+    """Requeue jobs that the engine assigns to this worker but that do not run here.
 
-    The engine could not store their end, for example on a full disk. A job's end reaches the engine a moment later, so
-    a job must be missing at two checks in a row. Return the jobs missing now, for the next ``previously_missing``.
+    The engine could not store their end, for example on a full disk. It learns of a job's end a moment late, so a job
+    must be missing at two checks in a row. Return the ids missing now, for ``previously_missing`` of the next check.
     """
     missing_ids = queue.list_unfinished(slot) - active_ids()
     if lost_ids := missing_ids & previously_missing:
@@ -104,26 +105,26 @@ def reconcile(sessions: Sessions, queue: JobQueue, previously_unwanted: set[str]
     """Enqueue jobs that rows wait for and the engine does not have; cancel jobs that no row waits for.
 
     Jobs that wait in their rows are skipped: a worker enqueues them when it is free. A job whose row has just become
-    final may end by itself until the next check. Return the unwanted workflow ids, for ``previously_unwanted`` of the
-    next check.
+    final has until the next check to end by itself. Return the unwanted workflow ids, for ``previously_unwanted`` of
+    the next check.
     """
     jobs_before = list_waiting_jobs(sessions)
-    active_ids = queue.list_active()
-    # A job may have ended between the two queries; only jobs wanted in both are missing.
+    engine_ids = queue.list_active()
+    # Read the rows again: a job that has ended between the first two queries is not missing.
     jobs_after = set(list_waiting_jobs(sessions))
     for job in jobs_before:
-        if job in jobs_after and job.workflow_id not in active_ids and not job.kind.waits_in_row:
+        if job in jobs_after and job.workflow_id not in engine_ids and not job.kind.waits_in_row:
             queue.ensure_enqueued(job)
-    unwanted_ids = active_ids - {job.workflow_id for job in jobs_after.union(jobs_before)}
+    unwanted_ids = engine_ids - {job.workflow_id for job in jobs_after.union(jobs_before)}
     for workflow_id in unwanted_ids & previously_unwanted:
         queue.cancel(Job.parse(workflow_id))
     return unwanted_ids
 
 
 def advance_searches(sessions: Sessions) -> None:
-    """Request the next trials of searches, in case a crash prevented it when a run ended.
+    """Request the next trials of searches, in case a crash prevented that when a run ended.
 
-    A search that fails to advance does not block the other repairs.
+    A search that cannot be advanced does not block the others.
     """
     with sessions() as session:
         experiment_ids = session.scalars(select(Experiment.id).where(Experiment.study.is_not(None))).all()
@@ -159,7 +160,7 @@ class Janitor(BackgroundThread):
     def work(self) -> None:
         sessions = self.ledger.sessions
         while True:
-            # A run may have moved to another machine, and this one may never train again.
+            # Each machine removes its own: a run may have moved to another, and this one may never train again.
             _run_chore("%s folders of ended runs were removed", remove_unneeded_folders, self.settings, sessions)
             try:
                 with self.locks.held("janitor"):
@@ -176,7 +177,7 @@ class Janitor(BackgroundThread):
 
 
 def _run_chore(message: str, chore: Callable[..., int], *arguments: object) -> None:
-    """Run a chore and log its count; a failure is logged and retried next time."""
+    """Run a chore and log how much it did; a failure is logged, and the chore is tried again an hour later."""
     try:
         if count := chore(*arguments):
             logger.info(message, count)

@@ -26,7 +26,7 @@ HIDDEN_STATE_SHAPES = {"cpu": (2048, 1024), "cuda": (8192, 1024), "mps": (4096, 
 LAYERS = 20
 REPEATS = 3
 SLOW_SECONDS = 0.3
-"""Work that takes longer is timed once; a product takes seconds on a processor without bfloat16."""
+"""Work that takes longer is timed once: a product takes seconds on a processor without bfloat16."""
 
 logger = logging.getLogger(__name__)
 
@@ -52,31 +52,34 @@ def measure_speed(device: torch.device, name: str) -> MachineSpeed:
     for precision, dtype in PRECISIONS.items():
         if device.type == "cpu" and precision == "fp16":
             continue
-        size = PRODUCT_SIZES.get(device.type, 1024) // (2 if device.type == "cpu" and precision == "bf16" else 1)
+        size = PRODUCT_SIZES.get(device.type, 1024)
+        if device.type == "cpu" and precision == "bf16":
+            size //= 2
         matrix = torch.randn(size, size, device=device, dtype=dtype)
-        products[precision] = 2 * size**3 / _best_seconds(device, partial(torch.matmul, matrix, matrix))
+        products[precision] = 2 * size**3 / _time_best(device, partial(torch.matmul, matrix, matrix))
     shape = HIDDEN_STATE_SHAPES.get(device.type, HIDDEN_STATE_SHAPES["cpu"])
     states = torch.randn(shape, device=device, requires_grad=True)
-    layer = nn.TransformerEncoderLayer(16, 2, 32, device=device)
-    points = torch.randn(4, 2, 16, device=device)
+    tiny_layer = nn.TransformerEncoderLayer(d_model=16, nhead=2, dim_feedforward=32, device=device)
+    tiny_states = torch.randn(4, 2, 16, device=device)
 
-    def pass_elements() -> None:
+    def run_elementwise() -> None:
         normed = functional.layer_norm(functional.gelu(states) + states, shape[1:])
         torch.autograd.backward(functional.dropout(normed, 0.1).sum())
 
-    def call_layers() -> None:
+    def run_tiny_layers() -> None:
         for _ in range(LAYERS):
-            torch.autograd.backward(layer(points).sum())
+            torch.autograd.backward(tiny_layer(tiny_states).sum())
 
     return MachineSpeed(
         device_name=name,
         products=products,
-        element_seconds=_best_seconds(device, pass_elements) / states.numel(),
-        layer_seconds=_best_seconds(device, call_layers) / LAYERS,
+        element_seconds=_time_best(device, run_elementwise) / states.numel(),
+        layer_seconds=_time_best(device, run_tiny_layers) / LAYERS,
     )
 
 
-def _best_seconds(device: torch.device, work: Callable[[], object]) -> float:
+def _time_best(device: torch.device, work: Callable[[], object]) -> float:
+    """Return the seconds of the fastest call after a first one that warms up, or of the first one if it is slow."""
     seconds: list[float] = []
     while len(seconds) <= REPEATS:
         synchronize(device)
