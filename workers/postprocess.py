@@ -72,7 +72,7 @@ class LabSample:
 
     @cached_property
     def split_groups(self) -> Tensor:
-        """Group numbers [n], int64: rows of one group, or equal rows, are fitted on or held out together."""
+        """Numbers of the groups, or without groups of equal rows, [n] int64: each is fitted on or held out as one."""
         if self.groups is None:
             return self.first_equal_indices
         return torch.from_numpy(group_numbers(self.groups))
@@ -90,7 +90,6 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
     sample = LabSample(points, names, labels, groups, selection.similarity)
     trial = run_trial(job.row.method, job.row.parameters, sample)
     earlier_measurements = _find_earlier_measurements(job.embedding, trial, job.sessions)
-    # Store map and results, unless the row no longer waits for them.
     results = make_results(trial, sample, earlier_measurements)
     usage = "isotropy.postprocess.methods.restore(method, tensors).apply(points)"
     metadata = {"method": job.row.method, "use": usage}
@@ -99,13 +98,13 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
         stored_map = store_file(partial(io.BytesIO, save(trial.fitted.state(), metadata)))
         with ledger.recording(stored_map) as session:
             job.fill(session, results=results, state_sha256=stored_map.sha256)
-            this_then_newest = (
+            map_sizes = (  # of this trial first, then of the newest
                 select(PostProcessing.id, StoredFile.size_bytes)
                 .join(StoredFile, StoredFile.sha256 == PostProcessing.state_sha256)
                 .where(PostProcessing.embedding_id == job.row.embedding_id)
                 .order_by(PostProcessing.id != job.row.id, PostProcessing.created_at.desc(), PostProcessing.id)
             )
-            maps = session.execute(this_then_newest).all()  # empty if this row was deleted and has no siblings
+            maps = session.execute(map_sizes).all()  # empty if this row was deleted and has no siblings
             totals = accumulate(size for _, size in maps)
             excess_ids = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAX_MAPS_BYTES]
             removal = delete(PostProcessing).where(
@@ -134,7 +133,7 @@ def run_trial(method: str, parameters: dict[str, Any], sample: LabSample) -> Hel
 def make_results(
     trial: HeldOut, sample: LabSample, earlier_measurements: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the document for ``PostProcessing.results``. Values before the map may be those of an earlier trial."""
+    """Return ``PostProcessing.results``. ``earlier_measurements`` are those before the map; None to measure them."""
     labels, groups = (_select_rows(annotation, trial.held_out_rows) for annotation in (sample.labels, sample.groups))
     fit_groups = _select_rows(sample.groups, trial.fit_rows)
     neighbors = None
@@ -175,9 +174,9 @@ def _find_earlier_measurements(embedding: Embedding, trial: HeldOut, sessions: S
     ):
         return None
     before: dict[str, Any] = results["before"]
-    # Earlier versions split equal rows apart and did not store the number of distinct rows.
-    split = len(trial.fit_rows), SAMPLE_SEED
-    is_same_split = "distinct" in results and (results["fit_rows"], results["seed"]) == split
+    # Earlier versions split equal rows apart and did not store the number of distinct rows, nor resampled scores.
+    is_same_size = (results["fit_rows"], results["seed"]) == (len(trial.fit_rows), SAMPLE_SEED)
+    is_same_split = "distinct" in results and is_same_size
     has_resamples = all("resampled" in result for result in before.values())
     return before if is_same_split and has_resamples and set(before) == set(MEASURED_SLUGS) else None
 
@@ -202,13 +201,13 @@ def _make(embedding: Embedding, settings: Settings, sessions: Sessions) -> Seque
     if source is None:
         raise NotFoundError("The embedding to make this from was deleted. Try a method on another embedding.")
     matrix = open_embedding(source, settings)
-    variant: MapVariant | None = (embedding.provenance or {}).get("which")
-    transform = (
+    variant: MapVariant | None = (embedding.provenance or {}).get("which")  # None for the map of a trial
+    mapping = (
         _load_trial_map(matrix, source, trial, settings)
         if variant is None
         else _load_task_map(source, task, variant, settings)
     )
-    return _store_embedding(embedding, matrix, transform, Ledger(sessions, open_storage(settings)))
+    return _store_embedding(embedding, matrix, mapping, Ledger(sessions, open_storage(settings)))
 
 
 make_embedding = partial(run_embedding_job, EmbeddingStatus.MAKING, _make)
@@ -223,20 +222,21 @@ class RowMapping(NamedTuple):
 
 
 def map_rows(matrix: Matrix, mapping: RowMapping) -> Iterator[NDArray[Any]]:
-    """Yield the mapped rows in order; rows with NaN or infinity stay unchanged, so that row numbers do not shift.
+    """Yield the mapped rows in order, in blocks.
 
-    Raises InvalidError if the map does not fit the dimensions of the rows.
+    Rows with NaN or infinity stay, cut to the new dimension, so that row numbers do not shift. Raises InvalidError if
+    the map does not fit the dimensions of the rows.
     """
     for chunk, is_finite in finite_rows(matrix):
         with value_errors_as_invalid():
-            mapped = mapping.apply(chunk[is_finite])
-        image = chunk[:, : mapping.d].to(mapped.dtype)
-        image[is_finite] = mapped
-        yield image.numpy()
+            mapped_rows = mapping.apply(chunk[is_finite])
+        block = chunk[:, : mapping.d].to(mapped_rows.dtype)
+        block[is_finite] = mapped_rows
+        yield block.numpy()
 
 
 def _load_task_map(source: Embedding, task: TaskRun | None, variant_name: MapVariant, settings: Settings) -> RowMapping:
-    """Return the map that a task stored, which gives the same vectors as its exported NumPy code."""
+    """Return a map that a task stored; raise ConflictError if it was not fitted on the selected vectors."""
     if task is None or task.results is None or source.id not in (task.embedding_id, task.queries_id):
         raise ConflictError(
             f"The task whose map makes this embedding was deleted, or other vectors of {source.name} have been "
@@ -251,11 +251,13 @@ def _load_task_map(source: Embedding, task: TaskRun | None, variant_name: MapVar
     return RowMapping(
         mapping.matrix.shape[1],
         np.dtype(np.float32),
+        # In NumPy and float64, so that the vectors are those of the task's exported code.
         lambda points: torch.from_numpy(mapping.apply(points.double().numpy())),
     )
 
 
 def _load_trial_map(matrix: Matrix, source: Embedding, trial: PostProcessing | None, settings: Settings) -> RowMapping:
+    """Return the map that a trial fitted; raise ConflictError if it was not fitted on the selected vectors."""
     if trial is None:
         raise ConflictError(
             f"The trial that fitted the map of this embedding no longer exists: other vectors of {source.name} have "
@@ -269,18 +271,16 @@ def _load_trial_map(matrix: Matrix, source: Embedding, trial: PostProcessing | N
 
 def _store_embedding(embedding: Embedding, matrix: Matrix, mapping: RowMapping, ledger: Ledger) -> Sequence[Job]:
     """Store the files and queue their inspection, unless the row no longer waits for them."""
-    selection = matrix.selection
-    ids = id_column(column_info.name for column_info in matrix.contents.annotations if column_info.n == matrix.n)
-    annotations = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups, ID: ids}
-    annotation_columns = {column: annotation for column, annotation in annotations.items() if annotation is not None}
+    selection, contents = matrix.selection, matrix.contents
+    ids = id_column(annotation.name for annotation in contents.annotations if annotation.n == matrix.n)
+    source_columns = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups, ID: ids}
+    source_by_column = {column: source for column, source in source_columns.items() if source is not None}
     annotation_files = []
     with storing_files(ledger) as store_file:
         vectors = store_file(lambda: make_npy(matrix.n, mapping.d, mapping.dtype, map_rows(matrix, mapping)))
-        if annotation_columns:
+        if source_by_column:
             stored_annotations = store_file(
-                lambda: make_jsonl(
-                    {column: matrix.contents.values(source) for column, source in annotation_columns.items()}
-                )
+                lambda: make_jsonl({column: contents.values(source) for column, source in source_by_column.items()})
             )
             annotation_files.append((ANNOTATIONS, stored_annotations))
         with ledger.recording(vectors, *(stored for _, stored in annotation_files)) as session:
@@ -289,9 +289,9 @@ def _store_embedding(embedding: Embedding, matrix: Matrix, mapping: RowMapping, 
             row.files = make_file_rows((embedding.filename, vectors), *annotation_files)
             row.selection = Selection(
                 vectors=ARRAY,
-                names=annotations[NAME] and NAME,
-                labels=annotations[LABEL] and LABEL,
-                groups=annotations[GROUP] and GROUP,
+                names=None if selection.names is None else NAME,
+                labels=None if selection.labels is None else LABEL,
+                groups=None if selection.groups is None else GROUP,
             ).model_dump()
             row.commit_when_inspected = True
             row.status = EmbeddingStatus.INSPECTING

@@ -43,13 +43,14 @@ class _TaskJob:
     row: TaskRun
     corpus: Embedding
     queries: Embedding | None
+    """The embedding of the queries; None for a task on the rows of ``corpus`` alone."""
     settings: Settings
 
 
 def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Score the variants of a task run; store the scores and the maps of the chosen and the smallest variant.
 
-    A final or deleted task run stays as it is. One whose job was killed starts again.
+    A final or deleted task run stays as it is. After a kill, the job starts over.
     """
     sessions = job_sessions(settings)
     initial_values: dict[str, Any] = {"done": 0, "total": None, "judged": None}
@@ -70,7 +71,7 @@ def judge_task(task_id: str, settings: Settings, device: str) -> Sequence[Job]:
 
 
 def _judge(job: _TaskJob, progress: JobProgress) -> None:
-    loaded = _load(job)
+    loaded = _load_task(job)
     config = job.row.config
     scores: list[ScoreSoFar] = []
 
@@ -95,7 +96,6 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
             calibrated = calibrate(task, config.match)
         except ValueError as error:
             loaded.notes.append(f"There is no cutoff. {error}")
-    # Store results and maps, unless the row no longer waits for them.
     hubness = {side: QueryHubness.model_validate(values.to_dict()) for side, values in decision.hubness.items()}
     ledger = Ledger(progress.sessions, open_storage(job.settings))
     with storing_files(ledger) as store_file:
@@ -103,6 +103,7 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
             store_file(partial(io.BytesIO, save(mapping.tensors(), mapping.metadata())))
             for mapping in (chosen, smallest, *([calibrated.mapping] if calibrated else []))
         ]
+        chosen_file, smallest_file, *cutoff_file = stored_maps
         with ledger.recording(*stored_maps) as session:
             progress.write(
                 session,
@@ -116,26 +117,21 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
                     | {"hubness": hubness, "calibration": None if calibrated is None else calibrated.calibration}
                 ),
                 maps=TaskMaps(chosen=chosen.numpy_code(MAP_FILE), smallest=smallest.numpy_code(MAP_FILE)),
-                chosen_sha256=stored_maps[0].sha256,
-                smallest_sha256=stored_maps[1].sha256,
-                cutoff_sha256=stored_maps[2].sha256 if calibrated else None,
+                chosen_sha256=chosen_file.sha256,
+                smallest_sha256=smallest_file.sha256,
+                cutoff_sha256=cutoff_file[0].sha256 if cutoff_file else None,
                 finished_at=utcnow(),
             )
 
 
-def _load(job: _TaskJob) -> task_files.LoadedTask:
+def _load_task(job: _TaskJob) -> task_files.LoadedTask:
     """Read vectors and ground truth into memory; raise IsoscopeError if they do not make a valid task."""
-    config, queries = job.row.config, None
+    config, queries, groups = job.row.config, None, None
     if job.queries is not None:
         queries = _load_vectors(job.queries, job, "queries", config.query_ids, groups_column=config.groups)
-    corpus = _load_vectors(
-        job.corpus,
-        job,
-        "corpus",
-        config.ids,
-        labels_column=config.labels,
-        groups_column=config.groups if queries is None and config.kind is not TruthKind.PAIRS else None,
-    )
+    elif config.kind is not TruthKind.PAIRS:  # the file of pairs has its own groups
+        groups = config.groups
+    corpus = _load_vectors(job.corpus, job, "corpus", config.ids, labels_column=config.labels, groups_column=groups)
     if queries is not None:
         task_files.require_same_dimensions(corpus, queries)
     if config.kind is TruthKind.LABELS:
@@ -163,6 +159,7 @@ def _load_vectors(
     labels_column: str | None = None,
     groups_column: str | None = None,
 ) -> NamedVectors:
+    """Return an embedding's vectors with their ids, and the values of these columns, if any; errors name the role."""
     stored_selection = Selection.model_validate(embedding.selection)
     selection = stored_selection.model_copy(update={"labels": labels_column, "groups": groups_column})
     matrix = open_matrix(fetch_upload(embedding, job.settings), selection)
@@ -170,6 +167,6 @@ def _load_vectors(
     row_ids = read_ids(matrix, embedding.name, ids_column, selection.names, role)
     if job.row.truth_sha256 is not None:
         row_ids.require_unique(role, COLUMN_ADVICE)
-    else:  # without a file of ground truth, ids only break ties
+    else:  # without a file of ground truth that refers to them, ids only break ties
         row_ids = row_ids.without_repeats()
     return vectors_of(matrix, row_ids, role)

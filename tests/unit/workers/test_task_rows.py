@@ -52,7 +52,7 @@ def test_groups_apply_to_compression_and_missing_rows_are_refused(read, upload):
     config = TaskConfig(kind=TruthKind.COMPRESSION, groups="side")
     corpus = Embedding(name="a", selection=Selection(vectors="embedding").model_dump())
     row = SimpleNamespace(truth_sha256=None, config=config)
-    task = tasks._load(SimpleNamespace(settings=None, row=row, corpus=corpus, queries=None))
+    task = tasks._load_task(SimpleNamespace(settings=None, row=row, corpus=corpus, queries=None))
     assert set(task.truth.group_codes(task.corpus).tolist()) == {0, 1}
     matrix = open_matrix(upload, Selection(vectors="embedding"))
     short = SimpleNamespace(n=N + 1, d=D, chunks=matrix.chunks, groups=lambda: None, labels=lambda: None)
