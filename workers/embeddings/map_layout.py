@@ -22,9 +22,12 @@ from workers.files import fetch, open_embedding, storing_files
 from workers.job_rows import ResultJob, run_result_job
 
 MAX_ROWS = 5000
-"""Rows of a layout, which takes a slow core 45 s."""
+"""Maximum number of rows of a layout. A slow core lays out so many in 45 s."""
 ATTRACTING = 31
-"""Neighbors that attract a point. 91, the default of t-SNE, takes longer and keeps about as many of ten."""
+"""Number of neighbors that attract a point.
+
+With 91, the default of t-SNE, a layout takes longer and keeps about as many of ten nearest neighbors.
+"""
 
 
 def _add_layout(job: ResultJob[MapLayout]) -> None:
@@ -33,25 +36,25 @@ def _add_layout(job: ResultJob[MapLayout]) -> None:
         map_file = session.get_one(FigureFile, (job.embedding.id, MAP)).file_sha256
     content = fetch(map_file, "map", job.settings).read_bytes()
     matrix = open_embedding(job.embedding, job.settings)
-    # The first of these rows are those whose neighbors the map knows.
+    # These rows, in random order, are those whose neighbors were measured.
     x, rows = draw_rows(matrix, SEED)
     map_positions = _read_section(header, content, "row") if "row" in header.sections else np.arange(header.points)
     positions = matrix.file_positions(rows.numpy())
-    points = np.searchsorted(map_positions, positions)
+    points = np.searchsorted(map_positions, positions)  # numbers of the rows on the map, if they are on it
     is_mapped = map_positions[np.minimum(points, header.points - 1)] == positions
     selected = is_mapped.nonzero()[0][:MAX_ROWS]
     x, points = x[selected], points[selected]
     similarity = matrix.selection.similarity
-    distinct, index = (numbers.numpy() for numbers in index_distinct_rows(x, similarity))
+    distinct, distinct_index = (numbers.numpy() for numbers in index_distinct_rows(x, similarity))
     if len(distinct) < MIN_LAID_OUT:
         raise InvalidError(f"A neighbor layout needs {MIN_LAID_OUT} different rows.")
     components = _read_section(header, content, "xy").reshape(-1, 2)[points[distinct]]
     k = min(ATTRACTING, len(distinct) - 1)
     indices, distances = nearest_by_similarity(x[distinct], k, similarity)
     layout = lay_out(indices, distances, components)
-    # Copies lie where the first of them does; zero rows lie nowhere by cosine.
-    has_neighbors = index < len(distinct)
-    points, xy = points[has_neighbors], layout[index[has_neighbors]]
+    # Equal rows share a position. By cosine, zero rows have none: their index is len(distinct).
+    has_position = distinct_index < len(distinct)
+    points, xy = points[has_position], layout[distinct_index[has_position]]
     order = points.argsort()
     sections, layout_bytes = join_sections({"point": points[order].astype(np.uint32), "xy": xy[order].ravel()})
     nearest = indices[:, :NEIGHBORS]
@@ -67,7 +70,7 @@ def _add_layout(job: ResultJob[MapLayout]) -> None:
         stored = store_file(partial(io.BytesIO, layout_bytes))
         with ledger.recording(stored) as session:
             job.fill(session)
-            # The row is gone if other vectors have been chosen since.
+            # The row is gone if other vectors have been selected since.
             job.require_current_vectors(is_current=session.get(MapLayout, job.row.id) is not None)
             session.merge(FigureFile(embedding_id=job.embedding.id, slug=MAP_LAYOUT, file_sha256=stored.sha256))
             figure = session.get_one(FigureData, (job.embedding.id, MAP))

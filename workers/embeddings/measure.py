@@ -167,23 +167,23 @@ measure_embedding = partial(run_embedding_job, EmbeddingStatus.MEASURING, _measu
 
 
 def _add_jobs(session: Session, job_embedding: Embedding, map_header: MapHeader | None) -> Sequence[Job]:
-    """Add rows for what follows once an embedding is measured; return their jobs.
+    """Add rows for the work that follows the measurement of an embedding; return their jobs.
 
-    That is a task that tries remedies and a neighbor layout of its map.
+    That is a task that tries remedies, and a neighbor layout of the map.
     """
-    embedding, layout = session.get_one(Embedding, job_embedding.id), None
-    if map_header is not None and map_header.points >= MIN_LAID_OUT:
-        layout = MapLayout(embedding_id=embedding.id)
-    kinds = {job_kinds.JUDGE: _queue_remedies(session, embedding), job_kinds.LAYOUT: layout}
-    session.add_all(filter(None, kinds.values()))
+    embedding = session.get_one(Embedding, job_embedding.id)
+    has_layout = map_header is not None and map_header.points >= MIN_LAID_OUT
+    layout = MapLayout(embedding_id=embedding.id) if has_layout else None
+    row_by_kind = {job_kinds.JUDGE: _queue_remedies(session, embedding), job_kinds.LAYOUT: layout}
+    session.add_all(filter(None, row_by_kind.values()))
     session.flush()
-    return tuple(Job(kind, row.id) for kind, row in kinds.items() if row is not None)
+    return tuple(Job(kind, row.id) for kind, row in row_by_kind.items() if row is not None)
 
 
 def _queue_remedies(session: Session, embedding: Embedding) -> TaskRun | None:
-    """Return the task that tries remedies: the draft of the texts' scored pairs, else a new one of the labels.
+    """Queue and return the task that tries remedies: the draft of the texts' scored pairs, else a new one of labels.
 
-    None without either, if it was queued before, or for vectors that no task takes: such a draft stays.
+    None without pairs and labels, if the task was queued before, or if no task takes these vectors; a draft then stays.
     """
     if embedding.n_left_out or (embedding.n or 0) * (embedding.d or 0) > MAX_NUMBERS:
         return None
@@ -197,6 +197,7 @@ def _queue_remedies(session: Session, embedding: Embedding) -> TaskRun | None:
 
 
 def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
+    """Return the value of ``Embedding.independent``."""
     dealing = cloud.dealing
     description: dict[str, Any] = {"by": dealing.grouping, "groups": dealing.n_groups, "blocks": dealing.key()}
     if matrix.selection.names is None:
@@ -212,7 +213,7 @@ def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
 def _replace_results(
     session: Session, job_embedding: Embedding, cloud: Cloud, rows: Sequence[Base], independent: dict[str, Any]
 ) -> Sequence[str] | None:
-    """Replace an embedding's results; return the hashes of replaced files, or None if its row no longer waits."""
+    """Replace an embedding's results; return the hashes of the replaced files, or None if its row no longer waits."""
     if (embedding := lock_waiting_row(session, job_embedding)) is None:
         return None
     session.execute(delete(Measurement).where(Measurement.embedding_id == embedding.id))

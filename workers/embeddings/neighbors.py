@@ -22,9 +22,9 @@ from workers.embeddings.encoder import encode_with_provenance
 from workers.files import open_embedding
 from workers.job_rows import ResultJob, run_result_job
 
-K = 8
+K = 8  # Neighbors of a row
 BLOCK_ROWS = 64
-EXACT = "donot_use_mm_for_euclid_dist"  # Products would lose the digits of small distances
+EXACT = "donot_use_mm_for_euclid_dist"  # Matrix products would lose the digits of small distances
 
 
 def find_named_neighbors(
@@ -37,9 +37,10 @@ def find_named_neighbors(
 ) -> list[dict[str, Any]]:
     """Return the k rows nearest to each query by a similarity, before and after a mapping.
 
-    ``before`` [n, d] and ``after`` [n, e] are the same n named rows; ``queries`` are int64 [m]. Returns one
-    ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` per query, nearest first. A row is not its own
-    neighbor. By cosine, rows of zeros neither have nor are neighbors.
+    ``before`` [n, d] and ``after`` [n, e] are the same n named rows; ``queries`` are the indices of m of them, int64.
+    Returns one ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` per query, nearest first; the key "cosine"
+    is the name of the similarity. A row is not its own neighbor. By cosine, rows of zeros neither have nor are
+    neighbors.
     """
     before_and_after = [_find_nearest(names, x, queries, k, similarity) for x in (before, after)]
     return [
@@ -49,35 +50,35 @@ def find_named_neighbors(
 
 
 def first_named_rows(names: Sequence[str], x: Tensor, order: Tensor, max_rows: int) -> Tensor:
-    """Return the first ``max_rows`` nonzero rows with distinct, nonempty names, taken in ``order``, int64."""
+    """Return the indices of the first ``max_rows`` nonzero rows with distinct, nonempty names, in ``order``, int64."""
     has_direction = x.any(dim=1)
-    rows_by_name: dict[str, int] = {}
+    row_by_name: dict[str, int] = {}
     for row in order.tolist():
-        if len(rows_by_name) == max_rows:
+        if len(row_by_name) == max_rows:
             break
         if names[row] and has_direction[row]:
-            rows_by_name.setdefault(names[row], row)
-    return torch.tensor(list(rows_by_name.values()), dtype=torch.int64)
+            row_by_name.setdefault(names[row], row)
+    return torch.tensor(list(row_by_name.values()), dtype=torch.int64)
 
 
 def _find_nearest(
     names: Sequence[str], x: Tensor, queries: Tensor, k: int, similarity: Similarity
 ) -> list[list[dict[str, Any]]]:
-    """Return names of the k rows nearest to each query, with their cosines, dot products or distances."""
+    """Return the names of the k rows nearest to each query, with their cosines, dot products or distances."""
     x = at_least_float32(x)
     if similarity is Similarity.COSINE:
         # Divide by the largest entry first, so that no square overflows the dtype. Rows of zeros become NaN.
         x = torch.nn.functional.normalize(x / x.abs().amax(dim=1, keepdim=True), dim=1)
-    sign = -1 if similarity is Similarity.EUCLIDEAN else 1
+    sign = -1 if similarity is Similarity.EUCLIDEAN else 1  # so that the nearest rows have the highest scores
     neighbors = []
     for rows in torch.split(queries, BLOCK_ROWS):
         scores = -torch.cdist(x[rows], x, compute_mode=EXACT) if sign < 0 else x[rows] @ x.T
-        scores[torch.arange(len(rows)), rows] = torch.nan
+        scores[torch.arange(len(rows)), rows] = torch.nan  # a row is not its own neighbor
         nearest_scores, indices = scores.nan_to_num(-torch.inf).topk(min(k, len(x)), dim=1)
         if similarity is Similarity.COSINE:
             nearest_scores = nearest_scores.clamp(max=1)
-        for pair in zip(indices.tolist(), nearest_scores.tolist(), strict=True):
-            nearest = zip(*pair, strict=True)
+        for query_indices, query_scores in zip(indices.tolist(), nearest_scores.tolist(), strict=True):
+            nearest = zip(query_indices, query_scores, strict=True)
             neighbors.append(
                 [{"name": names[row], similarity.value: sign * score} for row, score in nearest if isfinite(score)]
             )

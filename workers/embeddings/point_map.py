@@ -1,13 +1,12 @@
-"""The files of a map: coordinates, norms, positions, labels and color columns of its rows, neighbors, names, vectors.
+"""The files of a map: its points, and their names, color columns, nearest neighbors and unit vectors.
 
-Color columns hold the numbers or labels that files have next to the vectors.
+Color columns hold the numbers, dates or labels that an upload has next to the vectors.
 """
 
 from __future__ import annotations
 
 import io
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -49,9 +48,9 @@ from isotropy.projection import NAME_CHARACTERS, PointMapCollector, labels_by_fr
 from isotropy.rows import finite_chunks
 from workers.files import make_npy
 
-SectionName = Literal["xy", "norm", "row", "label"]
+PointSection = Literal["xy", "norm", "row", "label"]
 NeighborSection = Literal["point", "neighbor", "distance"]
-Name = TypeVar("Name", bound=str)
+SectionName = TypeVar("SectionName", bound=str)
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 MAX_NUMBERED_LABELS = 12
 """Columns with at most this many different whole numbers hold labels rather than a scale."""
@@ -62,12 +61,12 @@ VECTOR_DTYPE = np.dtype(np.float16)
 def make_map_files(
     cloud: Cloud, matrix: Matrix, point_map: PointMapCollector, projection: Mapping[str, Any]
 ) -> tuple[MapHeader, dict[str, Callable[[], BinaryIO]]] | None:
-    """Return a map's header and a function to open each of its files, by slug; None if there are no points."""
+    """Return a map's header and, by slug, functions that open its files; None if ``projection`` gives a reason."""
     if projection["reason"] is not None:
         return None
     mapped = point_map.mapped_rows(cloud.unit)
     positions = matrix.file_positions(mapped.rows)
-    arrays: dict[SectionName, NDArray[Any]] = {"xy": mapped.xy.ravel(), "norm": mapped.norms}
+    arrays: dict[PointSection, NDArray[Any]] = {"xy": mapped.xy.ravel(), "norm": mapped.norms}
     if not np.array_equal(positions, np.arange(len(positions))):
         arrays["row"] = positions.astype(np.uint32)
     labels = labels_by_frequency(cloud, torch.from_numpy(mapped.rows))
@@ -80,9 +79,8 @@ def make_map_files(
         files[MAP_NAMES] = "\n".join(" ".join(name[:NAME_CHARACTERS].split("\n")) for name in names).encode()
     neighbors = _NeighborLists.from_cloud(cloud, mapped.rows, mapped.unit)
     columns = [*([neighbors.hubness(len(mapped.rows))] if neighbors else []), *read_color_columns(matrix, mapped.rows)]
-    # No vectors are needed if all pairs were measured; otherwise as many as fit.
     n_vectors = min(len(mapped.rows), MAX_VECTOR_BYTES // (cloud.d * VECTOR_DTYPE.itemsize))
-    if len(cloud.pair_rows) == cloud.n:
+    if len(cloud.pair_rows) == cloud.n:  # all pairs were measured, so no neighbors need to be searched
         n_vectors = 0
     header = MapHeader(
         n=cloud.n,
@@ -93,7 +91,7 @@ def make_map_files(
         labels=labels
         and MapLabels(names=labels.names, counts=torch.bincount(labels.codes, minlength=len(labels.names)).tolist()),
         named=matrix.selection.names is not None,
-        columns=[_add_column(number, column, files) for number, column in enumerate(columns)],
+        columns=[_add_column_file(number, column, files) for number, column in enumerate(columns)],
         neighbors=neighbors and neighbors.add_file(files),
         vectors=n_vectors,
     )
@@ -105,7 +103,7 @@ def make_map_files(
 
 
 def _yield_directions(matrix: Matrix, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float16]]:
-    """Yield the directions of rows at ascending positions; zeros for rows without one."""
+    """Yield the unit vectors of rows at ascending positions, in blocks; zeros for zero rows."""
     for vectors, positions, _ in finite_chunks(matrix):
         is_selected = torch.from_numpy(np.isin(positions, rows, assume_unique=True))
         yield np.nan_to_num(scale_to_unit_length(vectors[is_selected].numpy())).astype(VECTOR_DTYPE)
@@ -113,9 +111,9 @@ def _yield_directions(matrix: Matrix, rows: NDArray[np.int64]) -> Iterator[NDArr
 
 @dataclass(frozen=True)
 class _NeighborLists:
-    """The nearest neighbors of points of a map, and how often each point is a neighbor of others."""
+    """The nearest neighbors of m points of a map, and how often each point is a neighbor of others."""
 
-    points: NDArray[np.int64]  # [m], ascending
+    points: NDArray[np.int64]  # [m] numbers on the map, ascending
     neighbors: NDArray[np.uint32]  # [m, k] points; ``NO_POINT`` for those not on the map
     distances: NDArray[np.float32]  # [m, k]; NaN for points without neighbors
     occurrences: NDArray[np.int64]  # [m]
@@ -123,16 +121,16 @@ class _NeighborLists:
 
     @classmethod
     def from_cloud(cls, cloud: Cloud, map_rows: NDArray[np.int64], map_unit: float) -> _NeighborLists | None:
-        """Return the neighbors of the points of a map; None for a cloud without neighbors.
+        """Return the measured neighbors of the points of a map; None for a cloud without neighbors.
 
         ``map_rows`` are the positions of the points in the file, ascending, and ``map_unit`` is the unit of their
-        coordinates. Neighbors are distinct rows: the first of equal rows stands for all, and copies share its list.
+        coordinates. Neighbors are distinct rows: the first of equal rows stands for all, and the others share its list.
         """
         nearest = cloud.neighbors
         k = min(NEIGHBORS, nearest.indices.shape[1])
         if k == 0:
             return None
-        # One list of neighbors per distinct row, and an empty one at the end for zero rows, which have none by cosine.
+        # A list of neighbors per distinct row, and an empty one at the end for zero rows, which have none by cosine.
         distinct, list_by_row = (numbers.numpy() for numbers in index_distinct_rows(cloud.pair_rows, cloud.similarity))
         positions = cloud.rows[: len(cloud.pair_rows)].numpy()
         points = np.searchsorted(map_rows, positions)
@@ -158,12 +156,13 @@ class _NeighborLists:
         )
 
     def hubness(self, n: int) -> ColorColumn:
-        """Return the occurrences of n points; NaN for points that were not measured."""
+        """Return how often each of the map's n points is a neighbor; NaN for points whose neighbors are unknown."""
         values = np.full(n, np.nan, np.float32)
         values[self.points] = self.occurrences
         return ColorColumn(HUBNESS, values, None)
 
     def add_file(self, files: dict[str, bytes]) -> MapNeighbors:
+        """Add the lists to the map's files by slug, and return their entry for its header."""
         arrays: dict[NeighborSection, NDArray[Any]] = {
             "point": self.points.astype(np.uint32),
             "neighbor": self.neighbors.ravel(),
@@ -175,14 +174,15 @@ class _NeighborLists:
         )
 
 
-def _add_column(number: int, column: ColorColumn, files: dict[str, bytes]) -> MapColumn:
+def _add_column_file(number: int, column: ColorColumn, files: dict[str, bytes]) -> MapColumn:
+    """Add a column to the map's files by slug, and return its entry for the map's header."""
     sections, files[MAP_COLUMN.format(number)] = join_sections({"values": column.values})
     return MapColumn(name=column.name, values=sections["values"], labels=column.labels, dates=column.dates)
 
 
-def join_sections(arrays: Mapping[Name, NDArray[Any]]) -> tuple[dict[Name, MapSection], bytes]:
-    """Return the section table of a file of arrays, and the file's bytes, little-endian."""
-    sections: dict[Name, MapSection] = {}
+def join_sections(arrays: Mapping[SectionName, NDArray[Any]]) -> tuple[dict[SectionName, MapSection], bytes]:
+    """Return the sections of a file of arrays by name, and the file's bytes, little-endian."""
+    sections: dict[SectionName, MapSection] = {}
     blocks: list[bytes] = []
     offset = 0
     for name, values in arrays.items():
@@ -197,9 +197,11 @@ class ColorColumn(NamedTuple):
 
     name: str
     values: NDArray[Any]
-    """float32 numbers, NaN where there is none, or uint16 positions in ``labels.names``."""
+    """By point: a float32 number, NaN if missing, or a uint16 position in ``labels.names``."""
     labels: MapLabels | None
+    """None for numbers and dates."""
     dates: bool = False
+    """Whether the numbers are days since 1970."""
 
 
 def _row_mask(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -209,16 +211,16 @@ def _row_mask(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def read_color_columns(matrix: Matrix, rows: NDArray[np.int64]) -> list[ColorColumn]:
-    """Return the first columns that are not names, labels or coordinates, for rows at ascending positions.
+    """Return columns that are not names, labels or coordinates, for the rows at these ascending positions.
 
-    Columns with a single value, or with more words than colors can distinguish, are left out.
+    Of the first ``MAX_COLUMNS``, those with a single value or with too many different words are left out.
     """
     selection, contents = matrix.selection, matrix.contents
-    used = {*selection.columns, selection.names, selection.labels}
+    used_names = {*selection.columns, selection.names, selection.labels}
     names = [annotation.name for annotation in contents.annotations if annotation.n == matrix.n]
     if not selection.transpose:
         names += [*excluded_columns(contents, selection), *contents.real_columns]
-    names = [name for name in dict.fromkeys(names) if name not in used][:MAX_COLUMNS]
+    names = [name for name in dict.fromkeys(names) if name not in used_names][:MAX_COLUMNS]
     if not names:
         return []
     collectors = [_ColumnCollector(name) for name in names]
@@ -266,7 +268,7 @@ class _ColumnCollector:
             self._numbers.append(number if abs(number) < MAX_FLOAT32 else nan)
 
     def finish(self) -> ColorColumn | None:
-        """Return the column; None if it cannot color the map."""
+        """Return the column as numbers, dates or labels, whichever fits first; None if it cannot color the map."""
         if len(self._code_by_value) < 2:
             return None
         if self._numbers is not None and not (self._are_integers and len(self._code_by_value) <= MAX_NUMBERED_LABELS):
@@ -276,8 +278,9 @@ class _ColumnCollector:
         if self._codes is None:
             return None
         codes, names = np.array(self._codes, np.uint16), list(self._code_by_value)
-        counts = Counter(dict(enumerate(np.bincount(codes, minlength=len(names)).tolist())))
-        order = sorted(counts, key=lambda code: (not names[code], -counts[code]))
+        counts = np.bincount(codes, minlength=len(names)).tolist()
+        # The most frequent first; the empty name, of rows without a value, goes last.
+        order = sorted(range(len(names)), key=lambda code: (not names[code], -counts[code]))
         rank = np.empty(len(names), np.uint16)
         rank[order] = np.arange(len(names))
         labels = MapLabels(names=[names[code] for code in order], counts=[counts[code] for code in order])
