@@ -29,17 +29,17 @@ SEED = 0
 MAX_MOVED_ROWS = 50_000
 """Maximum number of rows whose moves are stored."""
 MAX_NUMBERS = 2**24
-"""Maximum count of numbers in these rows, because several copies are in memory at once."""
+"""Maximum count of numbers in these rows of an embedding, because several copies are in memory at once."""
 TOO_FEW_ROWS = f"More than {NEAREST} shared rows are needed."
 
 
 def compare_rows(
     first: Matrix, second: Matrix, rows_by: RowsBy, *, are_layers: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return alignment scores and row moves, as stored in ``Alignment``.
+    """Return the values of ``Alignment.results`` and ``Alignment.moved``.
 
-    The scores use the first of the sampled rows that both embeddings have. Raises InvalidError if rows are matched by
-    order, and the embeddings have different numbers of rows.
+    The scores are of the first ``ROWS`` sampled rows that both embeddings have. ``are_layers``: both are of one model.
+    Raises InvalidError if rows are matched by order, and the embeddings differ in their number of rows.
     """
     if rows_by is RowsBy.NAME:
         pairs = match_by_name(first, first.selection.names, second, second.selection.names)
@@ -56,20 +56,19 @@ def compare_rows(
     is_finite = x.isfinite().all(1) & y.isfinite().all(1)
     first_rows, second_rows = (torch.tensor(rows, dtype=torch.int64) for rows in (first_positions, second_positions))
     x, y, first_rows, second_rows = (values[is_finite] for values in (x, y, first_rows, second_rows))
-    head = slice(min(ROWS, len(x)))
-    groups = _number_groups(first, x[head], first_rows[head]), _number_groups(second, y[head], second_rows[head])
+    scored_x, scored_y = x[:ROWS], y[:ROWS]
+    first_groups = [("first", group) for group in _number_groups(first, scored_x, first_rows[:ROWS])]
+    second_groups = [("second", group) for group in _number_groups(second, scored_y, second_rows[:ROWS])]
     # Rows that share a group in either embedding go into the same block.
-    numbers = groups_of(
-        [(("first", first_group), ("second", second_group)) for first_group, second_group in zip(*groups, strict=True)]
-    )
-    blocks = SliceDealer(int(numbers.max(initial=-1)) + 1, BLOCKS).blocks_of(numbers)
+    groups = groups_of(list(zip(first_groups, second_groups, strict=True)))
+    blocks = SliceDealer(int(groups.max(initial=-1)) + 1, BLOCKS).blocks_of(groups)
     scores = {
         slug: {"value": score.value, "parts": list(score.parts), "reason": score.reason}
-        for slug, score in alignment(x[head], y[head], blocks).items()
+        for slug, score in alignment(scored_x, scored_y, blocks).items()
     }
-    # Nobody changes from one layer of a model to another.
-    upgrades = [] if are_layers else _judge_upgrades(x[head], y[head], numbers, len(pairs))
-    results = {"shared": len(pairs), "rows": len(x[head]), "scores": scores, "upgrades": upgrades}
+    # Nobody upgrades from one layer of a model to another.
+    upgrades = [] if are_layers else _judge_upgrades(scored_x, scored_y, groups, len(pairs))
+    results = {"shared": len(pairs), "rows": len(scored_x), "scores": scores, "upgrades": upgrades}
     names = values_of(first, first.selection.names, first_rows) or values_of(
         second, second.selection.names, second_rows
     )
@@ -81,22 +80,27 @@ def compare_rows(
     return results, moves
 
 
-def _judge_upgrades(x: Tensor, y: Tensor, groups: Codes, texts: int) -> list[dict[str, Any]]:
-    """Return the upgrade from the model of x [n, d] to that of y [n, e] and the reverse; nothing for too few rows."""
-    row_ids, names = RowIds("", [str(row) for row in range(len(x))], None), [str(group) for group in groups]
-    matrices = (NamedVectors("", points.float().numpy(), row_ids, names, None) for points in (x, y))
+def _judge_upgrades(x: Tensor, y: Tensor, groups: Codes, n_texts: int) -> list[dict[str, Any]]:
+    """Return the upgrade from the model of x [n, d] to that of y [n, e] and the reverse; [] if they cannot be judged.
+
+    ``n_texts`` is the number of texts that the new model would have to embed.
+    """
+    row_ids, group_names = RowIds("", [str(row) for row in range(len(x))], None), [str(group) for group in groups]
+    embeddings = (NamedVectors("", points.float().numpy(), row_ids, group_names, None) for points in (x, y))
     try:
-        loaded_tasks = [compression_task(vectors, Similarity.COSINE, SEED) for vectors in matrices]
+        loaded_tasks = [compression_task(vectors, Similarity.COSINE, SEED) for vectors in embeddings]
         tasks = [JudgingTask(loaded.corpus, loaded.truth, seed=SEED) for loaded in loaded_tasks]
-        return [
-            judge_upgrade(UpgradeTask(old, new.corpus, new.truth.query_vectors, texts, old.corpus[:0]))[0].to_dict()
+        upgrade_tasks = [
+            UpgradeTask(old, new.corpus, new.truth.query_vectors, n_texts, unsampled_corpus=old.corpus[:0])
             for old, new in (tasks, tasks[::-1])
         ]
+        return [judge_upgrade(upgrade_task)[0].to_dict() for upgrade_task in upgrade_tasks]
     except (InvalidError, ValueError):
         return []
 
 
 def _measure_moves(x: Tensor, y: Tensor) -> dict[str, Any]:
+    """Return how far each row of x and y has moved relative to the first ``ROWS``, as in ``Alignment.moved``."""
     references = min(ROWS, len(x))
     if references <= NEAREST:
         return {"references": 0, "kept": None, "residual": None, "reason": TOO_FEW_ROWS}
@@ -111,7 +115,7 @@ def _measure_moves(x: Tensor, y: Tensor) -> dict[str, Any]:
 
 
 def _number_groups(matrix: Matrix, x: Tensor, positions: Tensor) -> list[int]:
-    """Return each row's group number; without groups, equal rows share a number."""
+    """Return each row's group number; without a column of groups, equal rows share a number."""
     groups = values_of(matrix, matrix.selection.groups, positions)
     numbers: list[int] = (first_equal_rows(x).numpy() if groups is None else group_numbers(groups)).tolist()
     return numbers

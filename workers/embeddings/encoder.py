@@ -42,7 +42,7 @@ from workers.models import (
 NAME_CHARACTERS = 80
 # Separates the two texts of a pair in a row's name.
 PAIR_SEPARATOR = " / "
-# Weights on top of the last layer that do not affect its states; many checkpoints lack them.
+# Prefix of weights on top of the last layer that do not affect its states; many checkpoints lack them.
 UNUSED_WEIGHTS = "pooler."
 
 logger = logging.getLogger(__name__)
@@ -56,24 +56,25 @@ class Texts:
     row_numbers: list[int]
     """Rows of the file, from 1."""
     labels: list[str] | None
-    """Empty where a row has none."""
+    """Empty where a row has none; None without a column of labels."""
     ids: list[str] | None
     """Ids that ground truth uses; None if the file has no column of ids."""
     n_empty: int
     """Rows of the file that were left out because a text or the score is empty."""
     pairs: list[ScoredPair] | None = None
-    """Scored pairs of the ids, if the file holds those."""
+    """Scored pairs of the ids; None if the file has no column of scores."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def annotations(self) -> dict[str, Iterable[str]]:
-        """Return the columns of names, labels and ids."""
+        """Return the columns of names, labels and ids by name, without those that the file lacks."""
         columns = {NAME: map(_row_name, self.rows), LABEL: self.labels, ID: self.ids}
         return {column: values for column, values in columns.items() if values is not None}
 
 
 def _row_name(texts: tuple[str, ...]) -> str:
+    """Return the text or the two texts of a row on one line, shortened to ``NAME_CHARACTERS`` without separator."""
     max_characters = NAME_CHARACTERS // len(texts)
     lines = [storable(" ".join(text.split())) for text in texts]
     return PAIR_SEPARATOR.join(
@@ -84,7 +85,7 @@ def _row_name(texts: tuple[str, ...]) -> str:
 def load_texts(
     path: Path, filename: str, config: EncodingConfig, quoting: Quoting | None = None, ids: str | None = None
 ) -> Texts:
-    """Return the nonempty texts of a file, or a seeded sample of ``config.max_rows``.
+    """Return the nonempty texts of a file, or a seeded sample of ``config.max_rows`` of them.
 
     ``ids`` names the column of row ids. Raises InvalidError if the file cannot be read, lacks a column, or has no text
     in the chosen columns.
@@ -124,18 +125,21 @@ def load_texts(
 
 
 def _texts_of_pairs(scored_rows: Iterable[tuple[int, Sequence[Any], float]], n_empty: int) -> Texts:
-    """Return the distinct texts of scored pairs, each a row with its number as its id."""
-    number_by_text: dict[str, int] = {}
+    """Return the distinct texts of scored pairs, each a row with its index as its id.
+
+    ``scored_rows`` are rows of the file: index, the cells of the two texts, and score.
+    """
+    row_number_by_text: dict[str, int] = {}
     pairs = []
-    for number, cells, score in scored_rows:
+    for file_index, cells, score in scored_rows:
         first, second = map(str, cells)
         for text in (first, second):
-            number_by_text.setdefault(text, number + 1)
+            row_number_by_text.setdefault(text, file_index + 1)
         pairs.append((first, second, score))
-    id_by_text = {text: str(row) for row, text in enumerate(number_by_text)}
+    id_by_text = {text: str(index) for index, text in enumerate(row_number_by_text)}
     return Texts(
-        rows=[(text,) for text in number_by_text],
-        row_numbers=[*number_by_text.values()],
+        rows=[(text,) for text in row_number_by_text],
+        row_numbers=[*row_number_by_text.values()],
         labels=None,
         ids=[*id_by_text.values()],
         n_empty=n_empty,
@@ -153,8 +157,9 @@ class LayerPooling(NamedTuple):
 class EncodedTexts(NamedTuple):
     """The vectors of all layers and poolings."""
 
-    layers: list[LayerPooling]
+    layer_poolings: list[LayerPooling]
     vectors: NDArray[np.float32]
+    """[layers and poolings, texts, d]"""
     depth: int
     """Layers of the model, without the embedding layer."""
     batch_size: int
@@ -174,7 +179,8 @@ class Encoder:
         """Return the vectors of ``texts``, stored in ``folder``; call ``advance`` with the number encoded so far.
 
         The longest texts come first: padding is small, and a batch that is too large fails at once. If memory runs out,
-        the batch size is halved once. Raises InvalidError if a text has no token, or the model gives NaN or infinity.
+        the batch size is halved, but only once. Raises InvalidError if a text has no token, or the model gives NaN or
+        infinity.
         """
         # Sort by characters, because tokenizing all texts at once would take many times their memory.
         order = np.argsort([-sum(map(len, row)) for row in texts.rows], kind="stable")
@@ -194,13 +200,13 @@ class Encoder:
                     )
                     continue
                 encoded = encoded or self._allocate(depth, pooled, len(texts), folder)
-                for i, (layer, vectors) in enumerate(pooled.items()):
+                for i, (layer_pooling, vectors) in enumerate(pooled.items()):
                     is_finite = torch.isfinite(vectors).all(dim=1).numpy()
                     if not is_finite.all():
+                        row_number = texts.row_numbers[batch[~is_finite][0]]
                         raise InvalidError(
-                            f"{self.config.model!r} gives NaN or infinity for row "
-                            f"{texts.row_numbers[batch[~is_finite][0]]} at layer {layer.layer}. Its weights may be "
-                            "damaged; choose another model.",
+                            f"{self.config.model!r} gives NaN or infinity for row {row_number} at layer "
+                            f"{layer_pooling.layer}. Its weights may be damaged; choose another model.",
                             "model",
                         )
                     encoded.vectors[i, batch] = vectors.numpy()
@@ -235,12 +241,12 @@ class Encoder:
                     "text_columns",
                 )
         inputs = self.tokenizer.pad(tokens, return_tensors="pt", return_attention_mask=True).to(self.model.device)
-        # Pass the mask only to models that take it, but always return it, because every pooling needs it.
+        # Pass the mask only to a model that takes it, but always return it, because every pooling needs it.
         arguments = {name: inputs[name] for name in self.tokenizer.model_input_names if name in inputs}
         return hidden_states_of(self.model(**arguments, output_hidden_states=True)), inputs["attention_mask"]
 
     def _allocate(self, depth: int, pooled: Mapping[LayerPooling, Tensor], n: int, folder: Path) -> EncodedTexts:
-        """Map an array for all vectors to an unnamed file in ``folder``.
+        """Return encoded texts whose array for all vectors is mapped to an unnamed file in ``folder``.
 
         The disk space is freed when the array or the process ends, even by a kill. Raises InvalidError if layers differ
         in width, or the vectors exceed the limit of an encoding or the free disk space.
@@ -254,8 +260,8 @@ class Encoder:
         shape = len(pooled), n, widths[0]
         size_bytes = math.prod(shape) * FLOAT_BYTES
         require_within_limits(len(pooled), size_bytes)
-        # Twice, because storing copies them, perhaps to the same disk. Writing a mapped file to a full disk kills the
-        # process.
+        # Twice the size, because storing copies the vectors, perhaps to the same disk. Check it now, because writing a
+        # mapped file to a full disk kills the process.
         if (free := shutil.disk_usage(folder).free) < 2 * size_bytes:
             raise InvalidError(
                 f"The disk of this worker has {free / 1e9:,.1f} GB left, and the vectors need "
@@ -270,7 +276,7 @@ class Encoder:
 def load_model(source: ModelSource, name: str, device: torch.device) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return the pretrained model on ``device`` and its tokenizer.
 
-    Raises InvalidError if it cannot be loaded, has an encoder and a decoder, or its files lack some of its weights.
+    Raises InvalidError if either cannot be loaded, or the model has a decoder beside its encoder or lacks weights.
     """
     tokenizer = load_tokenizer(source, name)
     # In models that count positions from the left of the batch, padding there would shift the text.
@@ -306,5 +312,6 @@ def encode_with_provenance(text: str, provenance: Mapping[str, Any], settings: S
     )
     model, tokenizer = load_model(source, name, torch.device("cpu"))
     encoder = Encoder(model, tokenizer, config, provenance["max_length"])
-    encoded = encoder.encode(Texts([(text,)], [1], None, None, 0), settings.root, lambda _: None)
+    texts = Texts(rows=[(text,)], row_numbers=[1], labels=None, ids=None, n_empty=0)
+    encoded = encoder.encode(texts, settings.root, advance=lambda _: None)
     return torch.from_numpy(encoded.vectors[0, 0].copy())

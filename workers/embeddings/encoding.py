@@ -32,8 +32,8 @@ MAX_NAME_CHARACTERS = 200
 def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Encode texts, add an embedding for each layer and pooling, and return their inspection jobs.
 
-    An encoding that is final or deleted stays as it is. One whose job was killed starts again; files that were stored
-    and not recorded are removed a day later (``Ledger.sweep``).
+    A final or deleted encoding stays as it is. After a kill, the job starts over; files that were stored and not
+    recorded are removed a day later (``Ledger.sweep``).
     """
     sessions = job_sessions(settings)
     initial_values: dict[str, Any] = {"done": 0, "total": None}
@@ -55,7 +55,7 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
 def _encode(encoding: Encoding, progress: JobProgress, settings: Settings, device: str) -> Sequence[Job]:
     silence_libraries()
     hide_other_gpus(device)
-    torch_device = torch.device(torch.device(device).type)  # the only one of its type that this process sees
+    torch_device = torch.device(torch.device(device).type)  # without an index, because this process sees only one
     if (config := encoding.config) is None:
         raise ValueError(f"expected an encoding that was launched, got the draft {encoding.id}")
     path = fetch(encoding.file_sha256, f"{encoding.filename} of {encoding.name!r}", settings)
@@ -88,24 +88,26 @@ def publish(
 ) -> list[Job]:
     """Add an embedding of each layer and pooling and finish the encoding in one transaction; return inspection jobs.
 
-    Raises StoppedError, and stores no files, if the encoding was cancelled or deleted.
+    Raises StoppedError, and leaves no files, if the encoding was cancelled or deleted.
     """
     _, n, d = encoded.vectors.shape
     with storing_files(ledger) as store_file:
         annotations = store_file(lambda: make_jsonl(texts.annotations()))  # one file for all embeddings
         vectors: list[Stored] = []
         for matrix in encoded.vectors:
-            progress.advance(len(texts))
+            progress.advance(len(texts))  # raises StoppedError early
             vectors.append(store_file(partial(make_npy, n, d, matrix.dtype, [matrix])))
         embeddings = [
-            _make_embedding(encoding, config, texts, layer, stored, annotations, environment)
-            for layer, stored in zip(encoded.layers, vectors, strict=True)
+            _make_embedding(encoding, config, texts, layer_pooling, stored, annotations, environment)
+            for layer_pooling, stored in zip(encoded.layer_poolings, vectors, strict=True)
         ]
-        stored_files, tasks = [annotations, *vectors], []
+        stored_files = [annotations, *vectors]
+        tasks = []
         if texts.pairs is not None:
             columns = dict(zip(PAIRS, zip(*texts.pairs, strict=True), strict=True))
-            stored_files.append(store_file(partial(make_jsonl, columns)))
-            tasks = _draft_tasks(encoding.filename, texts.pairs, config.match, embeddings, stored_files[-1])
+            truth = store_file(partial(make_jsonl, columns))
+            stored_files.append(truth)
+            tasks = _draft_tasks(encoding.filename, texts.pairs, config.match, embeddings, truth)
         now = utcnow()
         for i, embedding in enumerate(embeddings):
             embedding.created_at = now - timedelta(microseconds=i)  # so that lists, newest first, start with layer 0
@@ -127,7 +129,7 @@ def publish(
 def _draft_tasks(
     filename: str, pairs: Sequence[ScoredPair], match: float | None, embeddings: Sequence[Embedding], truth: Stored
 ) -> list[TaskRun]:
-    """Return a draft task of the scored pairs for each embedding: it is queued once that is measured."""
+    """Return a draft of a task by the scored pairs for each embedding, to be queued once the embedding is measured."""
     preview = preview_pairs(pairs, [(int(pair.first), int(pair.second)) for pair in pairs], "Ids are row numbers.")
     ids = [new_id() for _ in embeddings]
     return [
@@ -148,13 +150,14 @@ def _make_embedding(
     encoding: Encoding,
     config: EncodingConfig,
     texts: Texts,
-    layer: LayerPooling,
+    layer_pooling: LayerPooling,
     vectors: Stored,
     annotations: Stored,
     environment: dict[str, Any],
 ) -> Embedding:
-    suffix = f" · {config.model} · layer {layer.layer}, {layer.pooling}"
-    filename = f"layer {layer.layer}, {layer.pooling}.npy"
+    layer, pooling = layer_pooling
+    suffix = f" · {config.model} · layer {layer}, {pooling}"
+    filename = f"layer {layer}, {pooling}.npy"
     labels = None if texts.labels is None else LABEL
     return Embedding(
         id=new_id(),
@@ -168,16 +171,16 @@ def _make_embedding(
             "texts": encoding.name,
             "filename": encoding.filename,
             "file_sha256": encoding.file_sha256,
-            "layer": layer.layer,
-            "pooling": layer.pooling.value,
+            "layer": layer,
+            "pooling": pooling.value,
             **config.model_dump(
                 mode="json", include={"text_columns", "label_column", "score_column", "max_rows", "seed"}
             ),
             "max_length": environment["max_length"],
         },
         encoding_id=encoding.id,
-        layer=layer.layer,
-        pooling=layer.pooling,
+        layer=layer,
+        pooling=pooling,
         commit_when_inspected=True,
         selection=Selection(vectors=ARRAY, names=NAME, labels=labels).model_dump(),
         files=make_file_rows((filename, vectors), ("texts.jsonl", annotations)),

@@ -25,7 +25,7 @@ TargetMaker = Callable[[Tensor], Tensor]
 
 
 def compute_zeta_lines(cloud: Cloud, target_makers: list[TargetMaker]) -> list[list[dict[str, Any]]]:
-    """Return lines of IsoScore* by zeta for each target covariance: of nested samples of 32, 64 ... rows and of all."""
+    """Return lines of IsoScore* by zeta for each target covariance: one each for samples of 32, 64 ... rows and all."""
     lines_by_target: list[list[dict[str, Any]]] = [[] for _ in target_makers]
     moments = Moments(cloud.moments.d)
     sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]
@@ -46,7 +46,7 @@ def compute_zeta_lines(cloud: Cloud, target_makers: list[TargetMaker]) -> list[l
 
 def covariance_in_units_of(cloud: Cloud, target_cloud: Cloud) -> Tensor:
     """Return the covariance [d, d] of ``target_cloud`` in the units of ``cloud``."""
-    # Beyond these bounds, one of the two is negligible.
+    # Beyond these bounds, one of the two covariances is negligible.
     ratio = min(max(target_cloud.unit / cloud.unit, 2.0**-200), 2.0**200)
     return target_cloud.moments.covariance() * ratio**2
 
