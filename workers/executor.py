@@ -274,7 +274,7 @@ class Executor:
                         queue_for_whole_device(row)
                         return None
                 elif row.attempts != last_attempt:
-                    return None  # it was cancelled and requested again, so another call works on it
+                    return None  # the job was cancelled and requested again, so another call works on it
                 row.error = last_end.description
             row.attempts += 1
             limit = MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS

@@ -25,12 +25,11 @@ COLUMN_FIELDS = ("dataset_id", "label_column", "text_columns")
 
 
 class Failure(NamedTuple):
-    """A failure's sentence and cause."""
+    """A failure's sentence and cause, and the form field of the setting at fault, if any."""
 
     sentence: str
     cause: FailureCause
     field: str | None
-    """The form field of the setting at fault; None without one."""
 
 
 class NotFiniteError(InvalidError):

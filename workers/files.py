@@ -99,8 +99,6 @@ LINES_PER_BLOCK = 4096
 
 
 class _BlockStream(io.RawIOBase):
-    """A file whose content is made block by block while it is read."""
-
     def __init__(self, blocks: Iterator[bytes | memoryview]) -> None:
         super().__init__()
         self._blocks = blocks

@@ -176,7 +176,7 @@ class JobProgress:
             self.write(session, **values)
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns. Call this first in a transaction, so that a stopped job writes nothing."""
+        """Set columns. A StoppedError rolls back the caller's transaction, so that a stopped job writes nothing."""
         if session.scalar(self.update_running.values(**values).returning(self.table.id)) is None:
             raise StoppedError
         self._written_at = time.monotonic()

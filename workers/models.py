@@ -136,10 +136,7 @@ def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
 def load_pretrained(
     auto_class: Any, source: ModelSource, name: str, purpose: str, **options: Any
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Return a model in float32, whatever its weights' dtype, and transformers' loading report.
-
-    The InvalidError of a model that cannot be loaded names the ``purpose``, such as "to encode texts".
-    """
+    """Return a model in float32 and transformers' loading report; raise InvalidError that names the ``purpose``."""
     try:
         model, report = auto_class.from_pretrained(
             source.folder,

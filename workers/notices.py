@@ -20,8 +20,6 @@ for _library in ("httpx2", "httpcore2"):
 
 TIMEOUT_SECONDS = 10.0
 
-Message = dict[str, object]
-
 UNANNOUNCED_END = (
     Experiment.notified_at.is_(None),
     exists().where(Run.experiment_id == Experiment.id),
@@ -41,7 +39,7 @@ def announce_ended_experiments(sessions: Sessions, url: SecretStr | None) -> Non
     )
     with sessions() as session:
         ended_ids = [row_id for row_id, study in session.execute(query) if study is None or study.over]
-    messages: list[Message] = []
+    messages: list[dict[str, object]] = []
     for experiment_id in ended_ids:
         mark = update(Experiment).where(Experiment.id == experiment_id, *UNANNOUNCED_END).values(notified_at=utcnow())
         with sessions.begin() as session:
@@ -65,7 +63,7 @@ def announce_ended_experiments(sessions: Sessions, url: SecretStr | None) -> Non
         Thread(target=send, args=(url, *messages), name="webhook", daemon=True).start()
 
 
-def send(url: SecretStr, *messages: Message) -> None:
+def send(url: SecretStr, *messages: dict[str, object]) -> None:
     """Post messages. A failure is logged, without the address, which may hold a secret."""
     for message in messages:
         try:

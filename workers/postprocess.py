@@ -167,12 +167,9 @@ def _find_earlier_measurements(embedding: Embedding, trial: HeldOut, sessions: S
     )
     with sessions() as session:
         earlier_trial = session.scalar(trials.order_by(PostProcessing.created_at.desc()).limit(1))
-    if (
-        earlier_trial is None
-        or (results := earlier_trial.results) is None
-        or not earlier_trial.fits_selection_of(embedding)
-    ):
+    if earlier_trial is None or earlier_trial.results is None or not earlier_trial.fits_selection_of(embedding):
         return None
+    results = earlier_trial.results
     before: dict[str, Any] = results["before"]
     # Earlier versions split equal rows apart and did not store the number of distinct rows, nor resampled scores.
     is_same_size = (results["fit_rows"], results["seed"]) == (len(trial.fit_rows), SAMPLE_SEED)
@@ -202,11 +199,10 @@ def _make(embedding: Embedding, settings: Settings, sessions: Sessions) -> Seque
         raise NotFoundError("The embedding to make this from was deleted. Try a method on another embedding.")
     matrix = open_embedding(source, settings)
     variant: MapVariant | None = (embedding.provenance or {}).get("which")  # None for the map of a trial
-    mapping = (
-        _load_trial_map(matrix, source, trial, settings)
-        if variant is None
-        else _load_task_map(source, task, variant, settings)
-    )
+    if variant is None:
+        mapping = _load_trial_map(matrix, source, trial, settings)
+    else:
+        mapping = _load_task_map(source, task, variant, settings)
     return _store_embedding(embedding, matrix, mapping, Ledger(sessions, open_storage(settings)))
 
 

@@ -205,7 +205,7 @@ def test_failed_import_leaves_no_rows_or_files(other_client, files, monkeypatch)
     ):
         answer = send(other_client, content)
         assert (answer.status, answer.detail.startswith("sweep.zip: ")) == ("failed", True)
-    broken = {"columns": lambda figure, target: {"run_id": "no such run", "slug": "x", "data": {}}}
+    broken = {"make_columns": lambda figure, target: {"run_id": "no such run", "slug": "x", "data": {}}}
     altered = [table._replace(**broken) if table.member == "run_figures.jsonl" else table for table in tables.TABLES]
     monkeypatch.setattr(job, "TABLES", altered)
     assert send(other_client, pack(files)).status == "failed"

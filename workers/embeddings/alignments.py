@@ -80,18 +80,15 @@ def compare_rows(
     return results, moves
 
 
-def _judge_upgrades(x: Tensor, y: Tensor, groups: Codes, n_texts: int) -> list[dict[str, Any]]:
-    """Return the upgrade from the model of x [n, d] to that of y [n, e] and the reverse; [] if they cannot be judged.
-
-    ``n_texts`` is the number of texts that the new model would have to embed.
-    """
+def _judge_upgrades(x: Tensor, y: Tensor, groups: Codes, n_shared: int) -> list[dict[str, Any]]:
+    """Judge the upgrade from the model of x [n, d] to that of y [n, e] and the reverse; [] if neither can be judged."""
     row_ids, group_names = RowIds("", [str(row) for row in range(len(x))], None), [str(group) for group in groups]
     embeddings = (NamedVectors("", points.float().numpy(), row_ids, group_names, None) for points in (x, y))
     try:
         loaded_tasks = [compression_task(vectors, Similarity.COSINE, SEED) for vectors in embeddings]
         tasks = [JudgingTask(loaded.corpus, loaded.truth, seed=SEED) for loaded in loaded_tasks]
         upgrade_tasks = [
-            UpgradeTask(old, new.corpus, new.truth.query_vectors, n_texts, unsampled_corpus=old.corpus[:0])
+            UpgradeTask(old, new.corpus, new.truth.query_vectors, n_shared, unsampled_corpus=old.corpus[:0])
             for old, new in (tasks, tasks[::-1])
         ]
         return [judge_upgrade(upgrade_task)[0].to_dict() for upgrade_task in upgrade_tasks]

@@ -125,10 +125,7 @@ def load_texts(
 
 
 def _texts_of_pairs(scored_rows: Iterable[tuple[int, Sequence[Any], float]], n_empty: int) -> Texts:
-    """Return the distinct texts of scored pairs, each a row with its index as its id.
-
-    ``scored_rows`` are rows of the file: index, the cells of the two texts, and score.
-    """
+    """Return the distinct texts of scored rows (index in the file, cells of two texts, score); ids are numbers."""
     row_number_by_text: dict[str, int] = {}
     pairs = []
     for file_index, cells, score in scored_rows:
@@ -158,8 +155,7 @@ class EncodedTexts(NamedTuple):
     """The vectors of all layers and poolings."""
 
     layer_poolings: list[LayerPooling]
-    vectors: NDArray[np.float32]
-    """[layers and poolings, texts, d]"""
+    vectors: NDArray[np.float32]  # [layers and poolings, texts, d]
     depth: int
     """Layers of the model, without the embedding layer."""
     batch_size: int

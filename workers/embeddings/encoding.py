@@ -36,9 +36,8 @@ def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[
     recorded are removed a day later (``Ledger.sweep``).
     """
     sessions = job_sessions(settings)
-    initial_values: dict[str, Any] = {"done": 0, "total": None}
     begun = JobProgress.begin(
-        sessions, Encoding, UNFINISHED_ENCODING, EncodingStatus.RUNNING, encoding_id, **initial_values
+        sessions, Encoding, UNFINISHED_ENCODING, EncodingStatus.RUNNING, encoding_id, done=0, total=None
     )
     if begun is None:
         return ()

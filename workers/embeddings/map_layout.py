@@ -24,10 +24,7 @@ from workers.job_rows import ResultJob, run_result_job
 MAX_ROWS = 5000
 """Maximum number of rows of a layout. A slow core lays out so many in 45 s."""
 ATTRACTING = 31
-"""Number of neighbors that attract a point.
-
-With 91, the default of t-SNE, a layout takes longer and keeps about as many of ten nearest neighbors.
-"""
+"""Neighbors that attract a point. With 91, as in t-SNE, a layout takes longer and keeps about as many neighbors."""
 
 
 def _add_layout(job: ResultJob[MapLayout]) -> None:

@@ -216,9 +216,8 @@ def _replace_results(
     """Replace an embedding's results; return the hashes of the replaced files, or None if its row no longer waits."""
     if (embedding := lock_waiting_row(session, job_embedding)) is None:
         return None
-    session.execute(delete(Measurement).where(Measurement.embedding_id == embedding.id))
-    session.execute(delete(FigureData).where(FigureData.embedding_id == embedding.id))
-    session.execute(delete(MapLayout).where(MapLayout.embedding_id == embedding.id))
+    for table in (Measurement, FigureData, MapLayout):
+        session.execute(delete(table).where(table.embedding_id == embedding.id))
     removal = delete(FigureFile).where(FigureFile.embedding_id == embedding.id)
     replaced_files = session.scalars(removal.returning(FigureFile.file_sha256)).all()
     session.execute(

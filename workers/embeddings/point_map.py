@@ -198,10 +198,8 @@ class ColorColumn(NamedTuple):
     name: str
     values: NDArray[Any]
     """By point: a float32 number, NaN if missing, or a uint16 position in ``labels.names``."""
-    labels: MapLabels | None
-    """None for numbers and dates."""
-    dates: bool = False
-    """Whether the numbers are days since 1970."""
+    labels: MapLabels | None  # None for numbers and dates
+    dates: bool = False  # Whether the numbers are days since 1970
 
 
 def _row_mask(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -41,17 +41,17 @@ def import_experiment(import_id: str, settings: Settings, device: str) -> Sequen
                         progress.write(session, written=dict(written_rows))
                         session.execute(insert(table.row_class), batch)
                     let_others_write(progress.sessions)
-            dataset = archive.experiment().dataset
+            dataset_record = archive.experiment().dataset
             with progress.sessions.begin() as session:
                 acquire_locks(session.connection(), "imports")
                 placeholder_id = session.get_one(Import, import_id).dataset_id
                 if placeholder_id is not None:
-                    adopt_dataset(session, dataset, target.experiment_id, placeholder_id)
+                    adopt_dataset(session, dataset_record, target.experiment_id, placeholder_id)
                 final_values = {"status": ImportStatus.FINISHED, "finished_at": utcnow(), "file_sha256": None}
                 progress.write(session, **final_values, error=None, dataset_id=None)
     except StoppedError:
         return ()
-    except Exception as error:  # noqa: BLE001 - any failure is shown to the user, not retried
+    except Exception as error:  # noqa: BLE001 - any but temporary errors belong in the row
         page = getattr(error, "page", None)
         record_error(error, sessions, progress.update_running, status=ImportStatus.REMOVING, page=page, attempts=0)
         return discard_import(import_id, settings, device)
@@ -76,6 +76,7 @@ def discard_import(import_id: str, settings: Settings, device: str) -> Sequence[
 
 
 def _prepare_target(row: Import, path: Path, progress: JobProgress, settings: Settings) -> ImportTarget:
+    """Return the target of an import; check the archive and write the experiment unless an earlier attempt did."""
     if row.experiment_id is not None:
         return ImportTarget(row.id, row.experiment_id)
     # Use a sandbox, because untrusted content is read here for the first time.

@@ -1,4 +1,4 @@
-"""Tables that members of an archive are imported into, and duplicates that are refused."""
+"""Write an archive's experiment and the rows of its runs into tables, and refuse experiments that exist already."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -50,8 +50,8 @@ class ImportTarget(NamedTuple):
     import_id: str
     experiment_id: str
 
-    def run_id(self, exported_id: str) -> str:
-        """Return the new id of a run, which is the same at every attempt and unique to this import."""
+    def derive_id(self, exported_id: str) -> str:
+        """Return the new id of a run or opening, which is the same at every attempt and unique to this import."""
         return hashlib.sha256(f"{self.import_id} {exported_id}".encode()).hexdigest()[:32]
 
 
@@ -60,9 +60,9 @@ class ImportTable(NamedTuple):
 
     member: str
     """The member that the records come from, or a unique name if several tables come from it."""
-    records: Callable[[Archive], Iterator[Any]]
+    read_records: Callable[[Archive], Iterator[Any]]
     row_class: type[Any]
-    columns: Callable[[Any, ImportTarget], dict[str, Any]]
+    make_columns: Callable[[Any, ImportTarget], dict[str, Any]]
     batch_rows: int
 
     def batches(self, archive: Archive, target: ImportTarget, skip: int = 0) -> Iterator[list[dict[str, Any]]]:
@@ -71,12 +71,12 @@ class ImportTable(NamedTuple):
         A batch ends after ``MAX_BATCH_BYTES`` of the member's lines.
         """
         batch: list[dict[str, Any]] = []
-        records = self.records(archive)
+        records = self.read_records(archive)
         for _ in islice(records, skip):
             pass
         batch_start = archive.bytes_read
         for record in records:
-            batch.append(self.columns(record, target))
+            batch.append(self.make_columns(record, target))
             if len(batch) == self.batch_rows or archive.bytes_read - batch_start >= MAX_BATCH_BYTES:
                 yield batch
                 batch, batch_start = [], archive.bytes_read
@@ -84,13 +84,13 @@ class ImportTable(NamedTuple):
             yield batch
 
 
-SEPARATE_TABLES = ("timeline", "tags")
+FIELDS_OF_OTHER_TABLES = ("timeline", "tags")
 
 
 def run_columns(run: RunRecord, target: ImportTarget) -> dict[str, Any]:
-    # An unfinished run is cancelled, with a note.
-    columns = {name: getattr(run, name) for name in RunRecord.model_fields if name not in SEPARATE_TABLES}
-    columns |= {"id": target.run_id(run.id), "experiment_id": target.experiment_id}
+    """Return the columns of a run. An unfinished run becomes a cancelled one, with a note."""
+    columns = {name: getattr(run, name) for name in RunRecord.model_fields if name not in FIELDS_OF_OTHER_TABLES}
+    columns |= {"id": target.derive_id(run.id), "experiment_id": target.experiment_id}
     columns["model"] = run.config.model
     columns["learning"] = run.results.learning if run.results else None
     if not run.status.final:
@@ -101,12 +101,13 @@ def run_columns(run: RunRecord, target: ImportTarget) -> dict[str, Any]:
 
 def columns_with_run_id(record: BaseModel, target: ImportTarget) -> dict[str, Any]:
     columns = record.model_dump()
-    return {"run_id": target.run_id(columns.pop("run")), **columns}
+    return {"run_id": target.derive_id(columns.pop("run")), **columns}
 
 
-def attempt_columns(run_attempt: tuple[str, AttemptRecord], target: ImportTarget) -> dict[str, Any]:
-    run_id, attempt = run_attempt
-    columns = {"run_id": target.run_id(run_id), **attempt.model_dump()}
+def attempt_columns(id_and_attempt: tuple[str, AttemptRecord], target: ImportTarget) -> dict[str, Any]:
+    """Return the columns of an attempt at the run of this id. An open attempt becomes a cancelled one."""
+    run_id, attempt = id_and_attempt
+    columns = {"run_id": target.derive_id(run_id), **attempt.model_dump()}
     if attempt.ended_at is None:
         columns |= {"ended_at": attempt.started_at, "outcome": AttemptOutcome.CANCELLED}
     return columns
@@ -116,15 +117,17 @@ def read_archived_predictions(split: Split, archive: Archive) -> Iterator[tuple[
     return archive.predictions(archive.experiment().config.task, split)
 
 
-def prediction_columns(split: Split, run_predictions: tuple[str, Predictions], target: ImportTarget) -> dict[str, Any]:
-    run_id, predictions = run_predictions
-    return {"run_id": target.run_id(run_id), "split": split, "n": len(predictions), "data": predictions.pack()}
+def prediction_columns(
+    split: Split, id_and_predictions: tuple[str, Predictions], target: ImportTarget
+) -> dict[str, Any]:
+    run_id, predictions = id_and_predictions
+    return {"run_id": target.derive_id(run_id), "split": split, "n": len(predictions), "data": predictions.pack()}
 
 
-def opening_columns(named_opening: tuple[str, OpeningRecord], target: ImportTarget) -> dict[str, Any]:
-    """Return the columns of an opening and its experiment's name. The id is the same at every attempt."""
-    name, record = named_opening
-    columns = {"id": target.run_id(f"opening {record.number}"), "experiment_id": target.experiment_id}
+def opening_columns(name_and_opening: tuple[str, OpeningRecord], target: ImportTarget) -> dict[str, Any]:
+    """Return the columns of an opening of the experiment of this name."""
+    name, record = name_and_opening
+    columns = {"id": target.derive_id(f"opening {record.number}"), "experiment_id": target.experiment_id}
     return {**columns, "experiment_name": name, **record.model_dump()}
 
 
@@ -141,7 +144,7 @@ TABLES = (
         "tags in runs.jsonl",
         lambda archive: ({"run": run.id, "tag": tag} for run in archive.runs() for tag in run.tags),
         RunTag,
-        lambda row, target: {"run_id": target.run_id(row["run"]), "tag": row["tag"]},
+        lambda row, target: {"run_id": target.derive_id(row["run"]), "tag": row["tag"]},
         500,
     ),
     ImportTable(container.STEPS, Archive.steps, Step, columns_with_run_id, 5000),
@@ -161,7 +164,7 @@ TABLES = (
         50,
     ),
 )
-"""In the order of writing: rows that belong to a run come after it."""
+"""The tables in the order of writing: rows that belong to a run come after it."""
 
 
 def refuse_duplicate(session: Session, checked: CheckedArchive, import_id: str) -> None:
@@ -182,7 +185,7 @@ def refuse_duplicate(session: Session, checked: CheckedArchive, import_id: str) 
 
 
 def write_experiment(session: Session, checked: CheckedArchive) -> tuple[Experiment, bool]:
-    """Write an experiment without its runs. Return it, and whether its data set is new."""
+    """Write an experiment without its runs. Return it, and whether its data set was written too, as a placeholder."""
     record = checked.experiment
     search = record.study
     if search is not None and not search.over:  # its trials are run where it was exported
@@ -222,7 +225,7 @@ def write_experiment(session: Session, checked: CheckedArchive) -> tuple[Experim
 
 
 def adopt_dataset(session: Session, record: DatasetRecord, experiment_id: str, placeholder_id: str) -> None:
-    """Replace an import's placeholder data set if a matching one has been uploaded since."""
+    """Replace an import's placeholder data set if a data set that matches the record has been added since."""
     if (dataset := find_dataset(session, record)) is None:
         return
     session.execute(update(Experiment).where(Experiment.id == experiment_id).values(dataset_id=dataset.id))
@@ -230,7 +233,7 @@ def adopt_dataset(session: Session, record: DatasetRecord, experiment_id: str, p
 
 
 def find_dataset(session: Session, record: DatasetRecord) -> Dataset | None:
-    """Return a data set of the same files, the same Hub task, or an earlier import."""
+    """Return a data set with the files or Hub name of an exported one, or that of an earlier import, or None."""
     hashes = (record.train_sha256, record.validation_sha256)
     datasets = select(Dataset).order_by(Dataset.created_at)
     dataset = None
@@ -254,5 +257,5 @@ def _imported_experiments(session: Session) -> Iterator[Experiment]:
 
 
 def _dataset_source(record: DatasetRecord) -> dict[str, Any]:
-    # Leave out optional fields that are empty, so that exports with and without them match.
+    """Return the fields that data sets of two exports are compared by. A missing ``quoting`` equals an empty one."""
     return record.model_dump(mode="json", exclude={"columns"} if record.quoting else {"columns", "quoting"})
