@@ -66,10 +66,8 @@ class JobFeeder(BackgroundThread):
                 enqueue_next_job(self.sessions, self.queue, self.device, self.locks, self.deferred_ids())
             except Exception as error:
                 pause_seconds = SECONDS_AFTER_AN_ERROR
-                is_database_error = isinstance(error, SQLAlchemyError)
-                logger.warning(
-                    "the next job could not be enqueued: %s", error_line(error), exc_info=not is_database_error
-                )
+                is_outage = isinstance(error, SQLAlchemyError)
+                logger.warning("the next job could not be enqueued: %s", error_line(error), exc_info=not is_outage)
 
 
 def enqueue_next_job(
@@ -167,18 +165,15 @@ class Executor:
     def deferred_ids(self) -> set[str]:
         """Return the workflow ids of jobs whose row could not be written in the last ``DEFER_SECONDS``."""
         cutoff = time.monotonic() - DEFER_SECONDS
-        self._deferred_at = {
-            workflow_id: deferred_at
-            for workflow_id, deferred_at in list(self._deferred_at.items())
-            if deferred_at > cutoff
-        }
+        for workflow_id, deferred_at in list(self._deferred_at.items()):
+            if deferred_at <= cutoff:
+                del self._deferred_at[workflow_id]
         return set(self._deferred_at)
 
     async def execute(self, job: Job) -> None:
         """Run a job until its row is final or its attempts are used up, unless it is refused.
 
-        If the database cannot be written, the row keeps waiting, and the reconciler or a free worker enqueues the job
-        again.
+        If its row cannot be written, the row keeps waiting, and the reconciler or a free worker enqueues the job again.
         """
         self._unfinished_calls[job] += 1
         try:
@@ -207,12 +202,8 @@ class Executor:
                 self._jobs_in_attempt.discard(job)
             if exit_code == 0:
                 return
-            end = END_BY_EXIT_CODE.get(exit_code)
-            if end is None:
-                description = (
-                    f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
-                )
-                end = ProcessEnd(AttemptOutcome.KILLED, description)
+            description = f"exit code {exit_code}" if exit_code > 0 else f"signal {signal.Signals(-exit_code).name}"
+            end = END_BY_EXIT_CODE.get(exit_code, ProcessEnd(AttemptOutcome.KILLED, description))
             logger.warning("the process of %s ended with %s", job.workflow_id, end.description)
             if end.outcome in TEMPORARY_OUTCOMES:
                 await asyncio.sleep(pause_seconds)
@@ -258,8 +249,7 @@ class Executor:
     def _begin(self, job: Job, last_end: ProcessEnd | None, last_attempt: int | None) -> int | None:
         """Begin an attempt and return its number; None if the row no longer waits or too many attempts failed.
 
-        ``last_end`` says how the previous attempt of this call ended, ``last_attempt`` is its number; both None before
-        the first.
+        ``last_end`` and ``last_attempt`` are end and number of the previous attempt of this call; None for the first.
         """
         with self.sessions.begin() as session:
             row = session.get(job.kind.table, job.row_id, with_for_update=True)

@@ -36,7 +36,7 @@ def fetch(sha256: str, filename: str, settings: Settings) -> Path:
     """Return the local path of a stored file; wait several minutes if the storage cannot be reached."""
     storage = open_storage(settings)
     try:
-        return _retry_while_unavailable(lambda: storage.local_path(sha256), f"The file {filename} could not be loaded")
+        return _retry_if_unavailable(lambda: storage.local_path(sha256), f"The file {filename} could not be loaded")
     except NotFoundError as error:
         raise NotFoundError(f"The file {filename} is gone from the storage; upload it again.") from error
 
@@ -70,10 +70,9 @@ def storing_files(ledger: Ledger) -> Iterator[StoreFile]:
     stored: list[Stored] = []
 
     def store_file(open_file: Callable[[], BinaryIO]) -> Stored:
-        stored.append(
-            _retry_while_unavailable(lambda: ledger.store(open_file(), sys.maxsize), "A new file could not be stored")
-        )
-        return stored[-1]
+        file = _retry_if_unavailable(lambda: ledger.store(open_file(), sys.maxsize), "A new file could not be stored")
+        stored.append(file)
+        return file
 
     try:
         yield store_file
@@ -81,7 +80,7 @@ def storing_files(ledger: Ledger) -> Iterator[StoreFile]:
         ledger.release(*(file.sha256 for file in stored))
 
 
-def _retry_while_unavailable(attempt: Callable[[], Result], warning: str) -> Result:
+def _retry_if_unavailable(attempt: Callable[[], Result], warning: str) -> Result:
     for seconds in RETRY_PAUSES_SECONDS:
         try:
             return attempt()

@@ -56,10 +56,9 @@ DEVICE_LOST = 68
 
 
 class JobProcesses:
-    """Starts and ends job processes."""
+    """Starts and ends the processes of jobs; those that run a model get ``model_threads`` threads (None: by torch)."""
 
     def __init__(self, settings: Settings, device: str, model_threads: int | None = None) -> None:
-        """Give jobs that run a model ``model_threads`` threads; None: as many as torch takes by itself."""
         self._settings = settings
         self._device = device
         self._model_threads = model_threads

@@ -122,10 +122,7 @@ def reconcile(sessions: Sessions, queue: JobQueue, previously_unwanted: set[str]
 
 
 def advance_searches(sessions: Sessions) -> None:
-    """Request the next trials of searches, in case a crash prevented that when a run ended.
-
-    A search that cannot be advanced does not block the others.
-    """
+    """Request the next trials of searches, in case a crash prevented that when a run ended; skip those that fail."""
     with sessions() as session:
         experiment_ids = session.scalars(select(Experiment.id).where(Experiment.study.is_not(None))).all()
     for experiment_id in experiment_ids:

@@ -94,7 +94,7 @@ def load_texts(
     names = list(dict.fromkeys([*config.text_columns, *annotations]))
     columns = read_columns(path, filename, names, Role.TEXTS, quoting)
     text_rows = list(zip(*(columns[name] for name in config.text_columns), strict=True))
-    required = [*config.text_columns, *([config.score_column] if config.score_column else [])]
+    required = [column for column in (*config.text_columns, config.score_column) if column]
     cell_rows = zip(*(columns[name] for name in required), strict=True)
     is_filled = [all(cell is not None and str(cell).strip() for cell in cells) for cells in cell_rows]
     filled_rows = np.flatnonzero(is_filled)
@@ -175,8 +175,7 @@ class Encoder:
         """Return the vectors of ``texts``, stored in ``folder``; call ``advance`` with the number encoded so far.
 
         The longest texts come first: padding is small, and a batch that is too large fails at once. If memory runs out,
-        the batch size is halved, but only once. Raises InvalidError if a text has no token, or the model gives NaN or
-        infinity.
+        the batch size is halved once. Raises InvalidError if a text has no token, or the model gives NaN or infinity.
         """
         # Sort by characters, because tokenizing all texts at once would take many times their memory.
         order = np.argsort([-sum(map(len, row)) for row in texts.rows], kind="stable")

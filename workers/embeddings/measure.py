@@ -167,10 +167,7 @@ measure_embedding = partial(run_embedding_job, EmbeddingStatus.MEASURING, _measu
 
 
 def _add_jobs(session: Session, job_embedding: Embedding, map_header: MapHeader | None) -> Sequence[Job]:
-    """Add rows for the work that follows the measurement of an embedding; return their jobs.
-
-    That is a task that tries remedies, and a neighbor layout of the map.
-    """
+    """Add a task that tries remedies and a neighbor layout of the map, if they are possible; return their jobs."""
     embedding = session.get_one(Embedding, job_embedding.id)
     has_layout = map_header is not None and map_header.points >= MIN_LAID_OUT
     layout = MapLayout(embedding_id=embedding.id) if has_layout else None
