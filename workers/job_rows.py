@@ -89,7 +89,7 @@ class ResultJob(Generic[ResultRow]):
     """An update of the row that applies only while it waits."""
 
     def fill(self, session: Session, **values: Any) -> None:
-        """Write the results, if the row still waits."""
+        """Write the results and mark the row as ready, if it still waits."""
         session.execute(self.update_waiting.values(status=models.ResultStatus.READY, error=None, **values))
 
     def require_current_vectors(self, *, is_current: bool) -> None:

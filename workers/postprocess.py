@@ -172,8 +172,8 @@ def _find_earlier_measurements(embedding: Embedding, trial: HeldOut, sessions: S
     results = earlier_trial.results
     before: dict[str, Any] = results["before"]
     # Earlier versions split equal rows apart and did not store the number of distinct rows, nor resampled scores.
-    is_same_size = (results["fit_rows"], results["seed"]) == (len(trial.fit_rows), SAMPLE_SEED)
-    is_same_split = "distinct" in results and is_same_size
+    fit_size_and_seed = (len(trial.fit_rows), SAMPLE_SEED)
+    is_same_split = "distinct" in results and (results["fit_rows"], results["seed"]) == fit_size_and_seed
     has_resamples = all("resampled" in result for result in before.values())
     return before if is_same_split and has_resamples and set(before) == set(MEASURED_SLUGS) else None
 

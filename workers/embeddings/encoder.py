@@ -125,7 +125,7 @@ def load_texts(
 
 
 def _texts_of_pairs(scored_rows: Iterable[tuple[int, Sequence[Any], float]], n_empty: int) -> Texts:
-    """Return the distinct texts of scored rows (index in the file, cells of two texts, score); ids are numbers."""
+    """Return the distinct texts of scored rows (index in the file, cells of two texts, score); ids count from 0."""
     row_number_by_text: dict[str, int] = {}
     pairs = []
     for file_index, cells, score in scored_rows:

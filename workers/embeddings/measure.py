@@ -144,7 +144,7 @@ def _measure(embedding: Embedding, settings: Settings, sessions: Sessions) -> Se
         for slug, result in measure(cloud).items()
     ]
     S = cloud.moments.covariance()
-    curves = compute_zeta_lines(cloud, [scaled_identity, lambda _: S])
+    curves = compute_zeta_lines(cloud, [scaled_identity, lambda _: S])  # in the order of CURVE_SOURCES
     rows += [
         ZetaCurve(embedding_id=embedding.id, source=source, status=ResultStatus.READY, seed=SEED, lines=lines)
         for source, lines in zip(CURVE_SOURCES, curves, strict=True)

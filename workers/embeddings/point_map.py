@@ -123,8 +123,8 @@ class _NeighborLists:
     def from_cloud(cls, cloud: Cloud, map_rows: NDArray[np.int64], map_unit: float) -> _NeighborLists | None:
         """Return the measured neighbors of the points of a map; None for a cloud without neighbors.
 
-        ``map_rows`` are the positions of the points in the file, ascending, and ``map_unit`` is the unit of their
-        coordinates. Neighbors are distinct rows: the first of equal rows stands for all, and the others share its list.
+        ``map_rows`` are the points' rows in the matrix, ascending, and ``map_unit`` is the unit of their coordinates.
+        Neighbors are distinct rows: the first of equal rows stands for all, and the others share its list.
         """
         nearest = cloud.neighbors
         k = min(NEIGHBORS, nearest.indices.shape[1])

@@ -117,10 +117,8 @@ def read_archived_predictions(split: Split, archive: Archive) -> Iterator[tuple[
     return archive.predictions(archive.experiment().config.task, split)
 
 
-def prediction_columns(
-    split: Split, id_and_predictions: tuple[str, Predictions], target: ImportTarget
-) -> dict[str, Any]:
-    run_id, predictions = id_and_predictions
+def prediction_columns(split: Split, run_predictions: tuple[str, Predictions], target: ImportTarget) -> dict[str, Any]:
+    run_id, predictions = run_predictions
     return {"run_id": target.derive_id(run_id), "split": split, "n": len(predictions), "data": predictions.pack()}
 
 
