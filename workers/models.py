@@ -68,7 +68,7 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
     """Find a model by name: the bundled one, a folder of the models directory, or a Hub name, in this order.
 
     A Hub model is downloaded as it is now, or as it was at ``revision``. Raises NotFoundError if no such model exists,
-    and InvalidError if it has no safetensors or is not the published bundled model.
+    and InvalidError if it has no safetensors or the bundled one was altered.
     """
     folder = bundled_folder() if name == BUNDLED_MODEL else None
     # A name with a slash, or "..", could point outside the models directory.
@@ -136,7 +136,7 @@ def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
 def load_pretrained(
     auto_class: Any, source: ModelSource, name: str, purpose: str, **options: Any
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Return a model in float32 and transformers' loading report; raise InvalidError that names the ``purpose``."""
+    """Return a model in float32 and transformers' loading report; errors name the ``purpose`` of loading it."""
     try:
         model, report = auto_class.from_pretrained(
             source.folder,
