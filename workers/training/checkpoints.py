@@ -19,31 +19,31 @@ from app.db.options.measuring import HELD_OUT_PART, Checkpoint, SelectionRows
 from app.db.run_results import WeightSelection
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import evaluation_mode
-from workers.training.data import Columns, n_rows, rows_of
+from workers.training.data import Columns, n_rows, take_rows
 from workers.training.folder import DamagedError, RunFolder
 from workers.training.inference import TokenizedRows, forward
 from workers.training.metrics import Tally
 from workers.training.penalties import Penalties
 from workers.training.progress import Progress
-from workers.training.search import prune
+from workers.training.search import prune_if_below_median
 from workers.training.tasks import Task
 
 HISTORY_FILE = "selection.json"
 HELD_OUT_SEED = 0
-"""Draws the held-out rows, the same in every run of every experiment."""
+"""Draws the held-out rows. It never changes, so all runs on the same training rows hold out the same ones."""
 
 
 def is_evaluation_due(config: RunConfig, state: TrainerState) -> bool:
-    """Return whether to evaluate after this step: every N steps or after each epoch, and after the last step."""
+    """Return whether this step ends an interval between evaluations on the selection rows, or the training."""
     if not config.selects_during_training:
         return False
-    interval = config.evaluate_every
-    is_interval_step = float(state.epoch).is_integer() if interval is None else state.global_step % interval == 0
-    return is_interval_step or state.global_step == state.max_steps
+    interval = config.evaluate_every  # None for one epoch
+    ends_interval = float(state.epoch).is_integer() if interval is None else state.global_step % interval == 0
+    return ends_interval or state.global_step == state.max_steps
 
 
 def split_selection_rows(train: Columns, validation: Columns, config: RunConfig) -> tuple[Columns, Columns]:
-    """Return training and selection rows. Rows are split, not windows, so that no text is on both sides."""
+    """Return the rows to train on and the selection rows: ``validation``, or a tenth held out of ``train``."""
     if config.selection is SelectionRows.VALIDATION:
         return train, validation
     n = n_rows(train)
@@ -53,30 +53,33 @@ def split_selection_rows(train: Columns, validation: Columns, config: RunConfig)
             "the checkpoint on the validation rows.",
             "selection",
         )
-    order = np.random.default_rng(HELD_OUT_SEED).permutation(n)
-    held_out, remaining = np.split(order, [math.ceil(n / HELD_OUT_PART)])
-    return rows_of(train, np.sort(remaining).tolist()), rows_of(train, np.sort(held_out).tolist())
+    n_held_out = math.ceil(n / HELD_OUT_PART)
+    held_out, remaining = np.split(np.random.default_rng(HELD_OUT_SEED).permutation(n), [n_held_out])
+    return take_rows(train, np.sort(remaining).tolist()), take_rows(train, np.sort(held_out).tolist())
 
 
 @dataclass
 class History:
-    """The metric at each evaluation, null where it is undefined or the model has diverged."""
+    """The evaluations of a run on its selection rows."""
 
     values: list[tuple[int, float | None]] = field(default_factory=list)
+    """Step and metric of each; None if the metric is undefined or the model has diverged."""
     stopped_early: bool = False
 
     def best(self) -> tuple[int, float] | None:
+        """Return step and metric of the best evaluation, the first of equal ones; None if no metric is defined."""
         defined = [(step, value) for step, value in self.values if value is not None and math.isfinite(value)]
-        return max(defined, key=lambda scored_step: (scored_step[1], -scored_step[0]), default=None)
+        return max(defined, key=lambda evaluation: (evaluation[1], -evaluation[0]), default=None)
 
     def evaluations_since_best(self) -> int:
+        """Return the number of evaluations after the best one; of all if there is no best one."""
         best = self.best()
         return len([step for step, _ in self.values if best is None or step > best[0]])
 
 
 @dataclass(eq=False)
 class SelectionCallback(TrainerCallback):
-    """Evaluate on selection rows, keep the best weights and stop early. The history survives kills in checkpoints."""
+    """Evaluate on the selection rows, keep the best weights and stop early. Checkpoints include the history."""
 
     folder: RunFolder
     model: PreTrainedModel
@@ -99,22 +102,23 @@ class SelectionCallback(TrainerCallback):
         ):
             self.history.stopped_early = control.should_training_stop = True
         if step < state.max_steps:
-            prune(self.progress, self.history.values, self.describe_selection())
+            prune_if_below_median(self.progress, self.history.values, self.describe_selection())
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=step)
 
     def restore(self, checkpoint: Path | None) -> None:
-        """Restore the history of a checkpoint, or begin one."""
+        """Restore the history of ``checkpoint``, or start an empty one if it is None. Remove unneeded best weights."""
         saved_history = [] if checkpoint is None else json.loads((checkpoint / HISTORY_FILE).read_text())
         self.history = History([(step, value) for step, value in saved_history])
         self.folder.remove_other_best_weights(except_step=self.best_weights_step)
 
     @property
     def best_weights_step(self) -> int | None:
+        """Return the step of the weights to keep; None if none is best yet, or the run selects the last weights."""
         best = self.history.best()
         return best[0] if best is not None and self.task.config.checkpoint is Checkpoint.BEST else None
 
     def load_selected_weights(self) -> WeightSelection:
-        """Load the best weights if the run keeps them, else leave the last ones. Return which were selected."""
+        """Load the best weights if the run keeps them. Return how they were selected, or raise DamagedError."""
         if self.best_weights_step is not None:
             if not self.folder.are_best_weights_sound(self.best_weights_step):
                 raise DamagedError(f"The best weights, of step {self.best_weights_step}, were damaged on the disk.")
@@ -134,25 +138,28 @@ class SelectionCallback(TrainerCallback):
         )
 
     def _evaluate(self) -> float | None:
+        """Return the metric on the selection rows; None if it is undefined or the model has diverged."""
+        config = self.task.config
         order = self.rows.longest_first(np.arange(len(self.rows)))
-        predictions, loss, config = self.task.make_collector(self.rows, order), 0.0, self.task.config
+        collector = self.task.make_collector(self.rows, order)
+        loss = 0.0
         with evaluation_mode(self.model):
             for batch_outputs in forward(self.model, self.rows, order, config, self.progress, hidden_states=False):
-                predictions.add(batch_outputs.outputs, batch_outputs.batch)
+                collector.add(batch_outputs.outputs, batch_outputs.batch)
                 loss += batch_outputs.loss_sum
         # With NaN logits the argmax is the first class, which may happen to be right, so check the loss.
-        return predictions.metrics()[config.metric].value if math.isfinite(loss) else None
+        return collector.metrics()[config.metric].value if math.isfinite(loss) else None
 
 
 TALLY_FILE = "tally.safetensors"
 PENALTIES_FILE = "penalties.safetensors"
-# Seconds of training per second of saving, at least: saving takes at most a twentieth of the time, on a slow disk too.
+# Minimum seconds of training for each second of saving, so that a slow disk takes at most a twentieth of the time.
 MIN_TRAINING_PER_SAVING = 19
 
 
 @dataclass(eq=False)
 class CheckpointCallback(TrainerCallback):
-    """Save a run every ``interval_seconds``, less often if saving is slow; with penalties, tally and history."""
+    """Save a checkpoint every ``interval_seconds``, less often if saving is slow. Add tally, penalties and history."""
 
     folder: RunFolder
     interval_seconds: float
@@ -166,7 +173,7 @@ class CheckpointCallback(TrainerCallback):
         self._wait_seconds = self.interval_seconds
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Request a checkpoint if due, but not at the last step or an early stop: the Trainer cannot resume there."""
+        """Request a checkpoint if one is due, but not at the last step, planned or early: no run can resume there."""
         now = time.monotonic()
         is_last = control.should_training_stop or state.global_step == state.max_steps
         if not is_last and now - self._saved_at >= self._wait_seconds:
@@ -174,7 +181,7 @@ class CheckpointCallback(TrainerCallback):
             control.should_save = True
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Complete the Trainer's checkpoint and reset the attempts: the run made progress."""
+        """Complete the Trainer's checkpoint. The run made progress, so set its count of attempts to 0."""
         checkpoint = self.folder.checkpoint(state.global_step)
         save_file(self.tally.state(), checkpoint / TALLY_FILE)
         if self.penalties is not None:
@@ -193,8 +200,7 @@ class CheckpointCallback(TrainerCallback):
         self._wait_seconds = max(self.interval_seconds, MIN_TRAINING_PER_SAVING * saving_seconds)
 
 
-def restore(checkpoint: Path, tally: Tally, penalties: Penalties | None) -> None:
-    """Restore tally and penalties as saved by ``CheckpointCallback``."""
+def restore_tally_and_penalties(checkpoint: Path, tally: Tally, penalties: Penalties | None) -> None:
     tally.restore(load_file(checkpoint / TALLY_FILE))
     if penalties is not None:
         penalties.load_state_dict(load_file(checkpoint / PENALTIES_FILE))

@@ -1,7 +1,7 @@
 """Load the columns of a run's rows from files or the Hub, and draw subsets."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import datasets
@@ -21,38 +21,37 @@ Columns = Mapping[str, list[Any]]
 
 
 class SplitPart(NamedTuple):
-    """Some rows of a split of a data set."""
+    """All rows of a split of a data set, or a subset."""
 
     columns: Columns
     positions: NDArray[np.int64]
-    """[n], their positions in the split, from 0, ascending."""
+    """[n], the positions of the rows in the split, from 0, ascending."""
 
 
 def n_rows(columns: Columns) -> int:
     return len(next(iter(columns.values())))
 
 
-def rows_of(columns: Columns, positions: Iterable[int]) -> Columns:
-    positions = list(positions)
+def take_rows(columns: Columns, positions: Sequence[int]) -> Columns:
     return {name: [values[position] for position in positions] for name, values in columns.items()}
 
 
 SUBSET_SEED = 0
-"""Draws the subsets of ``train_rows`` and ``validation_rows``, the same in every run of every experiment."""
+"""Draws subsets of rows. It never changes, so all runs with as many rows of a split use the same ones."""
 
 
-WITHHELD_LABELS = (None, -1, -1.0, "-1")
-"""Values that stand for a withheld label; the Hub has no class name for it."""
+WITHHELD_LABELS = (None, -1, "-1")
+"""Labels of a test split whose true labels are kept secret."""
 
 
 def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tuple[SplitPart, SplitPart]:
-    """Return the train and validation columns, with subsets drawn."""
+    """Return the rows of the train and validation splits, or subsets of the configured sizes."""
     train, validation = (_read_split(dataset, split, config, settings) for split in ("train", "validation"))
     return _draw_subset(train, config.train_rows), _draw_subset(validation, config.validation_rows)
 
 
 def load_test_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> Columns | None:
-    """Return the columns of all test rows; None without a test split."""
+    """Return the columns of all test rows; None without a test split. Raise InvalidError if no row has a label."""
     if dataset.n_test is None:
         return None
     columns = _read_split(dataset, "test", config, settings)
@@ -66,6 +65,7 @@ def load_test_columns(dataset: Dataset, config: RunConfig, settings: Settings) -
 
 
 def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Settings) -> Columns:
+    """Return the text columns and the label column of a split."""
     names = [*config.text_columns, config.label_column]
     if dataset.origin is DatasetOrigin.HUB:
         task = _hub_task(dataset)
@@ -86,17 +86,20 @@ def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Setti
             ) from error
     sha256, filename = getattr(dataset, f"{split}_sha256"), getattr(dataset, f"{split}_filename")
     path = fetch(str(sha256), f"{filename} of {dataset.name!r}", settings)
-    return dict(read_columns(path, str(filename), names, quoting=dataset.quoting_of(split)))
+    return read_columns(path, str(filename), names, quoting=dataset.quoting_of(split))
 
 
 def describe_rows(dataset: Dataset) -> dict[str, Any]:
-    """Return the permanent identity of the rows: a revision on the Hub, or hashes and quoting."""
+    """Return fields that identify the rows permanently: a revision on the Hub, or hashes and quoting of the files."""
     if dataset.origin is DatasetOrigin.HUB:
         source = _hub_task(dataset).source
         return {"hub": source.repo, "name": dataset.hub_name, "revision": source.revision}
-    hashes = {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
-    hashes |= {} if dataset.test_sha256 is None else {"test_sha256": dataset.test_sha256}
-    return hashes | ({"quoting": dataset.quoting} if dataset.quoting else {})
+    fields: dict[str, Any] = {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
+    if dataset.test_sha256 is not None:
+        fields["test_sha256"] = dataset.test_sha256
+    if dataset.quoting:
+        fields["quoting"] = dataset.quoting
+    return fields
 
 
 def _hub_task(dataset: Dataset) -> HubTask:
@@ -104,16 +107,18 @@ def _hub_task(dataset: Dataset) -> HubTask:
 
 
 def _convert_values(values: list[Any], feature: Any) -> list[Any]:
+    """Convert class numbers to class names, or to None if negative, and dictionaries to JSON, as in uploaded files."""
     if isinstance(feature, datasets.ClassLabel):
         return [None if value is None or value < 0 else feature.int2str(value) for value in values]
     return [json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for value in values]
 
 
 def _draw_subset(columns: Columns, max_rows: int | None) -> SplitPart:
+    """Draw ``max_rows`` rows; return all if there are not more, or if it is None. Raise InvalidError without rows."""
     n = n_rows(columns)
     if n == 0:
         raise InvalidError("The train or the validation file has no rows. Both need at least one.")
     if max_rows is None or max_rows >= n:
         return SplitPart(columns, np.arange(n))
-    drawn_rows = np.sort(np.random.default_rng(SUBSET_SEED).choice(n, max_rows, replace=False))
-    return SplitPart(rows_of(columns, drawn_rows.tolist()), drawn_rows)
+    positions = np.sort(np.random.default_rng(SUBSET_SEED).choice(n, max_rows, replace=False))
+    return SplitPart(take_rows(columns, positions.tolist()), positions)

@@ -156,7 +156,7 @@ def should_prune(other_histories: Sequence[MetricHistory], history: MetricHistor
     return trial.should_prune()
 
 
-def prune(progress: Progress, history: MetricHistory, selection: WeightSelection) -> None:
+def prune_if_below_median(progress: Progress, history: MetricHistory, selection: WeightSelection) -> None:
     """Prune the run if the median rule says so, with waiting runs of its lambda and zeta; raise RunStoppedError."""
     with progress.sessions() as session:
         run = session.get(Run, progress.run_id)

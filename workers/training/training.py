@@ -25,7 +25,12 @@ from workers.models import (
     max_input_length,
     silence_libraries,
 )
-from workers.training.checkpoints import CheckpointCallback, SelectionCallback, restore, split_selection_rows
+from workers.training.checkpoints import (
+    CheckpointCallback,
+    SelectionCallback,
+    restore_tally_and_penalties,
+    split_selection_rows,
+)
 from workers.training.data import describe_rows, load_columns, load_test_columns
 from workers.training.ddp_sync import ProcessRank, SharedDecisions, SharedTally
 from workers.training.evaluation import SealedRows, evaluate, hash_rows, score_sealed
@@ -101,7 +106,7 @@ def train(
         start_text = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
         logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, start_text)
     if checkpoint is not None:
-        restore(checkpoint, tally, penalties)
+        restore_tally_and_penalties(checkpoint, tally, penalties)
     selection_callback, metrics_callback = None, None
     callbacks: list[TrainerCallback] = []
     if penalties is not None and (istar := penalties.shrinking_istar) is not None:
