@@ -1,4 +1,4 @@
-"""Start the processes of a run, watch them, and end all as soon as one of them fails."""
+"""Start the processes of a run, wait for them, and end all once one of them fails."""
 
 import logging
 import os
@@ -29,25 +29,29 @@ from workers.training.training import train
 
 logger = logging.getLogger(__name__)
 
-# When one process fails, the others lose their connection and may report first. Wait this long for the cause.
+# When one process fails, the others lose their connection to it and may report that first. Wait for its own report.
 GRACE_SECONDS_AFTER_FAILURE = 3
+# Stands beside ends that leave no failure in the run's row.
 NO_FAILURE = Failure("", FailureCause.UNSPECIFIED, None)
 
 
-class End(IntEnum):
-    """How a process may end. Of several ends, the one with the largest value is the cause of the others."""
+class RankEnd(IntEnum):
+    """How a process of a run ended. If several end, the one with the largest value is taken for the cause."""
 
     DONE = 0
     FAILED = 1
+    """By an unexpected error, such as a lost connection to another process."""
     REFUSED = 2
+    """By an IsoscopeError, such as a label that is not configured."""
     OUT_OF_MEMORY = 3
     STOPPED = 4
+    """By RunStoppedError: the run was cancelled, deleted, pruned or given to another worker."""
     LOST = 5
-    """Killed, cut off from the database, or out of disk space: the run resumes from its checkpoint."""
+    """Killed, cut off from the database, out of disk space, or with damaged weights: the job starts again."""
 
 
 def train_in_processes(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
-    """Train in ``spec.config.processes`` processes; raise SystemExit if one is lost and the job must restart."""
+    """Train in ``spec.config.processes`` processes. Raise their error, or SystemExit, if one is lost, for a restart."""
     devices = assign_devices(spec.config, device)
     context = get_context("forkserver")
     context.set_forkserver_preload(["workers.preload"])
@@ -62,7 +66,7 @@ def train_in_processes(spec: RunSpec, progress: Progress, folder: RunFolder, set
             process.start()
             sender.close()
             processes[receiver] = process
-        end, failure = _wait_for_processes(processes)
+        end, failure = _wait_for_end(list(processes))
     finally:
         progress.skip_elapsed_time()
         # Kill all before joining any: a survivor would log the broken connections as a failure.
@@ -73,18 +77,18 @@ def train_in_processes(spec: RunSpec, progress: Progress, folder: RunFolder, set
             connection.close()
         rendezvous.unlink(missing_ok=True)
     match end:
-        case End.LOST:
+        case RankEnd.LOST:
             raise SystemExit(f"A process of the run {progress.run_id} is lost.")
-        case End.STOPPED:
+        case RankEnd.STOPPED:
             raise RunStoppedError
-        case End.OUT_OF_MEMORY:
+        case RankEnd.OUT_OF_MEMORY:
             raise OutOfMemoryError(failure.sentence)
-        case End.REFUSED | End.FAILED:
+        case RankEnd.REFUSED | RankEnd.FAILED:
             raise OtherProcessError(failure)
 
 
 def assign_devices(config: RunConfig, device: str) -> list[str]:
-    """Return the device of each process; raise InvalidError for too few, DeviceLostError for none."""
+    """Return a device for each process; raise InvalidError if there are too few, DeviceLostError without any."""
     if device == "cpu":
         return [device] * config.processes
     n_devices = torch.cuda.device_count() if device.startswith("cuda") else 1
@@ -100,26 +104,27 @@ def assign_devices(config: RunConfig, device: str) -> list[str]:
     return [f"cuda:{(first_index + rank) % n_devices}" for rank in range(config.processes)]
 
 
-def _wait_for_processes(processes: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
-    """Return the end that caused the others, with its failure.
+def _wait_for_end(connections: list[Connection]) -> tuple[RankEnd, Failure]:
+    """Wait for the ends of processes, with a connection to each; return the one that caused the others.
 
     Stop waiting at the first STOPPED, or ``GRACE_SECONDS_AFTER_FAILURE`` after another failure.
     """
-    ends: list[tuple[End, Failure]] = []
-    open_connections, deadline = list(processes), None
-    while open_connections and (
-        ready := wait(open_connections, None if deadline is None else max(0.0, deadline - monotonic()))
-    ):
+    ends: list[tuple[RankEnd, Failure]] = []
+    deadline = None
+    while connections:
+        timeout = None if deadline is None else max(0.0, deadline - monotonic())
+        if not (ready := wait(connections, timeout)):
+            break
         # In rank order, so that of several ends of a kind the first process's is returned.
-        for connection in [candidate for candidate in open_connections if candidate in ready]:
-            open_connections.remove(connection)
+        for connection in [connection for connection in connections if connection in ready]:
+            connections.remove(connection)
             try:
                 ends.append(connection.recv())
             except EOFError:
-                ends.append((End.LOST, NO_FAILURE))
-            if ends[-1][0] is End.STOPPED:
+                ends.append((RankEnd.LOST, NO_FAILURE))
+            if ends[-1][0] is RankEnd.STOPPED:
                 return ends[-1]
-        if deadline is None and any(end is not End.DONE for end, _ in ends):
+        if deadline is None and any(end is not RankEnd.DONE for end, _ in ends):
             deadline = monotonic() + GRACE_SECONDS_AFTER_FAILURE
     return max(ends, key=lambda end: end[0])
 
@@ -134,30 +139,32 @@ def _run_rank(
     rendezvous: Path,
     sender: Connection,
 ) -> None:
+    """Train in this process, which is one of several, and send its RankEnd with its failure."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent()
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     folder = RunFolder(settings, run_id)
     progress = (Progress if rank == 0 else SilentProgress)(job_sessions(settings), run_id, slot)
     with folder.log.capture_stderr(), folder.lock_for_first_process() if rank == 0 else nullcontext():
-        end, failure = End.DONE, NO_FAILURE
+        end, failure = RankEnd.DONE, NO_FAILURE
         try:
             with joined_process_group(rank, spec.config.processes, rendezvous, device) as process_rank:
                 try:
                     train(spec, progress, folder, settings, device, process_rank)
                 except RunStoppedError:
-                    sender.send((End.STOPPED, NO_FAILURE))
+                    sender.send((RankEnd.STOPPED, NO_FAILURE))
                     # The parent now kills all processes. Exiting here would break the connections of the others, which
                     # would log that as a failure.
                     Event().wait()
         except OutOfMemoryError as error:
             logger.warning("Memory ran out in process %s.", rank, exc_info=error)
-            end, failure = End.OUT_OF_MEMORY, Failure(str(error), FailureCause.MEMORY, None)
+            end, failure = RankEnd.OUT_OF_MEMORY, Failure(str(error), FailureCause.MEMORY, None)
         except DamagedError as error:
             logger.warning("%s", error)
-            end = End.LOST
+            end = RankEnd.LOST
         except Exception as error:
             if is_temporary(error):
-                raise
-            end, failure = End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED, classify_error(error)
+                raise  # ends the process, so that the parent takes it for lost
+            end = RankEnd.REFUSED if isinstance(error, IsoscopeError) else RankEnd.FAILED
+            failure = classify_error(error)
         sender.send((end, failure))

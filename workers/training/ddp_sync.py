@@ -1,7 +1,7 @@
-"""Keep the processes of one run in step while they train: losses, when to save, when to stop.
+"""Keep the processes of one run in step: they average their losses, and save and stop together.
 
-Each process trains on a part of every batch. The first one writes the row, measures the model and decides; the others
-wait for it at the end of each step.
+Each process trains on a part of every batch. The first one writes to the database, measures the model and decides when
+to save and stop. The others wait for it at the end of each step.
 """
 
 import os
@@ -22,14 +22,14 @@ from app.db.config import RunConfig
 from workers.training.checkpoints import is_evaluation_due
 from workers.training.metrics import MetricsCallback, Tally
 
-# Long, because the others wait while the first process evaluates. If one ends, all are ended (``ddp_launch``).
+# Long, because the others wait while the first process evaluates. If one fails, ``ddp_launch`` ends all.
 GROUP_TIMEOUT = timedelta(days=30)
-LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+LOOPBACK_INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
 
 
 @dataclass(frozen=True)
 class ProcessRank:
-    """The rank of a process within its run."""
+    """The rank of a process among all processes of its run, and its connection to them."""
 
     rank: int = 0
     n_processes: int = 1
@@ -41,6 +41,7 @@ class ProcessRank:
         return self.rank == 0
 
     def broadcast(self, *numbers: int) -> list[int]:
+        """Return the first process's numbers in every process."""
         if self.n_processes == 1:
             return list(numbers)
         tensor = torch.tensor(numbers)
@@ -48,28 +49,29 @@ class ProcessRank:
         return [int(number) for number in tensor]
 
     def mean(self, values: Tensor) -> Tensor:
+        """Return the elementwise mean over the tensors of all processes; on the CPU if there are several."""
         if self.n_processes == 1:
             return values
         total = values.to("cpu", torch.float64)
         distributed.all_reduce(total, group=self.group)
         return (total / self.n_processes).to(values.dtype)
 
-    def seed_differently(self, seed: int) -> None:
-        """Seed every process but the first differently, so that dropout masks differ."""
+    def reseed_unless_first(self, seed: int) -> None:
+        """Seed torch by ``seed`` and rank, so that dropout masks differ; the first process keeps its random state."""
         if not self.is_first:
             torch.manual_seed(int(np.random.SeedSequence((seed, self.rank)).generate_state(1)[0]))
 
 
 @contextmanager
 def joined_process_group(rank: int, n_processes: int, rendezvous: Path, device: str) -> Iterator[ProcessRank]:
-    """Join the processes of a run through a file, and set the environment variables that the Trainer reads."""
+    """Join the run's processes, which find each other through the file ``rendezvous``, and share the CPU's threads."""
     on_gpu = device.startswith("cuda")
     # Each process sees only its own GPU, as device 0.
     local_rank = 0 if on_gpu else rank
-    variables = {"RANK": rank, "WORLD_SIZE": n_processes, "LOCAL_RANK": local_rank, "LOCAL_WORLD_SIZE": n_processes}
+    for_trainer = {"RANK": rank, "WORLD_SIZE": n_processes, "LOCAL_RANK": local_rank, "LOCAL_WORLD_SIZE": n_processes}
     threads = max(1, torch.get_num_threads() // n_processes)
-    os.environ.update({name: str(value) for name, value in variables.items()})
-    for name, value in (("OMP_NUM_THREADS", str(threads)), ("GLOO_SOCKET_IFNAME", LOOPBACK)):
+    os.environ.update({name: str(value) for name, value in for_trainer.items()})
+    for name, value in (("OMP_NUM_THREADS", str(threads)), ("GLOO_SOCKET_IFNAME", LOOPBACK_INTERFACE)):
         os.environ.setdefault(name, value)
     torch.set_num_threads(threads)
     distributed.init_process_group(
@@ -92,21 +94,21 @@ class SharedTally(TrainerCallback):
     process_rank: ProcessRank
     tally: Tally
     config: RunConfig
-    metrics: MetricsCallback | None
+    metrics_callback: MetricsCallback | None
     """None except in the first process."""
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Share the tally at steps that may write a row."""
-        writes_row = self.metrics is not None and self.metrics.writes_row_at(state.global_step)
-        may_end = state.global_step == state.max_steps or is_evaluation_due(self.config, state)
-        writes_row, may_end = map(bool, self.process_rank.broadcast(writes_row, may_end))
-        if writes_row or may_end:
+        """Average the tallies at steps that write a row of the curves, or may be the last, which writes one too."""
+        writes_row = self.metrics_callback is not None and self.metrics_callback.writes_row_at(state.global_step)
+        may_be_last = state.global_step == state.max_steps or is_evaluation_due(self.config, state)
+        writes_row, may_be_last = map(bool, self.process_rank.broadcast(writes_row, may_be_last))
+        if writes_row or may_be_last:
             self._average_tallies()
         if writes_row and not self.process_rank.is_first:
             self.tally.clear()
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Share the tally for the checkpoint, which is complete once all processes saved their random state."""
+        """Average the tallies for the checkpoint, and so wait until all processes have saved their random state."""
         self._average_tallies()
 
     def _average_tallies(self) -> None:

@@ -102,7 +102,7 @@ def format_model_card(spec: RunSpec, environment: dict[str, object], evaluation:
     header = {"library_name": "transformers", "base_model": config.model, "metrics": [config.metric.value]}
     return CARD.format(
         header="\n".join(f"{name}: {json.dumps(value)}" for name, value in header.items()),
-        experiment=_escape_markdown(spec.experiment),
+        experiment=_escape_markdown(spec.experiment_name),
         summary=f"{summary}, seed {config.seed}.",
         penalties="Added to the task's loss:" if penalty_lines else "Nothing was added to the task's loss.",
         added="".join(penalty_lines),

@@ -44,7 +44,10 @@ logger = logging.getLogger(__name__)
 
 
 def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Train a run from its last checkpoint, if any. A resumed run gives equal numbers on a CPU, not on a GPU."""
+    """Train a run, from its last checkpoint if it has any. Return the jobs that its search starts next.
+
+    On a CPU, an interrupted run gives the same numbers as an uninterrupted one; on a GPU it may not.
+    """
     sessions = job_sessions(settings)
     remove_unneeded_folders(settings, sessions)
     folder = RunFolder(settings, run_id)
@@ -55,11 +58,11 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
             try:
                 if (spec := _begin(sessions, run_id, slot, folder)) is not None:
                     _train_with_retry(spec, Progress(sessions, run_id, slot), folder, settings, device)
-            except RunStoppedError:  # its row was changed, or the run pruned itself
-                stopped_here = or_(Run.worker == slot, Run.worker.is_(None))
-                _write_log(sessions, update(Run).where(Run.id == run_id, stopped_here), folder.log.tail())
-            except Exception as error:  # noqa: BLE001 - any error belongs in the row and is not retried
-                folder.drop_unfinished_checkpoints()  # they may be what fills the disk
+            except RunStoppedError:  # a user or another worker changed the row, or the run was pruned
+                no_other_worker = or_(Run.worker == slot, Run.worker.is_(None))
+                _write_log(sessions, update(Run).where(Run.id == run_id, no_other_worker), folder.log.tail())
+            except Exception as error:  # noqa: BLE001 - any error of training belongs in the row
+                folder.drop_unfinished_checkpoints()  # they may fill the disk
                 _fail(error, sessions, update_run, folder)
         folder.drop_unfinished_checkpoints()
         with sessions() as session:
@@ -68,30 +71,34 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
         if not can_resume or not folder.checkpoints():
             folder.remove()
     with sessions() as session:
-        search_query = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
-        experiment_id = session.scalar(search_query)
-    return () if experiment_id is None else advance_search(sessions, experiment_id)
+        searches = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
+        search_id = session.scalar(searches)
+    return () if search_id is None else advance_search(sessions, search_id)
 
 
 def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> RunSpec | None:
-    """Mark the run as running at this worker and return its spec; None if it ended or belongs to another worker."""
+    """Mark the run as running on this worker and return its spec.
+
+    Return None if the run was deleted, has ended or belongs to another worker.
+    """
     with sessions.begin() as session:
         run = session.get(Run, run_id, with_for_update=True)
         if run is None or run.status not in UNFINISHED or run.worker not in (None, slot):
             return None
-        run.worker = slot
-        run.status, run.phase, run.phase_done, run.phase_total = RunStatus.RUNNING, Phase.LOADING, 0, None
+        run.status, run.worker = RunStatus.RUNNING, slot
+        run.phase, run.phase_done, run.phase_total = Phase.LOADING, 0, None
         now = utcnow()
         if run.started_at is not None and run.finished_at is not None:
             run.rested_seconds += max(0.0, (now - run.finished_at).total_seconds())
         run.started_at, run.finished_at = run.started_at or now, None
         run.worked_seconds = run.worked_seconds or 0.0
-        attempt = session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
-        folder.log.begin(attempt or 1, slot, run.log)
+        attempt_number = session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
+        folder.log.begin(attempt_number or 1, slot, run.log)
         return make_run_spec(run)
 
 
 def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
+    """Train; try once more if saved weights are damaged, and once more with smaller batches if memory ran out."""
     train_run = train if spec.config.processes == 1 else train_in_processes
     try:
         try:
@@ -110,24 +117,25 @@ def _train_with_retry(spec: RunSpec, progress: Progress, folder: RunFolder, sett
         logger.warning("Memory ran out. The run continues with a smaller batch.", exc_info=error)
     gc.collect()
     torch.cuda.empty_cache()
-    sentence = describe_smaller_batch(spec.config, smaller_config, max(map(step_of, folder.checkpoints()), default=0))
+    last_saved_step = max(map(step_of, folder.checkpoints()), default=0)
+    note = describe_smaller_batch(spec.config, smaller_config, last_saved_step)
     with progress.sessions.begin() as session:
         run = session.get_one(Run, progress.run_id)
         environment = (run.environment or {}) | {"batches": batch_plan(smaller_config)}
-        progress.write(session, notes=[*run.notes, sentence], environment=environment)
+        progress.write(session, notes=[*run.notes, note], environment=environment)
     train_run(spec._replace(config=smaller_config), progress, folder, settings, device)
 
 
 def _fail(error: Exception, sessions: Sessions, update_run: Update, folder: RunFolder) -> None:
+    """Write an error into the run's row, or queue the run again if other runs on its device took the memory."""
     raise_if_temporary(error)
     failure = classify_error(error)  # logs unexpected errors
     with sessions.begin() as session:
         run = session.scalar(update_run.values(log=folder.log.tail()).returning(Run))
         if run is None:
             return
-        was_beside_others = failure.cause is FailureCause.MEMORY and ran_beside_others(session, run)
         end_attempts(session, Attempt.run_id == run.id, AttemptOutcome.FAILED, failure.sentence)
-        if was_beside_others:
+        if failure.cause is FailureCause.MEMORY and ran_beside_others(session, run):
             queue_for_whole_device(run)
             return
         run.status, run.finished_at = RunStatus.FAILED, utcnow()

@@ -1,4 +1,4 @@
-"""The specification of a run from its row, and the smaller batch it gets after memory ran out once."""
+"""The specification of a run, read from its row, and the smaller batches that it trains with after memory ran out."""
 
 from typing import NamedTuple
 
@@ -8,28 +8,30 @@ from isotropy.catalog import REGULARIZERS
 
 
 class RunSpec(NamedTuple):
-    """A run to train."""
+    """The specification of a run to train."""
 
     config: RunConfig
-    """The configuration to train with: with smaller batches than requested if memory ran out before."""
+    """The configuration to train with, which has smaller batches than requested if memory ran out before."""
     requested_batch_size: int
     dataset: Dataset
-    experiment: str
+    experiment_name: str
     revision: str | None
-    """The model's revision on the Hub, if an interrupted run has looked it up before."""
+    """The model's revision on the Hub that an earlier attempt has used; None if there was none."""
 
 
 def make_run_spec(run: Run) -> RunSpec:
+    """Return the spec of a run, with the batches and the model's revision of the earlier attempt, if any."""
     environment = run.environment or {}
     requested = run.launched_config
-    used_batches = {name: environment.get("batches", {}).get(name) for name in ("batch_size", "accumulation")}
-    config = requested.model_copy(update={name: value for name, value in used_batches.items() if value is not None})
+    used_batches = environment.get("batches", {})
+    changed_fields = {name: used_batches[name] for name in ("batch_size", "accumulation") if name in used_batches}
+    config = requested.model_copy(update=changed_fields)
     revision = environment.get("model", {}).get("revision")
     return RunSpec(config, requested.batch_size, run.experiment.dataset, run.experiment.name, revision)
 
 
 def batch_plan(config: RunConfig) -> dict[str, int]:
-    """Return the parts of an optimizer step: batch size, accumulation, processes, and rows in total."""
+    """Return how the rows of an optimizer step are divided, as stored in the run's environment."""
     return {
         "batch_size": config.batch_size,
         "accumulation": config.accumulation,
@@ -39,11 +41,11 @@ def batch_plan(config: RunConfig) -> dict[str, int]:
 
 
 class OutOfMemoryError(MemoryError):
-    """The memory of the machine or its GPU held the model, but ran out in training or evaluation."""
+    """The model fit into the memory of the machine or its GPU, but training or evaluating it did not."""
 
 
 def with_smaller_batch(config: RunConfig) -> RunConfig | None:
-    """Return the config with smaller batches but the same number of rows per step; None if a batch has one row."""
+    """Return the config with the next smaller batch size that keeps the rows per step; None if a batch has one row."""
     rows = config.batch_size
     divisor = next((divisor for divisor in range(2, rows + 1) if rows % divisor == 0), None)
     if divisor is None:
@@ -51,16 +53,17 @@ def with_smaller_batch(config: RunConfig) -> RunConfig | None:
     return config.model_copy(update={"batch_size": rows // divisor, "accumulation": config.accumulation * divisor})
 
 
-def describe_smaller_batch(before: RunConfig, after: RunConfig, step: int) -> str:
-    rows_before, rows_after = before.batch_size * before.processes, after.batch_size * after.processes
-    sentence = (
-        f"Memory ran out with {rows_before} rows per batch. From step {step + 1} on, each batch has {rows_after} rows, "
-        f"and each step averages {after.accumulation} batches instead of {before.accumulation}, so that it still uses "
-        "the same number of rows."
+def describe_smaller_batch(old: RunConfig, new: RunConfig, last_step: int) -> str:
+    """Return a note for the run page; ``last_step`` is the last step with the old batches."""
+    old_rows, new_rows = old.batch_size * old.processes, new.batch_size * new.processes
+    note = (
+        f"Memory ran out with {old_rows} rows per batch. From step {last_step + 1} on, each batch has {new_rows} rows, "
+        f"and each step averages {new.accumulation} batches instead of {old.accumulation}, so that it still uses the "
+        "same number of rows."
     )
-    if any(REGULARIZERS[regularizer].default_states for regularizer in after.weights):
-        sentence += (
-            f" From then on, each penalty is computed on {rows_after} rows instead of {rows_before}, which changes its "
+    if any(REGULARIZERS[regularizer].default_states for regularizer in new.weights):
+        note += (
+            f" From then on, each penalty is computed on {new_rows} rows instead of {old_rows}, which changes its "
             "value."
         )
-    return sentence
+    return note

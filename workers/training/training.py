@@ -94,7 +94,7 @@ def train(
         penalties=penalties,
     )
     trainer.remove_callback(PrinterCallback)
-    process_rank.seed_differently(config.seed)
+    process_rank.reseed_unless_first(config.seed)
     environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
     probe = Probe(model, loaded.validation, config)
     environment |= {"dataset": describe_rows(spec.dataset), "batches": batch_plan(config), "probe": probe.point_counts}

@@ -163,9 +163,9 @@ def test_out_of_memory_in_a_process_halves_batch_of_all(settings, make_run, get_
     assert run.notes[0].startswith("Memory ran out with 32 rows per batch. From step 1 on, each batch has 16 rows")
 
 
-def out_of_memory(rank, order, run_id, slot, settings, device, meeting, answer):
+def out_of_memory(rank, spec, run_id, slot, settings, device, rendezvous, sender):
     end, cause = ("OUT_OF_MEMORY", FailureCause.MEMORY) if rank else ("FAILED", FailureCause.UNSPECIFIED)
-    answer.send((ddp_launch.End[end], Failure("lost its neighbor", cause, None)))
+    sender.send((ddp_launch.RankEnd[end], Failure("lost its neighbor", cause, None)))
 
 
 def test_each_process_needs_a_separate_gpu(monkeypatch):
