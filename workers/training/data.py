@@ -39,7 +39,6 @@ def take_rows(columns: Columns, positions: Sequence[int]) -> Columns:
 SUBSET_SEED = 0
 """Draws subsets of rows. It never changes, so all runs with as many rows of a split use the same ones."""
 
-
 WITHHELD_LABELS = (None, -1, "-1")
 """Labels of a test split whose true labels are kept secret."""
 
@@ -94,12 +93,8 @@ def describe_rows(dataset: Dataset) -> dict[str, Any]:
     if dataset.origin is DatasetOrigin.HUB:
         source = _hub_task(dataset).source
         return {"hub": source.repo, "name": dataset.hub_name, "revision": source.revision}
-    fields: dict[str, Any] = {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
-    if dataset.test_sha256 is not None:
-        fields["test_sha256"] = dataset.test_sha256
-    if dataset.quoting:
-        fields["quoting"] = dataset.quoting
-    return fields
+    values = {name: getattr(dataset, name) for name in ("train_sha256", "validation_sha256", "test_sha256", "quoting")}
+    return {name: value for name, value in values.items() if value}
 
 
 def _hub_task(dataset: Dataset) -> HubTask:

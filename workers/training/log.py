@@ -1,4 +1,4 @@
-"""The log of a run's processes, a file in the run's folder that survives a kill; the row stores its last lines."""
+"""The log of a run's processes, a file in the run's folder that survives a kill. The run's row has its last lines."""
 
 import logging
 import os
@@ -14,12 +14,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.core.process import LOG_FORMAT, LOG_NAME
 from app.db.types import utcnow
 
-# Limits for the last attempt; earlier attempts get fewer lines, the newest of them first.
-LINES = 200
-BYTES = 16 * 1024
-EARLIER_LINES = 20
-EARLIER_BYTES = 16 * 1024
-READ_BYTES = 512 * 1024
+# Limits of the tail: lines of each attempt, bytes of the last one and bytes of all earlier ones together.
+MAX_LINES = 200
+MAX_EARLIER_LINES = 20
+MAX_BYTES = 16 * 1024
+MAX_EARLIER_BYTES = 16 * 1024
+MAX_READ_BYTES = 512 * 1024
 ATTEMPT_HEADER = "=== Attempt "
 SECONDS_BETWEEN_TAILS = 3.0
 # Progress messages of this logger go to the file but not to the terminal.
@@ -33,7 +33,7 @@ class Log:
         self._path = folder / LOG_NAME
 
     def begin(self, attempt: int, slot: str, earlier_log: str | None) -> None:
-        """Write an attempt's header; ``earlier_log`` is the log of attempts on other machines."""
+        """Write an attempt's header. A new file begins with ``earlier_log``, that of attempts on other machines."""
         with self._path.open("a", encoding="utf-8") as file:
             if not file.tell() and earlier_log is not None:
                 file.write(f"{earlier_log}\n")
@@ -41,8 +41,11 @@ class Log:
 
     @contextmanager
     def capture_stderr(self) -> Iterator[None]:
-        """Append logging to the file, and descriptor 2, because C libraries write to that directly."""
-        console, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        """Append log messages and standard error to the file; of the messages, only warnings go to the terminal too.
+
+        File descriptor 2 is replaced, because C libraries write to it directly.
+        """
+        terminal, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
         handler.setFormatter(logging.Formatter(LOG_FORMAT))
         root = logging.getLogger()
@@ -51,12 +54,12 @@ class Log:
             for root_handler in root.handlers
             if isinstance(root_handler, logging.StreamHandler) and root_handler.stream is sys.stderr
         ]
-        levels = [stderr_handler.level for stderr_handler in stderr_handlers]
+        old_levels = [stderr_handler.level for stderr_handler in stderr_handlers]
         old_workers_level = WORKERS_LOGGER.level
-        with os.fdopen(console, "w", errors="backslashreplace") as stream:
+        with os.fdopen(terminal, "w", errors="backslashreplace") as terminal_stream:
             try:
                 for stderr_handler in stderr_handlers:
-                    stderr_handler.setStream(stream)
+                    stderr_handler.setStream(terminal_stream)
                     stderr_handler.setLevel(logging.WARNING)
                 WORKERS_LOGGER.setLevel(logging.INFO)
                 root.addHandler(handler)
@@ -64,12 +67,12 @@ class Log:
                 yield
             finally:
                 sys.stderr.flush()
-                os.dup2(console, 2)
+                os.dup2(terminal, 2)
                 os.close(file)
                 root.removeHandler(handler)
                 handler.close()
                 WORKERS_LOGGER.setLevel(old_workers_level)
-                for stderr_handler, old_level in zip(stderr_handlers, levels, strict=True):
+                for stderr_handler, old_level in zip(stderr_handlers, old_levels, strict=True):
                     stderr_handler.setStream(sys.stderr)
                     stderr_handler.setLevel(old_level)
 
@@ -77,7 +80,7 @@ class Log:
     def send_tail_regularly(
         self, send: Callable[[str | None], None], interval: float = SECONDS_BETWEEN_TAILS
     ) -> Iterator[None]:
-        """Send the last lines every ``interval`` seconds while the context is open, if they changed."""
+        """Send the tail every ``interval`` seconds while the context is open, unless it is the same as before."""
         stop = Event()
         thread = Thread(target=self._send_until_stopped, args=(send, interval, stop), name="log", daemon=True)
         thread.start()
@@ -98,26 +101,28 @@ class Log:
                     sent_tail = tail
 
     def tail(self) -> str | None:
-        """Return the end of the last attempt, at most 200 lines or 16 KiB, and less of earlier ones."""
+        """Return the last lines of the last attempt, and fewer of earlier ones; None if nothing was logged."""
         try:
             with self._path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - READ_BYTES))
+                file.seek(max(0, size - MAX_READ_BYTES))
                 content = file.read()
         except FileNotFoundError:
             return None
-        if size > READ_BYTES:  # the first line is incomplete
+        if size > MAX_READ_BYTES:  # the first line is incomplete
             content = content.partition(b"\n")[2]
         # PostgreSQL cannot store NUL.
         lines = content.decode(errors="replace").replace("\0", "\ufffd").splitlines()
-        header_indices = [index for index, line in enumerate(lines) if line.startswith(ATTEMPT_HEADER)]
-        bounds = [0, *(index for index in header_indices if index), len(lines)]
+        later_starts = [index for index, line in enumerate(lines) if index > 0 and line.startswith(ATTEMPT_HEADER)]
+        bounds = [0, *later_starts, len(lines)]
         *earlier_attempts, last_attempt = [lines[start:end] for start, end in pairwise(bounds)]
-        tails, bytes_left = [_last_lines(last_attempt, LINES, BYTES)], EARLIER_BYTES
-        for lines_of_attempt in reversed(earlier_attempts):
-            tails.append(_last_lines(lines_of_attempt, EARLIER_LINES, bytes_left))
-            bytes_left -= _count_bytes(tails[-1])
-        return "\n".join(line for lines_of_attempt in reversed(tails) for line in lines_of_attempt) or None
+        tail = _last_lines(last_attempt, MAX_LINES, MAX_BYTES)
+        bytes_left = MAX_EARLIER_BYTES
+        for attempt in reversed(earlier_attempts):
+            last_lines = _last_lines(attempt, MAX_EARLIER_LINES, bytes_left)
+            tail = last_lines + tail
+            bytes_left -= _count_bytes(last_lines)
+        return "\n".join(tail) or None
 
 
 def _last_lines(lines: list[str], max_lines: int, max_bytes: int) -> list[str]:

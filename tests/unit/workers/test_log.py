@@ -15,7 +15,7 @@ from app.db.session import create_sessions
 from isoscope.core.errors import InvalidError, NotFoundError
 from tests.waiting import wait_for
 from workers.failure import Failure, NotFiniteError, OtherProcessError, classify_error, log_and_describe, record_error
-from workers.training.log import BYTES, EARLIER_BYTES, EARLIER_LINES, LINES, Log
+from workers.training.log import MAX_BYTES, MAX_EARLIER_BYTES, MAX_EARLIER_LINES, MAX_LINES, Log
 from workers.training.run_spec import OutOfMemoryError
 
 
@@ -57,10 +57,10 @@ def test_progress_is_logged_to_file_only(tmp_path, capfd):
 def test_tail_has_last_complete_lines(tmp_path):
     (tmp_path / LOG_NAME).write_text("\n".join(f"line {number}" for number in range(1000)))
     lines = Log(tmp_path).tail().splitlines()
-    assert (len(lines), lines[0], lines[-1]) == (LINES, "line 800", "line 999")
+    assert (len(lines), lines[0], lines[-1]) == (MAX_LINES, "line 800", "line 999")
     (tmp_path / LOG_NAME).write_text("\n".join(str(number) * 1000 for number in range(10, 60)))
     tail = Log(tmp_path).tail()
-    assert len(tail) <= BYTES
+    assert len(tail) <= MAX_BYTES
     assert tail.splitlines() == [str(number) * 1000 for number in range(52, 60)]
     (tmp_path / LOG_NAME).write_bytes(b"a\0b \xff")
     assert Log(tmp_path).tail() == "a\ufffdb \ufffd"
@@ -110,15 +110,15 @@ def test_tail_keeps_last_lines_of_earlier_attempts(tmp_path):
     assert [lines[head][: len("=== Attempt 1 on here/cpu")] for head in heads] == [
         f"=== Attempt {attempt} on here/cpu" for attempt in (1, 2, 3)
     ]
-    assert heads == [0, EARLIER_LINES + 1, 2 * (EARLIER_LINES + 1)]
+    assert heads == [0, MAX_EARLIER_LINES + 1, 2 * (MAX_EARLIER_LINES + 1)]
     assert lines[heads[1] - 1] == "line 499 of attempt 1"
-    assert len(lines) == 2 * (EARLIER_LINES + 1) + 1 + LINES
+    assert len(lines) == 2 * (MAX_EARLIER_LINES + 1) + 1 + MAX_LINES
     for attempt in range(1, 500):
         log.begin(attempt, "here/cpu", None)
         with (tmp_path / LOG_NAME).open("a") as file:
             file.writelines(f"{'x' * 100} {number}\n" for number in range(30))
     tail = log.tail()
-    assert len(tail) <= BYTES + EARLIER_BYTES
+    assert len(tail) <= MAX_BYTES + MAX_EARLIER_BYTES
     assert tail.splitlines()[-1].endswith(" 29")
     assert "=== Attempt 499 on" in tail
 
