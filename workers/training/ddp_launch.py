@@ -145,7 +145,7 @@ def _run_rank(
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     folder = RunFolder(settings, run_id)
     progress = (Progress if rank == 0 else SilentProgress)(job_sessions(settings), run_id, slot)
-    with folder.log.capture_stderr(), folder.lock_for_first_process() if rank == 0 else nullcontext():
+    with folder.log.capture_stderr(), folder.locked_for_first_process() if rank == 0 else nullcontext():
         end, failure = RankEnd.DONE, NO_FAILURE
         try:
             with joined_process_group(rank, spec.config.processes, rendezvous, device) as process_rank:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
@@ -22,7 +22,7 @@ from app.db.session import Sessions
 from app.db.types import utcnow
 from workers.training.log import Log
 
-THREADS = 4
+HASHING_THREADS = 4
 
 
 class Checksum(NamedTuple):
@@ -32,15 +32,14 @@ class Checksum(NamedTuple):
     sha256: str
 
 
-def flush_and_hash(paths: Iterable[Path]) -> dict[Path, Checksum]:
+def flush_and_hash(paths: list[Path]) -> dict[Path, Checksum]:
     """Flush files to disk and return their checksums. Hashing overlaps with waiting for the disk."""
-    files = list(paths)
-    with ThreadPoolExecutor(THREADS) as pool:
-        flushes = [pool.submit(flush, path) for path in files]
-        checksums = list(pool.map(checksum_of, files))
+    with ThreadPoolExecutor(HASHING_THREADS) as pool:
+        flushes = [pool.submit(flush, path) for path in paths]
+        checksums = list(pool.map(checksum_of, paths))
         for pending_flush in flushes:
             pending_flush.result()
-    return dict(zip(files, checksums, strict=True))
+    return dict(zip(paths, checksums, strict=True))
 
 
 def checksum_of(path: Path) -> Checksum:
@@ -49,40 +48,41 @@ def checksum_of(path: Path) -> Checksum:
         return Checksum(file.tell(), digest)
 
 
-def read_checksums(folder: Path) -> dict[str, Checksum]:
-    """Read the checksums of a folder's files; they are written last, so their file marks the folder complete."""
+def read_checksums(checkpoint: Path) -> dict[str, Checksum]:
+    """Return the checksums of a checkpoint's files by relative path; raise ValueError if they are damaged."""
     try:
-        checksums = json.loads((folder / COMPLETE_MARKER).read_bytes())
+        checksums = json.loads((checkpoint / COMPLETE_MARKER).read_bytes())
         return {name: Checksum(**checksum) for name, checksum in checksums.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{COMPLETE_MARKER} cannot be read") from error
 
 
-def find_damage(folder: Path) -> str | None:
-    """Describe the damage to a folder's files by their checksums; None if there is none.
+def find_damage(checkpoint: Path) -> str | None:
+    """Describe the first damage to a checkpoint's files; return None if all match their checksums.
 
-    Raises OSError for a file that cannot be read, unless the disk is to blame.
+    Raise OSError for a file that cannot be read, except if the disk reports a defect: that is damage too.
     """
     try:
-        checksums = read_checksums(folder)
+        checksums = read_checksums(checkpoint)
         if not checksums:
             return f"{COMPLETE_MARKER} names no file"
         for name, checksum in checksums.items():
-            path = folder / name
+            path = checkpoint / name
             if not path.is_file():
                 return f"{path.name} is missing"
             if (size := path.stat().st_size) != checksum.bytes:
                 return f"{path.name} has {size:,} bytes instead of {checksum.bytes:,}"
-        with ThreadPoolExecutor(THREADS) as pool:
-            current = pool.map(lambda name: checksum_of(folder / name), checksums)
-            changed = [name for name, checksum in zip(checksums, current, strict=True) if checksum != checksums[name]]
+        with ThreadPoolExecutor(HASHING_THREADS) as pool:
+            current_checksums = pool.map(lambda name: checksum_of(checkpoint / name), checksums)
+            current = dict(zip(checksums, current_checksums, strict=True))
+            changed_names = [name for name, checksum in checksums.items() if current[name] != checksum]
     except ValueError as error:
         return str(error)
     except OSError as error:
         if error.errno not in (errno.EIO, errno.EBADMSG):
             raise
         return "the disk cannot read one of its files"
-    return f"{Path(changed[0]).name} has changed since it was saved" if changed else None
+    return f"{Path(changed_names[0]).name} has changed since it was saved" if changed_names else None
 
 
 def flush(path: Path) -> None:
@@ -117,10 +117,10 @@ class RunFolder:
         """Lock the folder, because a trainer presumed dead may still use it; the lock ends with the process."""
         return _locked_path(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True))
 
-    def lock_for_first_process(self) -> AbstractContextManager[None]:
-        """Lock a file in the first of several processes: it may outlive its parent for a moment."""
-        lock = self.path / "first"
-        return _locked_path(lock, lock.touch)
+    def locked_for_first_process(self) -> AbstractContextManager[None]:
+        """Lock a file for the first of a run's processes, because that of the last attempt may outlive its parent."""
+        lock_file = self.path / "first"
+        return _locked_path(lock_file, lock_file.touch)
 
     def checkpoint(self, step: int) -> Path:
         return self.path / f"checkpoint-{step}"
@@ -129,9 +129,12 @@ class RunFolder:
         """Return the complete checkpoints, newest first."""
         return sorted(finished_checkpoints(self.path), key=step_of, reverse=True)
 
-    def find_sound_checkpoint(self) -> tuple[Path | None, list[tuple[int, str]]]:
-        """Return the newest undamaged checkpoint, and step and damage of newer ones, which are removed."""
-        self.drop_unfinished_checkpoints()
+    def remove_damaged_checkpoints(self) -> tuple[Path | None, list[tuple[int, str]]]:
+        """Remove damaged checkpoints, newest first, up to the first sound one, and all unfinished ones.
+
+        Return the sound one, None if there is none, and the step and damage of each damaged one.
+        """
+        self.remove_unfinished_checkpoints()
         damages: list[tuple[int, str]] = []
         for checkpoint in self.checkpoints():
             if (damage := find_damage(checkpoint)) is None:
@@ -145,7 +148,7 @@ class RunFolder:
             shutil.rmtree(checkpoint)
         return None, damages
 
-    def drop_unfinished_checkpoints(self) -> None:
+    def remove_unfinished_checkpoints(self) -> None:
         complete = self.checkpoints()
         for path in self.path.glob("checkpoint-*"):
             if path not in complete:
@@ -175,7 +178,7 @@ class RunFolder:
         return self.path / f"best-{step}.safetensors"
 
     def save_best_weights(self, step: int, write: Callable[[Path], None]) -> None:
-        """Write weights so that they appear only once complete and flushed."""
+        """Save weights by ``write``, so that their file appears only once it is complete and flushed to disk."""
         unfinished = self.path / "best.unfinished"
         write(unfinished)
         (self._best_checksums[self.best_weights_path(step).name],) = flush_and_hash([unfinished]).values()
@@ -187,7 +190,7 @@ class RunFolder:
         return path.is_file() and checksum_of(path) == self._best_checksums.get(path.name)
 
     def remove_other_best_weights(self, except_step: int | None) -> None:
-        """Remove all best weights except one and those that a checkpoint needs."""
+        """Remove all best weights except those of ``except_step``, if any, and those that a checkpoint needs."""
         needed: set[str] = set()
         for checkpoint in self.checkpoints():
             with suppress(ValueError):  # damage is reported when the checkpoint is needed
@@ -209,7 +212,7 @@ def remove_unneeded_folders(settings: Settings, sessions: Sessions) -> int:
 
     Return how many were removed.
     """
-    # List folders before the query, so that the folder of a run that begins in between is not removed.
+    # List folders before the query, so that the folder of a run that starts after the query is not removed.
     folders = list(settings.runs.iterdir())
     with sessions() as session:
         has_folder = Run.id.in_([folder.name for folder in folders])
@@ -254,6 +257,7 @@ def _locked_path(path: Path, create: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _open_path(path: Path) -> Iterator[int | None]:
+    """Open a file or folder for reading; yield its descriptor, or None if it does not exist."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -62,9 +62,9 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
                 no_other_worker = or_(Run.worker == slot, Run.worker.is_(None))
                 _write_log(sessions, update(Run).where(Run.id == run_id, no_other_worker), folder.log.tail())
             except Exception as error:  # noqa: BLE001 - any error of training belongs in the row
-                folder.drop_unfinished_checkpoints()  # they may fill the disk
+                folder.remove_unfinished_checkpoints()  # they may fill the disk
                 _fail(error, sessions, update_run, folder)
-        folder.drop_unfinished_checkpoints()
+        folder.remove_unfinished_checkpoints()
         with sessions() as session:
             run = session.get(Run, run_id)
         can_resume = run is not None and (not run.status.final or run.status in RETRIABLE)

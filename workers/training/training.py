@@ -177,7 +177,7 @@ def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
 
 def _find_checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
     """Return the newest sound checkpoint; None without one, or if the run's logged rows end before it."""
-    checkpoint, damages = folder.find_sound_checkpoint() if process_rank.is_first else (None, [])
+    checkpoint, damages = folder.remove_damaged_checkpoints() if process_rank.is_first else (None, [])
     if damages:
         # Report dropped checkpoints in the log and on the run.
         restart = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
