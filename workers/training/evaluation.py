@@ -32,7 +32,7 @@ from workers.failure import NotFiniteError
 from workers.training.data import Columns
 from workers.training.inference import TokenizedRows, draw_row_indices, forward
 from workers.training.progress import Progress
-from workers.training.sentences import Sentences
+from workers.training.sentences import SentenceMeasures
 from workers.training.tasks import Collector, Task
 
 REFERENCE_ZETA = 0.75
@@ -49,7 +49,7 @@ class Evaluation:
     figures: dict[str, dict[str, Any]]
     """The data of a ``RunFigure`` by its slug."""
     predictions: Predictions | None
-    """On the validation rows; None if there are more than can be stored."""
+    """Of the validation rows; None if there are more than can be stored."""
     untrained_loss: float
     """The training loss of a model that has learned nothing."""
     notes: list[str]
@@ -59,11 +59,10 @@ class Evaluation:
 class Observation:
     """Measurements from one pass over rows."""
 
-    layers: LayerMeasures
-    vectors: LayerMoments
-    """Moments of every layer's sentence vectors."""
-    sentences: Sentences
-    predictions: Collector
+    token_measures: LayerMeasures
+    sentence_moments: LayerMoments
+    sentence_measures: SentenceMeasures
+    collector: Collector
     loss_sum: float = 0.0
 
 
@@ -77,38 +76,37 @@ def evaluate(
 ) -> Evaluation:
     """Return the metrics on all validation rows and IsoScore* of their tokens, at settings that all runs share.
 
-    ``positions`` are the validation examples' positions in their split; by default, all of them.
+    ``positions`` are the validation examples' positions in their split; by default they are the whole split.
 
-    The cloud is the union of all layers without the embedding layer and padding, whatever the run was trained on.
-    With ``config.evaluation_zeta`` = 0, no other points are needed. Above 0, IsoScore* needs the covariance of more
-    points than it scores: training tokens under the trained model, up to ``config.shrinkage_points``, of rows drawn by
-    a seed that all runs share. A layer's score is shrunk toward the training tokens of that layer.
+    IsoScore* is that of the tokens of all layers together, without the embedding layer and padding, whatever points
+    the run was trained on. If ``config.evaluation_zeta`` > 0, it is shrunk toward the covariance of training tokens,
+    up to ``config.shrinkage_points``, whose rows are drawn by a seed that all runs share.
 
-    The results also hold further measures of each layer, for the same tokens and for sentence vectors, and scores by
-    the protocol of the reference's analysis: the sentence vectors of each layer at zeta = 0.75, which are the first
-    tokens of BERT and the last of GPT-2, shrunk toward all tokens of that layer, but without padding.
+    The results also hold further measures of each layer's tokens and sentence vectors. Those in ``reference`` repeat
+    the analysis of the reference code, but without padding: IsoScore* of each layer's sentence vectors (of the first
+    tokens of BERT, the last ones of GPT-2), shrunk toward all tokens of that layer.
     """
     config = task.config
     observation = observe(model, validation, np.arange(len(validation)), task, progress)
-    zeta, tokens = config.evaluation_zeta, observation.layers.tokens
+    tokens, sentence_measures = observation.token_measures.tokens, observation.sentence_measures
+    zeta = config.evaluation_zeta
     target_tokens = tokens
     if zeta > 0:
-        row_indices = draw_row_indices(
-            train.token_counts, config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,)
-        )
-        target_tokens = _measure_tokens(model, train, row_indices, task, progress)
-    union, n = tokens.union(), tokens.layers[0].n
-    pair_measures, pooling = observation.sentences.pair_measures(), observation.sentences.pooling
-    by_layer = observation.layers.scores(zeta, target_tokens) | pair_measures
+        max_tokens = config.shrinkage_points // len(tokens.layers)
+        row_indices = draw_row_indices(train.token_counts, max_tokens, (SHRINKAGE_SEED,))
+        target_tokens = _token_moments(model, train, row_indices, task, progress)
+    union = tokens.union()
+    pair_measures = sentence_measures.pair_measures()
+    measures = observation.token_measures.scores(zeta, target_tokens) | pair_measures
     reference_scores = [
-        isoscore_star(vectors, REFERENCE_ZETA, layer)
-        for vectors, layer in zip(observation.vectors.layers, tokens.layers, strict=True)
+        isoscore_star(sentence_moments, REFERENCE_ZETA, token_moments)
+        for sentence_moments, token_moments in zip(observation.sentence_moments.layers, tokens.layers, strict=True)
     ]
-    metrics = observation.predictions.metrics()
+    metrics = observation.collector.metrics()
     performance = metrics[config.metric]
-    predictions, notes = _sorted_predictions(
-        observation.predictions, np.arange(validation.n_examples) if positions is None else positions
-    )
+    if positions is None:
+        positions = np.arange(validation.n_examples)
+    predictions, notes = _sorted_predictions(observation.collector, positions)
     results = RunResults(
         metrics={Metric(name): score.value for name, score in metrics.items()},
         metric_reasons={Metric(name): score.reason for name, score in metrics.items() if score.reason is not None},
@@ -117,26 +115,28 @@ def evaluate(
         **task.extra_results(train, validation),
         loss=observation.loss_sum / len(validation),
         n_validation=validation.n_examples,
-        tokens=n,
+        tokens=tokens.layers[0].n,
         points=union.n,
         zeta=zeta,
         by_layer={
             measure: LayerValues(
-                values=[score.value for score in layer.scores], reasons=[score.reason for score in layer.scores]
+                values=[score.value for score in by_layer.scores], reasons=[score.reason for score in by_layer.scores]
             )
-            for measure, layer in by_layer.items()
+            for measure, by_layer in measures.items()
         },
-        by_layer_n={measure: layer.n for measure, layer in by_layer.items()},
-        sentences=SentenceVectors(pooling=pooling, last_layer=_last_layer_values(observation.sentences, pair_measures)),
+        by_layer_n={measure: by_layer.n for measure, by_layer in measures.items()},
+        sentences=SentenceVectors(
+            pooling=sentence_measures.pooling, last_layer=_last_layer_values(sentence_measures, pair_measures)
+        ),
         reference=Reference(
             zeta=REFERENCE_ZETA,
-            pooling=pooling,
-            n=observation.vectors.layers[0].n,
+            pooling=sentence_measures.pooling,
+            n=observation.sentence_moments.layers[0].n,
             layers=[score.value for score in reference_scores],
             layer_reasons=[score.reason for score in reference_scores],
         ),
     )
-    activation = observation.sentences.activation()
+    activation = sentence_measures.activation()
     figures = {} if activation is None else {"activation": activation}
     union_score = isoscore_star(union, zeta, target_tokens.union())
     return Evaluation(performance, union_score, results, figures, predictions, task.untrained_loss(train), notes)
@@ -145,20 +145,24 @@ def evaluate(
 def observe(
     model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], task: Task, progress: Progress
 ) -> Observation:
-    """Run rows through the model; return its predictions and the measures of its layers."""
+    """Run the rows at ``indices`` through the model, and collect its predictions and the measures of its layers.
+
+    Raise NotFiniteError if the loss is NaN or infinite.
+    """
     order = rows.longest_first(indices)
     label_column = "labels" if task.config.task is TaskKind.CLASSIFICATION else None
-    sentences = Sentences(model, rows, indices, label_column)
-    observation = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.make_collector(rows, order))
+    sentence_measures = SentenceMeasures(model, rows, indices, label_column)
+    collector = task.make_collector(rows, order)
+    observation = Observation(LayerMeasures(model), LayerMoments(model), sentence_measures, collector)
     with evaluation_mode(model):
         for batch_outputs in forward(model, rows, order, task.config, progress):
             batch, outputs, batch_indices = batch_outputs
             states, mask = hidden_states_of(outputs), batch["attention_mask"]
-            observation.layers.update(states, mask)
-            vectors = sentences.pool_layers(states, mask)
-            observation.vectors.update(vectors)
-            observation.sentences.update(vectors, batch_indices)
-            observation.predictions.add(outputs, batch)
+            observation.token_measures.update(states, mask)
+            vectors = sentence_measures.pool_layers(states, mask)
+            observation.sentence_moments.update(vectors)
+            sentence_measures.update(vectors, batch_indices)
+            collector.add(outputs, batch)
             observation.loss_sum += batch_outputs.loss_sum
     if not math.isfinite(observation.loss_sum):
         raise NotFiniteError(
@@ -169,13 +173,14 @@ def observe(
 
 
 def _sorted_predictions(collector: Collector, positions: NDArray[np.int64]) -> tuple[Predictions | None, list[str]]:
+    """Return predictions in the order of the split and notes: None and a note if they cannot be stored."""
     try:
         return collector.sorted_predictions(positions), []
     except ValueError as error:
         return None, [f"Predictions are not stored: {error}."]
 
 
-def _measure_tokens(
+def _token_moments(
     model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], task: Task, progress: Progress
 ) -> LayerMoments:
     tokens, order = LayerMoments(model), rows.longest_first(indices)
@@ -185,17 +190,18 @@ def _measure_tokens(
     return tokens
 
 
-def _last_layer_values(sentences: Sentences, pair_measures: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
-    last_scores = {measure: (score, sentences.n) for measure, score in sentences.last_layer_scores().items()}
-    last_scores |= {measure: (layers.scores[-1], layers.n) for measure, layers in pair_measures.items()}
+def _last_layer_values(
+    sentence_measures: SentenceMeasures, pair_measures: Mapping[str, ByLayer]
+) -> dict[str, LastLayerValue]:
+    scores = {measure: (score, sentence_measures.n) for measure, score in sentence_measures.last_layer_scores().items()}
+    scores |= {measure: (by_layer.scores[-1], by_layer.n) for measure, by_layer in pair_measures.items()}
     return {
-        measure: LastLayerValue(value=score.value, reason=score.reason, n=n)
-        for measure, (score, n) in last_scores.items()
+        measure: LastLayerValue(value=score.value, reason=score.reason, n=n) for measure, (score, n) in scores.items()
     }
 
 
 @dataclass(frozen=True)
-class SealedRows:
+class TokenizedTestRows:
     """Tokenized test rows, and the hash that identifies them."""
 
     rows: TokenizedRows
@@ -204,7 +210,7 @@ class SealedRows:
 
 @dataclass(frozen=True)
 class SealedEvaluation:
-    """A run's test scores. Never logged, and never part of ``Run.results``."""
+    """A run's test scores, sealed: never logged, and never part of ``Run.results``."""
 
     metrics: dict[str, Score]
     n: int
@@ -217,7 +223,7 @@ class SealedEvaluation:
             SealedScore(
                 run_id=run_id,
                 metrics={name: score.value for name, score in self.metrics.items()},
-                reasons={  # tasks only know validation rows
+                reasons={  # the words of tasks are for validation rows
                     name: score.reason.replace("validation row", "test row")
                     for name, score in self.metrics.items()
                     if score.reason
@@ -230,20 +236,22 @@ class SealedEvaluation:
             write_predictions(session, run_id, Split.TEST, self.predictions)
 
 
-def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progress: Progress) -> SealedEvaluation:
-    """Return the metrics of the test rows, without measuring layers."""
-    rows = sealed.rows
+def score_test_rows(
+    model: PreTrainedModel, test: TokenizedTestRows, task: Task, progress: Progress
+) -> SealedEvaluation:
+    """Return the metrics on the test rows, without measuring layers."""
+    rows = test.rows
     order = rows.longest_first(np.arange(len(rows)))
     collector = task.make_collector(rows, order)
     with evaluation_mode(model):
         for batch_outputs in forward(model, rows, order, task.config, progress, hidden_states=False):
             collector.add(batch_outputs.outputs, batch_outputs.batch)
     predictions, _ = _sorted_predictions(collector, np.arange(rows.n_examples))
-    return SealedEvaluation(collector.metrics(), rows.n_examples, sealed.sha256, predictions)
+    return SealedEvaluation(collector.metrics(), rows.n_examples, test.sha256, predictions)
 
 
 def hash_rows(columns: Columns, text_columns: list[str], label_column: str) -> str:
-    """Return a hash of texts and labels, whatever their order, file format or column names."""
+    """Return a hash of the rows' texts and labels, the same for any order of rows, file format or column names."""
     hashes = []
     for *texts, label in zip(*(columns[name] for name in [*text_columns, label_column]), strict=True):
         values = [None if text is None else str(text) for text in texts]

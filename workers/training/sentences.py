@@ -27,7 +27,7 @@ PAIR_ROWS = 2000
 PAIR_SEED = 0
 
 
-class Sentences:
+class SentenceMeasures:
     """Sentence vectors of rows, as the model's own head pools them.
 
     The last layer's moments cover all rows. Pair measures use at most ``PAIR_ROWS`` rows, drawn by a seed that all runs

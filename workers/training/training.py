@@ -33,7 +33,7 @@ from workers.training.checkpoints import (
 )
 from workers.training.data import describe_rows, load_columns, load_test_columns
 from workers.training.ddp_sync import ProcessRank, SharedDecisions, SharedTally
-from workers.training.evaluation import SealedRows, evaluate, hash_rows, score_sealed
+from workers.training.evaluation import TokenizedTestRows, evaluate, hash_rows, score_test_rows
 from workers.training.finish import finish_run, format_model_card, zip_model
 from workers.training.folder import RunFolder, step_of
 from workers.training.inference import TokenizedRows
@@ -64,7 +64,7 @@ class LoadedRun:
     validation_positions: NDArray[np.int64]
     selection: TokenizedRows | None
     """The rows that choose the best weights; None if the last weights are kept."""
-    test: SealedRows | None
+    test: TokenizedTestRows | None
     """The test rows; None for a data set without a test split."""
 
 
@@ -141,7 +141,7 @@ def train(
         evaluation = evaluate(
             model, loaded.train, loaded.validation, loaded.task, progress, loaded.validation_positions
         )
-        sealed = None if loaded.test is None else score_sealed(model, loaded.test, loaded.task, progress)
+        sealed = None if loaded.test is None else score_test_rows(model, loaded.test, loaded.task, progress)
     if selected is not None:
         evaluation.results.selection = selected
     model_zip = None
@@ -169,7 +169,7 @@ def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
         # Encode test rows before training, so that an unknown label fails the run at once.
         with prefixed_errors(spec.dataset.test_filename or "The test split"):
             test_rows = task.encode(test_columns, tokenizer, max_length)
-            test = SealedRows(test_rows, hash_rows(test_columns, config.text_columns, config.label_column))
+            test = TokenizedTestRows(test_rows, hash_rows(test_columns, config.text_columns, config.label_column))
     return LoadedRun(
         source, model, tokenizer, max_length, task, rows, validation, validation_part.positions, selection, test
     )
