@@ -107,7 +107,7 @@ outputs = model(**batch, output_hidden_states=True)
 seen = outputs.hidden_states[1].mean(1)
 torch.testing.assert_close(make_penalties(alone, model)(outputs, batch, 0), 2 * (seen.square().mean() + 0.5))
 
-order = SimpleNamespace(config=config, dataset=SimpleNamespace(name="d"), experiment="e")
+order = SimpleNamespace(config=config, dataset=SimpleNamespace(name="d"), experiment_name="e")
 results = SimpleNamespace(metrics={}, metric_reasons={}, n_validation=2, selection=None)
 evaluation = SimpleNamespace(results=results, isoscore_star=SimpleNamespace(value=1.0, reason=None))
 card = format_model_card(order, {}, evaluation)

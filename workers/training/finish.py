@@ -36,10 +36,10 @@ CARD = """\
 # {experiment}
 
 {summary}
-{penalties}
+{penalty_heading}
 
-{added}
-Scores of the {weights} weights on {n} validation rows:
+{penalties}
+Scores of the {selected} weights on {n} validation rows:
 
 | Score | Value |
 |---|---|
@@ -82,7 +82,7 @@ def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: 
 
 
 def format_model_card(spec: RunSpec, environment: dict[str, object], evaluation: Evaluation) -> str:
-    """Return the model card with the header that model hubs read."""
+    """Return the model card as Markdown, with the header that model hubs read."""
     config, results = spec.config, evaluation.results
     model_class = TASKS[config.task].auto_class.__name__
     penalty_lines = []
@@ -90,59 +90,58 @@ def format_model_card(spec: RunSpec, environment: dict[str, object], evaluation:
         zeta = f" and zeta = {config.zeta:g}" if "zeta" in REGULARIZERS[name].options else ""
         penalty_lines.append(f"- {REGULARIZERS[name].name} with lambda = {lam:g}{zeta}\n")
     reasons = results.metric_reasons
-    scores = [f"| {name} | {reasons.get(name, value)} |" for name, value in results.metrics.items()]
-    star = evaluation.isoscore_star
-    score = star.reason if star.value is None else star.value
-    scores.append(f"| IsoScore* at zeta = {config.evaluation_zeta:g} | {score} |")
-    checkpoint, selection = "last", results.selection
+    score_lines = [f"| {name} | {reasons.get(name, value)} |" for name, value in results.metrics.items()]
+    isoscore_star = evaluation.isoscore_star
+    score_or_reason = isoscore_star.reason if isoscore_star.value is None else isoscore_star.value
+    score_lines.append(f"| IsoScore* at zeta = {config.evaluation_zeta:g} | {score_or_reason} |")
+    selected, selection = "last", results.selection
     if config.checkpoint is not Checkpoint.LAST and selection is not None and selection.best_step is not None:
-        split = "validation rows" if selection.split == "validation" else "held-out training rows"
-        checkpoint = f"best (step {selection.best_step}, by {selection.metric} on {selection.n} {split})"
+        rows = "validation rows" if selection.split == "validation" else "held-out training rows"
+        selected = f"best (step {selection.best_step}, by {selection.metric} on {selection.n} {rows})"
     summary = f"{_escape_markdown(config.model)}, fine-tuned for {config.task} on {_escape_markdown(spec.dataset.name)}"
     header = {"library_name": "transformers", "base_model": config.model, "metrics": [config.metric.value]}
     return CARD.format(
         header="\n".join(f"{name}: {json.dumps(value)}" for name, value in header.items()),
         experiment=_escape_markdown(spec.experiment_name),
         summary=f"{summary}, seed {config.seed}.",
-        penalties="Added to the task's loss:" if penalty_lines else "Nothing was added to the task's loss.",
-        added="".join(penalty_lines),
-        weights=checkpoint,
+        penalty_heading="Added to the task's loss:" if penalty_lines else "Nothing was added to the task's loss.",
+        penalties="".join(penalty_lines),
+        selected=selected,
         n=results.n_validation,
-        scores="\n".join(scores),
+        scores="\n".join(score_lines),
         model_class=model_class,
         settings=json.dumps({"config": config.model_dump(mode="json"), "environment": environment}, indent=2),
     )
 
 
-def _escape_markdown(name: str) -> str:
-    return re.sub(r"([^\w\s])", r"\\\1", " ".join(name.split()))
+def _escape_markdown(text: str) -> str:
+    return re.sub(r"([^\w\s])", r"\\\1", " ".join(text.split()))
 
 
 def finish_run(
     evaluation: Evaluation,
-    model: Path | None,
+    model_zip: Path | None,
     settings: Settings,
     folder: RunFolder,
     progress: Progress,
     sealed: SealedEvaluation | None,
 ) -> None:
-    """Finish the run, and store its model, if kept, in the same transaction."""
+    """Write the results of a run, mark it as finished and store its model's zip file, all in one transaction."""
     with ExitStack() as stack:
-        values = {}
-        if model is None:
+        model_column = {}
+        if model_zip is None:
             session = stack.enter_context(progress.sessions.begin())
         else:
             ledger = Ledger(progress.sessions, open_storage(settings))
             store_file = stack.enter_context(storing_files(ledger))
-            stored_model = store_file(lambda: stack.enter_context(model.open("rb")))
+            stored_model = store_file(lambda: stack.enter_context(model_zip.open("rb")))
             session = stack.enter_context(ledger.recording(stored_model))
-            values["model_sha256"] = stored_model.sha256
+            model_column["model_sha256"] = stored_model.sha256
         run = session.get_one(Run, progress.run_id)
-        constant_penalty_note = note_constant_penalty([step.penalty for step in run.steps if step.penalty is not None])
-        is_penalized = bool(run.config.weights)
+        penalties = [step.penalty for step in run.steps if step.penalty is not None]
         divergence = find_divergence([step.task_loss for step in run.steps if step.step > 0], evaluation.untrained_loss)
         notes = [
-            constant_penalty_note if is_penalized else None,
+            note_constant_penalty(penalties) if run.config.weights else None,
             None if divergence is None else describe_divergence(divergence),
             *evaluation.notes,
         ]
@@ -163,7 +162,7 @@ def finish_run(
             learning=results.learning,
             notes=[*run.notes, *(note for note in notes if note)],
             log=folder.log.tail(),
-            **values,
+            **model_column,
         )
         if evaluation.predictions is not None:
             write_predictions(session, progress.run_id, Split.VALIDATION, evaluation.predictions)

@@ -37,16 +37,14 @@ class TokenizedRows:
         """Return the number of examples; a subclass may cut an example into several rows."""
         return len(self)
 
-    def batches(
-        self, indices: Sequence[int] | NDArray[np.int64], size: int, device: torch.device
-    ) -> Iterator[dict[str, Tensor]]:
+    def batches(self, indices: NDArray[np.int64], size: int, device: torch.device) -> Iterator[dict[str, Tensor]]:
         """Yield batches of at most ``size`` rows; draws no random numbers, so measuring does not change training."""
         for start in range(0, len(indices), size):
             rows = [self.dataset[int(index)] for index in indices[start : start + size]]
             yield {name: tensor.to(device) for name, tensor in self.collate(rows).items()}
 
     def longest_first(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Sort from long to short: batches need less padding, and one too large for the memory fails at once."""
+        """Sort row indices by length: batches need less padding, and if one exceeds the memory, the first does."""
         return indices[np.argsort(-self.token_counts[indices], kind="stable")]
 
 
@@ -60,7 +58,7 @@ def draw_row_indices(
 
 
 def inference_batch_size(config: RunConfig) -> int:
-    """Return the batch size without gradients, larger because less memory is needed."""
+    """Return the batch size without gradients: larger than in training, because less memory is needed."""
     return 4 * config.batch_size
 
 
@@ -74,6 +72,7 @@ class BatchOutputs(NamedTuple):
 
     @property
     def loss_sum(self) -> float:
+        """Return the sum of the rows' losses, of which the model returns the mean."""
         return float(self.outputs["loss"]) * len(self.indices)
 
 
@@ -86,7 +85,7 @@ def forward(
     *,
     hidden_states: bool = True,
 ) -> Iterator[BatchOutputs]:
-    """Run rows through the model in ``order``; call it inside ``evaluation_mode``."""
+    """Run the rows with the indices ``order`` through the model, in that order; call it inside ``evaluation_mode``."""
     progress.enter(Phase.EVALUATING, total=len(order))
     done = 0
     for batch in rows.batches(order, inference_batch_size(config), model.device):
