@@ -98,13 +98,13 @@ class SharedTally(TrainerCallback):
     """None except in the first process."""
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Average the tallies at steps that write a row of the curves, or may be the last, which writes one too."""
-        writes_row = self.metrics_callback is not None and self.metrics_callback.writes_row_at(state.global_step)
+        """Average the tallies if the step is logged, or may be the last one of the training, which is logged too."""
+        is_logged = self.metrics_callback is not None and self.metrics_callback.logs_at(state.global_step)
         may_be_last = state.global_step == state.max_steps or is_evaluation_due(self.config, state)
-        writes_row, may_be_last = map(bool, self.process_rank.broadcast(writes_row, may_be_last))
-        if writes_row or may_be_last:
+        is_logged, may_be_last = map(bool, self.process_rank.broadcast(is_logged, may_be_last))
+        if is_logged or may_be_last:
             self._average_tallies()
-        if writes_row and not self.process_rank.is_first:
+        if is_logged and not self.process_rank.is_first:
             self.tally.clear()
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:

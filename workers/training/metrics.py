@@ -1,4 +1,4 @@
-"""Log a run while it trains: losses every few steps, measures of its layers less often."""
+"""Log steps of a run while it trains: losses every few steps, measures of its layers less often."""
 
 import logging
 import math
@@ -26,37 +26,38 @@ from workers.training.run_spec import batch_plan
 
 
 class Tally:
-    """Sums of task losses and penalties since the last row of the curves, on the device.
+    """Sums of task losses and penalties since the last logged step, on the device.
 
-    In float64, so that the curves do not depend on how often the sums are averaged over processes.
+    They are float64, so that logged means do not depend on how often the sums are averaged over processes.
     """
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        self.batches = 0
+        self.n_batches = 0
         self.task_loss = torch.zeros((), dtype=torch.float64)
         self.penalty = torch.zeros((), dtype=torch.float64)
 
     def add(self, task_loss: Tensor, penalty: Tensor | None) -> None:
-        self.batches += 1
-        self.task_loss = _add_in_float64(self.task_loss, task_loss)
+        self.n_batches += 1
+        self.task_loss = _accumulate(self.task_loss, task_loss)
         if penalty is not None:
-            self.penalty = _add_in_float64(self.penalty, penalty)
+            self.penalty = _accumulate(self.penalty, penalty)
 
     def means(self) -> tuple[float, float]:
-        return float(self.task_loss) / self.batches, float(self.penalty) / self.batches
+        """Return the mean task loss and the mean penalty of a batch."""
+        return float(self.task_loss) / self.n_batches, float(self.penalty) / self.n_batches
 
     def state(self) -> dict[str, Tensor]:
-        return {"batches": torch.tensor(self.batches), "task_loss": self.task_loss, "penalty": self.penalty}
+        return {"batches": torch.tensor(self.n_batches), "task_loss": self.task_loss, "penalty": self.penalty}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        self.batches = int(state["batches"])
+        self.n_batches = int(state["batches"])
         self.task_loss, self.penalty = state["task_loss"], state["penalty"]
 
 
-def _add_in_float64(total: Tensor, added: Tensor) -> Tensor:
+def _accumulate(total: Tensor, added: Tensor) -> Tensor:
     # Apple's GPUs have no float64.
     dtype = torch.float32 if added.device.type == "mps" else torch.float64
     return total.to(added.device, dtype) + added.detach().to(dtype)
@@ -64,7 +65,7 @@ def _add_in_float64(total: Tensor, added: Tensor) -> Tensor:
 
 logger = logging.getLogger(__name__)
 
-ROWS_PER_RUN = 100
+LOGGED_STEPS_PER_RUN = 100
 MAX_PROBE_TEXTS = 256
 PROBE_SEED = 0
 # With fewer texts the bias-corrected IsoScore has wide errors.
@@ -73,12 +74,13 @@ MIN_TIMED_STEPS = 3
 MAX_TIMED_STEPS = 1000
 
 
-def steps_between_rows(max_steps: int) -> int:
-    return max(1, max_steps // ROWS_PER_RUN)
+def logging_interval(max_steps: int) -> int:
+    """Return after how many steps a step is logged."""
+    return max(1, max_steps // LOGGED_STEPS_PER_RUN)
 
 
 class Probe:
-    """A few validation rows, the same in all runs, for measuring layers during training."""
+    """Measures layers during training on a few validation rows, the same in all runs."""
 
     def __init__(self, model: PreTrainedModel, rows: TokenizedRows, config: RunConfig) -> None:
         self.model = model
@@ -90,18 +92,20 @@ class Probe:
             draw_row_indices(rows.token_counts, max_tokens, (PROBE_SEED,), MIN_PROBE_TEXTS, MAX_PROBE_TEXTS)
         )
         self.point_counts = {"tokens": int(rows.token_counts[self.indices].sum()), "texts": len(self.indices)}
-        """Points that a layer's measures use: texts for the bias-corrected IsoScore, tokens for the others."""
+        """Number of points of a layer: texts for the bias-corrected IsoScore, tokens for the other measures."""
         self.cost = self.point_counts["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
         """The cost of one measurement, in tokens of a forward pass."""
 
     def steps_between_probes(self, max_steps: int, tokens_per_step: float) -> int:
+        """Return the configured interval between measurements; by default, a multiple of the logging interval."""
         if self.probe_every is not None:
             return self.probe_every
         steps = default_probe_every(max_steps, self.cost, tokens_per_step)
-        steps_per_row = steps_between_rows(max_steps)
-        return steps_per_row * max(1, round(steps / steps_per_row))
+        log_every = logging_interval(max_steps)
+        return log_every * max(1, round(steps / log_every))
 
     def measure(self) -> dict[str, list[float | None]]:
+        """Return each measure of every layer, first layer first; None where it is undefined."""
         layers = LayerMeasures(self.model)
         with evaluation_mode(self.model):
             for batch in self.rows.batches(self.indices, self.batch_size, self.model.device):
@@ -112,13 +116,14 @@ class Probe:
 
 @dataclass(eq=False)
 class StepClock(TrainerCallback):
-    """Times steps and writes their speed into the run's environment, from which later sweeps are estimated."""
+    """Times steps, and writes the speed into the run's environment, from which times of later sweeps are estimated."""
 
-    lengths: NDArray[np.int64]
+    token_counts: NDArray[np.int64]
+    """[n], number of tokens of each training row."""
     config: RunConfig
     environment: dict[str, Any]
     progress: Progress
-    _seconds: list[float] = field(default_factory=list, init=False)
+    _step_seconds: list[float] = field(default_factory=list, init=False)
     _last_step_at: float | None = field(default=None, init=False)
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
@@ -126,19 +131,19 @@ class StepClock(TrainerCallback):
         self._last_step_at = None
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Record the step time; layer measurements in between do not move the median."""
+        """Record the step time; measurements of layers in between are too rare to move the median."""
         now = time.perf_counter()
-        if self._last_step_at is not None and len(self._seconds) < MAX_TIMED_STEPS:
-            self._seconds.append(now - self._last_step_at)
+        if self._last_step_at is not None and len(self._step_seconds) < MAX_TIMED_STEPS:
+            self._step_seconds.append(now - self._last_step_at)
         self._last_step_at = now
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Write the median step time, unless there are too few, or other runs slowed them down."""
-        if len(self._seconds) >= MIN_TIMED_STEPS:
-            longest = expected_longest(self.lengths.tolist(), self.config.batch_size)
+        """Write the median step time, unless too few steps were timed or other runs slowed them down."""
+        if len(self._step_seconds) >= MIN_TIMED_STEPS:
+            padded_length = expected_longest(self.token_counts.tolist(), self.config.batch_size)
             speed = {
-                "tokens_per_step": batch_plan(self.config)["rows_per_step"] * longest,
-                "seconds_per_step": statistics.median(self._seconds),
+                "tokens_per_step": batch_plan(self.config)["rows_per_step"] * padded_length,
+                "seconds_per_step": statistics.median(self._step_seconds),
             }
             with self.progress.sessions.begin() as session:
                 self.progress.write(session)
@@ -148,18 +153,18 @@ class StepClock(TrainerCallback):
 
 @dataclass(eq=False)
 class MetricsCallback(TrainerCallback):
-    """Writes the rows of a run's curves. A step has one row, so training it again overwrites the row."""
+    """Logs steps of a run. A step that is trained again, after a kill, replaces the step logged before."""
 
     tally: Tally
     probe: Probe
     tokens_per_step: float
     progress: Progress
-    steps_per_row: int = field(default=1, init=False)
+    log_every: int = field(default=1, init=False)
     probe_every: int = field(default=1, init=False)
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Remove rows logged after the checkpoint, and measure layers before the first step."""
-        self.steps_per_row = steps_between_rows(state.max_steps)
+        """Remove steps logged after the checkpoint, and measure layers before the first step."""
+        self.log_every = logging_interval(state.max_steps)
         self.probe_every = self.probe.steps_between_probes(state.max_steps, self.tokens_per_step)
         self.progress.begin_training(state.global_step)
         if state.global_step == 0:
@@ -168,17 +173,18 @@ class MetricsCallback(TrainerCallback):
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
 
-    def writes_row_at(self, step: int) -> bool:
-        return step % self.steps_per_row == 0 or step % self.probe_every == 0
+    def logs_at(self, step: int) -> bool:
+        return step % self.log_every == 0 or step % self.probe_every == 0
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Write a row or a layer measurement if it is time; at the last step both."""
-        step, is_last = state.global_step, control.should_training_stop or state.global_step == state.max_steps
-        if not (is_last or self.writes_row_at(step)):
+        """Log the step if it is due, with measures of the layers if these are due; log the last step with both."""
+        step = state.global_step
+        is_last = control.should_training_stop or step == state.max_steps
+        if not (is_last or self.logs_at(step)):
             self.progress.advance(step)
             return
         task_loss, penalty = self.tally.means()
-        if not math.isfinite(penalty):  # a GPU is asked here, because asking it in each step would stop it
+        if not math.isfinite(penalty):  # checked only here, because reading it in each step would slow down a GPU
             raise NotFiniteError(
                 f"The penalty has no value at step {step}. Lower the learning rate, or the size of lambda.", "lambdas"
             )
@@ -192,7 +198,7 @@ class MetricsCallback(TrainerCallback):
         layers = self.probe.measure() if is_last or step % self.probe_every == 0 else None
         self._write(Step(run_id=self.progress.run_id, step=step, task_loss=task_loss, penalty=penalty, layers=layers))
 
-    def _write(self, row: Step) -> None:
+    def _write(self, logged_step: Step) -> None:
         with self.progress.sessions.begin() as session:
-            self.progress.write(session, phase_done=row.step)
-            session.merge(row)
+            self.progress.write(session, phase_done=logged_step.step)
+            session.merge(logged_step)

@@ -76,14 +76,14 @@ class Progress:
             with self.sessions.begin() as session:
                 self.write(session, phase_done=done)
 
-    def has_rows_up_to(self, step: int, steps_per_row: int) -> bool:
+    def has_logged_up_to(self, step: int, log_every: int) -> bool:
         """Return whether rows are logged up to a checkpoint's step.
 
         They are not if another machine has restarted the run since, which deletes later rows.
         """
         with self.sessions() as session:
             last_step = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))
-        return (last_step or 0) + steps_per_row > step
+        return (last_step or 0) + log_every > step
 
     def write(self, session: Session, **values: Any) -> None:
         """Set columns. Call it first in a transaction, so that a stopped run writes nothing."""

@@ -37,7 +37,7 @@ from workers.training.evaluation import TokenizedTestRows, evaluate, hash_rows, 
 from workers.training.finish import finish_run, format_model_card, zip_model
 from workers.training.folder import RunFolder, step_of
 from workers.training.inference import TokenizedRows
-from workers.training.metrics import MetricsCallback, Probe, StepClock, Tally, steps_between_rows
+from workers.training.metrics import MetricsCallback, Probe, StepClock, Tally, logging_interval
 from workers.training.penalties import ShrinkageCallback, make_penalties
 from workers.training.progress import Progress
 from workers.training.run_spec import OutOfMemoryError, RunSpec, batch_plan
@@ -192,7 +192,7 @@ def _find_checkpoint(folder: RunFolder, progress: Progress, process_rank: Proces
             progress.write(session, notes=[*run.notes, *notes])
     if checkpoint is not None:
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-        if not progress.has_rows_up_to(step_of(checkpoint), steps_between_rows(state.max_steps)):
+        if not progress.has_logged_up_to(step_of(checkpoint), logging_interval(state.max_steps)):
             folder.remove_checkpoints()
             checkpoint = None
     (step,) = process_rank.broadcast(NO_CHECKPOINT if checkpoint is None else step_of(checkpoint))

@@ -43,7 +43,7 @@ def test_attempt_records_its_first_and_last_step(frequent_settings, make_run, se
 def test_attempt_counts_unlogged_steps_of_its_checkpoint(
     frequent_settings, make_run, sessions, get_run, killed_after, monkeypatch
 ):
-    monkeypatch.setattr("workers.training.metrics.ROWS_PER_RUN", 2)
+    monkeypatch.setattr("workers.training.metrics.LOGGED_STEPS_PER_RUN", 2)
     run_id = make_run(**CONFIG | {"probe_every": 10})
     for step in (2, 7):
         with killed_after(step):

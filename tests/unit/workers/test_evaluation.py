@@ -324,7 +324,7 @@ def test_probe_interval_is_configured_or_a_ninth_of_time():
 )
 def test_step_without_value_is_reported_at_next_row(loss, penalty, sentence):
     callback = MetricsCallback(Tally(), None, 1.0, None)
-    callback.steps_per_row = callback.probe_every = 10
+    callback.log_every = callback.probe_every = 10
     callback.tally.add(torch.tensor(loss), torch.tensor(penalty))
     callback.tally.add(torch.tensor(1.0), torch.tensor(1.0))
     control = SimpleNamespace(should_training_stop=False)
