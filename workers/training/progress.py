@@ -17,23 +17,24 @@ from app.db.work import end_attempts
 logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_WRITES = 1.0
-# Of a process on a GPU, beside the tensors that torch counts.
+# GPU memory of a process that torch does not count, estimated.
 GPU_CONTEXT_BYTES = 2**30
 
 
 def read_peak_memory() -> int:
-    """Return the most memory that this process has used: of its GPU if it uses one, else of the machine."""
+    """Return the most memory in bytes that this process has used at once, of its GPU or, without one, of the machine."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return torch.cuda.max_memory_reserved() + GPU_CONTEXT_BYTES
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 class RunStoppedError(Exception):
-    """The run was cancelled, deleted or given to another worker while it was worked on."""
+    """The run was cancelled, deleted, pruned or given to another worker while this one trained it."""
 
 
 class Progress:
-    """Writes the row of a run that the worker ``slot`` trains; raises RunStoppedError if the run was taken from it."""
+    """Writes into the row of a run while the worker ``slot`` trains it; raises RunStoppedError once it must not."""
 
     def __init__(self, sessions: Sessions, run_id: str, slot: str) -> None:
         self.sessions = sessions
@@ -45,7 +46,7 @@ class Progress:
         self._update_attempt = update(Attempt).where(Attempt.run_id == run_id, Attempt.ended_at.is_(None))
 
     def begin_training(self, step: int) -> None:
-        """Set the first step and remove later rows of its curves."""
+        """Set the first step of the attempt, and remove steps that earlier attempts logged after it."""
         with self.sessions.begin() as session:
             self.write(session, phase_done=step)
             if step == 0:  # the work of earlier attempts is lost
@@ -55,46 +56,48 @@ class Progress:
             session.execute(delete(Step).where(Step.run_id == self.run_id, Step.step > step))
 
     def _count_steps_up_to_checkpoint(self, session: Session, step: int) -> None:
-        """Count the steps between the last logged row and the checkpoint for the attempt that wrote it."""
+        """Count steps between the last logged one and the checkpoint at ``step`` for the attempt that saved it."""
         has_trained = (Attempt.run_id == self.run_id) & Attempt.ended_at.is_not(None) & Attempt.first_step.is_not(None)
-        number = select(func.max(Attempt.number)).where(has_trained).scalar_subquery()
-        wrote_checkpoint = has_trained & (Attempt.number == number) & (Attempt.last_step < step)
+        last_number = select(func.max(Attempt.number)).where(has_trained).scalar_subquery()
+        wrote_checkpoint = has_trained & (Attempt.number == last_number) & (Attempt.last_step < step)
         session.execute(update(Attempt).where(wrote_checkpoint).values(last_step=step))
 
     def skip_elapsed_time(self) -> None:
-        """Exclude the time since the last write: another process has counted it."""
+        """Leave the time since the last write out of the run's time, because another process has counted it."""
         self._time_counted_until = time.monotonic()
 
     def enter(self, phase: Phase, total: int, done: int = 0) -> None:
+        """Begin a phase with ``total`` units of work, such as steps, rows or tokens."""
         logger.info("%s, %s of %s", phase, done, total)
         with self.sessions.begin() as session:
             self.write(session, phase=phase, phase_total=total, phase_done=done)
 
     def advance(self, done: int) -> None:
-        """Set the progress of the phase; writes at most once a second."""
+        """Set how many units of the phase are done; write at most once a second."""
         if time.monotonic() - self._written_at >= SECONDS_BETWEEN_WRITES:
             with self.sessions.begin() as session:
                 self.write(session, phase_done=done)
 
     def has_logged_up_to(self, step: int, log_every: int) -> bool:
-        """Return whether rows are logged up to a checkpoint's step.
+        """Return whether steps are logged up to a checkpoint's step, of which one in ``log_every`` is logged.
 
-        They are not if another machine has restarted the run since, which deletes later rows.
+        They are not if another machine has restarted the run from an earlier step, which removes later ones.
         """
         with self.sessions() as session:
             last_step = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))
         return (last_step or 0) + log_every > step
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns. Call it first in a transaction, so that a stopped run writes nothing."""
+        """Set columns of the run's row and add the time since the last write; raise RunStoppedError if it must not.
+
+        Call it first in a transaction, so that a stopped run writes nothing.
+        """
         now = time.monotonic()
         elapsed, self._time_counted_until = now - self._time_counted_until, now
         self._worked_seconds += elapsed
         values = {"worked_seconds": func.coalesce(Run.worked_seconds, 0.0) + elapsed} | values
-        update_running = update(Run).where(
-            Run.id == self.run_id, Run.status == RunStatus.RUNNING, Run.worker == self.slot
-        )
-        if session.scalar(update_running.values(**values).returning(Run.id)) is None:
+        runs_here = (Run.id == self.run_id) & (Run.status == RunStatus.RUNNING) & (Run.worker == self.slot)
+        if session.scalar(update(Run).where(runs_here).values(**values).returning(Run.id)) is None:
             raise RunStoppedError
         session.execute(self._update_attempt.values(seconds=Attempt.seconds + elapsed, peak_bytes=read_peak_memory()))
         if (status := values.get("status")) is not None:
@@ -103,7 +106,7 @@ class Progress:
 
 
 class SilentProgress(Progress):
-    """Progress of the other processes of a run, which write nothing."""
+    """The progress of a run in all its processes but the first, which write nothing."""
 
     def enter(self, phase: Phase, total: int, done: int = 0) -> None: ...
 
