@@ -22,7 +22,7 @@ GPU_CONTEXT_BYTES = 2**30
 
 
 def read_peak_memory() -> int:
-    """Return the most memory in bytes that this process has used at once, of its GPU or, without one, of the machine."""
+    """Return the most bytes of memory that this process has used at once: of its GPU, or of the machine without one."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return torch.cuda.max_memory_reserved() + GPU_CONTEXT_BYTES
     unit = 1 if sys.platform == "darwin" else 1024

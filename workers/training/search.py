@@ -1,4 +1,4 @@
-"""Choose the next trials of a search and prune its runs; all state is read from the rows."""
+"""Choose the next trials of a search and prune its runs. All state is in the database."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,14 +24,14 @@ from workers.training.progress import Progress, RunStoppedError
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
-MAX_RANDOM = 10
-"""Maximum number of trials drawn at random before the sampler fits its model; at most a quarter of all."""
-MAX_FAILED = 3
+MAX_RANDOM_TRIALS = 10
+"""Trials drawn at random before the sampler fits its model; in a search of under 40, a quarter, but at least two."""
+MAX_FAILED_TRIALS = 3
 """The search ends after this many failed trials if none has succeeded."""
 
 
 def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
-    """Add trials up to the limit of concurrent ones and return their jobs, or end the search, in one transaction."""
+    """Add as many trials to a search as may run now and return their jobs, or end the search, in one transaction."""
     with sessions.begin() as session:
         acquire_locks(session.connection(), study_lock(experiment_id))
         experiment = session.get(Experiment, experiment_id)
@@ -45,24 +45,24 @@ def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
         trials = group_trials(runs)  # the first is the baseline, which ``search.trials`` does not count.
         if not any(trial.is_unfinished for trial in trials):
             sampled_trials = trials[1:]
-            is_over, reason = len(trials) > search.trials, None
+            is_over = len(sampled_trials) >= search.trials
+            reason = None
             n_failed = sum(trial.failed for trial in sampled_trials)
             has_success = any(trial.performance is not None or trial.pruned for trial in sampled_trials)
             if not is_over and not has_success:
-                is_over = n_failed >= MAX_FAILED
+                is_over = n_failed >= MAX_FAILED_TRIALS
                 reason = f"All {n_failed} trials that were not cancelled failed, so no more were started."
             if is_over:
                 experiment.study = search.model_copy(update={"over": True, "why": reason})
                 return []
         added_runs = []
-        n_new_trials = min(
-            search.at_once - sum(trial.is_unfinished for trial in trials), search.trials + 1 - len(trials)
-        )
-        for _ in range(n_new_trials):
-            new_runs = _next_runs(search, experiment, trials)
-            session.add_all(new_runs)
-            trials.append(Trial(len(trials), new_runs))
-            added_runs += new_runs
+        n_free = search.at_once - sum(trial.is_unfinished for trial in trials)
+        n_left = search.trials + 1 - len(trials)
+        for _ in range(min(n_free, n_left)):
+            trial_runs = _next_runs(search, experiment, trials)
+            session.add_all(trial_runs)
+            trials.append(Trial(len(trials), trial_runs))
+            added_runs += trial_runs
         session.flush()
         return [Job(job_kinds.FINETUNE, run.id, run.priority) for run in added_runs]
 
@@ -70,7 +70,7 @@ def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
 def make_study(search: Search, trials: Sequence[Trial]) -> optuna.Study:
     """Return Optuna's study of the trials without the baseline."""
     seed = int(np.random.SeedSequence((search.seed, len(trials))).generate_state(1)[0])
-    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(MAX_RANDOM, max(2, search.trials // 4)))
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(MAX_RANDOM_TRIALS, max(2, search.trials // 4)))
     has_two_objectives = search.objective is Objective.PERFORMANCE_AND_ISOTROPY
     study = optuna.create_study(directions=["maximize"] * (2 if has_two_objectives else 1), sampler=sampler)
     study.add_trials([_to_frozen_trial(search, trial) for trial in trials[1:]])
@@ -78,14 +78,15 @@ def make_study(search: Search, trials: Sequence[Trial]) -> optuna.Study:
 
 
 def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) -> list[Run]:
+    """Return the runs of the trial after ``trials``, one for each seed of the baseline."""
     suggestion = make_study(search, trials).ask(_search_space(search))
     lam = search.lambda_at(suggestion.params["lam"])
     zeta = search.round_zeta(suggestion.params.get("zeta", search.zeta_low))
     baseline_runs = trials[0].runs
     runs = []
     for offset, baseline in enumerate(baseline_runs):
-        coordinates = {"regularizer": search.regularizer, "lam": lam, "zeta": zeta, "seed": baseline.seed}
-        config = RunConfig.model_validate(experiment.config.dump() | coordinates)
+        trial_settings = {"regularizer": search.regularizer, "lam": lam, "zeta": zeta, "seed": baseline.seed}
+        config = RunConfig.model_validate(experiment.config.dump() | trial_settings)
         runs.append(
             Run.from_config(
                 len(trials) * len(baseline_runs) + offset,
@@ -107,12 +108,13 @@ def _search_space(search: Search) -> dict[str, BaseDistribution]:
 
 
 def _to_frozen_trial(search: Search, trial: Trial) -> FrozenTrial:
+    """Return Optuna's record of a trial. With two objectives Optuna has no pruned trials, so these count as failed."""
     space = _search_space(search)
     first_run = trial.runs[0]
-    coordinates = {
-        "lam": min(max(search.axis_position(first_run.lam), search.axis[0]), search.axis[1]),
-        "zeta": first_run.zeta,
-    }
+    low, high = search.axis
+    # Rounding may have moved lambda just outside the range.
+    lam_position = min(max(search.axis_position(first_run.lam), low), high)
+    coordinates = {"lam": lam_position, "zeta": first_run.zeta}
     params = {name: coordinates[name] for name in space}
     has_two_objectives = search.objective is Objective.PERFORMANCE_AND_ISOTROPY
     objectives = [trial.performance, trial.isotropy] if has_two_objectives else [trial.performance]
@@ -131,19 +133,20 @@ def _to_frozen_trial(search: Search, trial: Trial) -> FrozenTrial:
     return make_trial(state=TrialState.COMPLETE, values=defined_objectives)
 
 
-MIN_RUNS = 4
-"""Minimum number of finished runs whose median may stop another."""
+MIN_FINISHED_RUNS = 4
+"""Minimum number of finished runs whose median may prune another."""
 
 MetricHistory = Sequence[tuple[int, float | None]]
-"""The metric on the selection rows, by step."""
+"""Step and metric of each evaluation on the selection rows; None where the metric is undefined."""
 
 
-def should_prune(other_histories: Sequence[MetricHistory], history: MetricHistory) -> bool:
-    """Return whether Optuna's median rule stops a run at its last step."""
-    pruner = optuna.pruners.MedianPruner(n_startup_trials=MIN_RUNS, n_warmup_steps=0, n_min_trials=MIN_RUNS)
+def should_prune(finished_histories: Sequence[MetricHistory], history: MetricHistory) -> bool:
+    """Return whether a run's best metric is below the median of finished runs at the step of its last evaluation."""
+    n_min = MIN_FINISHED_RUNS
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=n_min, n_warmup_steps=0, n_min_trials=n_min)
     study = optuna.create_study(direction="maximize", pruner=pruner)
-    for other_history in other_histories:
-        values_by_step = {step: value for step, value in other_history if value is not None}
+    for finished_history in finished_histories:
+        values_by_step = {step: value for step, value in finished_history if value is not None}
         if values_by_step:
             finished_trial = create_trial(
                 state=TrialState.COMPLETE, value=max(values_by_step.values()), intermediate_values=values_by_step
@@ -157,27 +160,28 @@ def should_prune(other_histories: Sequence[MetricHistory], history: MetricHistor
 
 
 def prune_if_below_median(progress: Progress, history: MetricHistory, selection: WeightSelection) -> None:
-    """Prune the run if the median rule says so, with waiting runs of its lambda and zeta; raise RunStoppedError."""
+    """If the run's search prunes it, end it and waiting runs of its lambda and zeta, and raise RunStoppedError."""
     with progress.sessions() as session:
         run = session.get(Run, progress.run_id)
         experiment = None if run is None else session.get(Experiment, run.experiment_id)
         search = None if experiment is None else experiment.study
         if run is None or search is None or run.regularizer is Regularizer.NONE or not search.prune:
             return
-        histories = select(Run.results[("selection", "history")])
-        finished_histories = histories.where(Run.experiment_id == run.experiment_id, Run.status == RunStatus.FINISHED)
-        other_histories = [
+        is_finished = (Run.experiment_id == run.experiment_id) & (Run.status == RunStatus.FINISHED)
+        stored_histories = session.scalars(select(Run.results[("selection", "history")]).where(is_finished))
+        finished_histories = [
             [(int(step), value) for step, value in stored_history]
-            for stored_history in session.scalars(finished_histories)
+            for stored_history in stored_histories
             if stored_history
         ]
-    if not should_prune(other_histories, history):
+    if not should_prune(finished_histories, history):
         return
     step, last_value = [(step, value) for step, value in history if value is not None][-1]
-    other_values = [value for other_history in other_histories if (value := dict(other_history).get(step)) is not None]
+    values_at_step = [dict(finished_history).get(step) for finished_history in finished_histories]
+    finished_values = [value for value in values_at_step if value is not None]
     note = (
         f"Pruned at step {step:,}: {selection.metric} on the selection rows was {last_value:.4g}, and its best "
-        f"so far was below {median(other_values):.4g}, the median of {len(other_values)} finished runs of "
+        f"so far was below {median(finished_values):.4g}, the median of {len(finished_values)} finished runs of "
         "this search at that step."
     )
     with progress.sessions.begin() as session:
@@ -191,8 +195,8 @@ def prune_if_below_median(progress: Progress, history: MetricHistory, selection:
             results=RunResults(metrics={}, selection=selection),
         )
         same_trial = (Run.experiment_id == run.experiment_id) & (Run.lam == run.lam) & (Run.zeta == run.zeta)
-        waiting_runs = select(Run).where(same_trial, Run.regularizer == run.regularizer, Run.status == RunStatus.QUEUED)
-        for sibling in session.scalars(waiting_runs.with_for_update()):
+        siblings = select(Run).where(same_trial, Run.regularizer == run.regularizer, Run.status == RunStatus.QUEUED)
+        for sibling in session.scalars(siblings.with_for_update()):
             sibling.status, sibling.finished_at = RunStatus.PRUNED, sibling.finished_at or utcnow()
             sibling.notes = [*sibling.notes, f"Pruned with seed {run.seed} of the same λ and ζ. {note}"]
     raise RunStoppedError

@@ -28,11 +28,11 @@ PAIR_SEED = 0
 
 
 class SentenceMeasures:
-    """Sentence vectors of rows, as the model's own head pools them.
+    """Measures of the sentence vectors of rows, pooled as the model's own head pools them.
 
-    The last layer's moments cover all rows. Pair measures use at most ``PAIR_ROWS`` rows, drawn by a seed that all runs
-    share, so that runs are compared on the same rows. Each row of ``indices`` must be added once; ``label_column`` is
-    the column of their classes, if they have any.
+    The last layer's moments cover all rows. Pair measures use at most ``PAIR_ROWS`` rows, drawn by a seed that all
+    runs share, so that runs are compared on the same rows. ``update`` must add each row at ``indices`` once. The
+    dataset's ``label_column`` has the rows' classes; None without classes, for which there is no silhouette.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class SentenceMeasures:
         first_positions: dict[tuple[int, ...], int] = {}
         for position, token_ids in enumerate(drawn_rows["input_ids"]):
             first_positions.setdefault(tuple(token_ids), position)
-        # Ascending positions of each distinct text's first occurrence, int64.
+        # Ascending positions among the drawn rows of each distinct text's first occurrence, int64.
         self._distinct_positions = torch.tensor(list(first_positions.values()))
         self._vectors = torch.zeros(depth(model), len(self._drawn_indices), width(model))
         moments = empty_moments(model)
@@ -54,14 +54,15 @@ class SentenceMeasures:
 
     @property
     def n(self) -> int:
+        """Return the number of rows added so far."""
         return self._last_moments.n
 
     def pool_layers(self, hidden_states: Sequence[Tensor], attention_mask: Tensor) -> Tensor:
-        """Return vectors [L, batch, d] of 1 + L tensors [batch, tokens, d]."""
+        """Return sentence vectors [L, batch, d] of 1 + L hidden states [batch, tokens, d], without the first."""
         return torch.stack([pool(states, attention_mask, self.pooling) for states in hidden_states[1:]])
 
     def update(self, vectors: Tensor, indices: NDArray[np.int64]) -> None:
-        """Add vectors [L, batch, d] of rows [batch]."""
+        """Add the vectors [L, batch, d] of the rows at ``indices`` [batch]."""
         self._last_moments.update(vectors[-1])
         self._cosines.update(vectors[-1])
         _, drawn_positions, batch_positions = np.intersect1d(
@@ -75,11 +76,11 @@ class SentenceMeasures:
         return scores | {"isoscore_unbiased": isoscore_unbiased_from_moments(self._last_moments)}
 
     def pair_measures(self) -> dict[str, ByLayer]:
-        """Return every layer's pair measures; TwoNN uses distinct texts, as equal ones differ only by rounding."""
+        """Return every layer's pair measures. TwoNN leaves out repeated texts, whose vectors differ only by rounding."""
         layers: list[dict[str, Score]] = []
         for x in self._vectors:
-            distinct = x[self._distinct_positions]
-            nearest = nearest_neighbors(distinct[distinct_rows(distinct)], 2)
+            of_distinct_texts = x[self._distinct_positions]
+            nearest = nearest_neighbors(of_distinct_texts[distinct_rows(of_distinct_texts)], 2)
             layers.append({"twonn": twonn(nearest).dimension, "persistent_entropy": persistent_entropy(barcode(x))})
             if self._labels is not None:
                 layers[-1]["silhouette"] = silhouette(x, self._labels)
@@ -90,7 +91,7 @@ class SentenceMeasures:
         }
 
     def activation(self) -> dict[str, Any] | None:
-        """Return mean and standard deviation [d] of the last layer's dimensions; None for one row."""
+        """Return the rows' number, mean and standard deviation by dimension of the last layer; None if undefined."""
         profile = activation_profile(self._last_moments)
         if profile.score.value is None:
             return None

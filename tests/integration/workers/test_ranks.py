@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 from workers.failure import Failure
 from workers.training import ddp_launch
 from workers.training.job import fine_tune
-from workers.training.search import MIN_RUNS
+from workers.training.search import MIN_FINISHED_RUNS
 
 # A step has 16 of 48 rows, in one process or two: accelerate deals the batches of one seeded order to the processes.
 # Texts have different lengths, so processes see different numbers of tokens.
@@ -127,12 +127,12 @@ def test_pruned_run_ends_in_all_processes(settings, make_run, get_run, sessions)
     history = {"metrics": {}, "selection": {"history": [[step, 2.0] for step in range(4, 41, 4)]}}
     with sessions.begin() as session:
         experiment = session.get_one(Run, run_id).experiment
-        experiment.study = Search(prune=True, trials=MIN_RUNS + 1).model_dump(mode="json")
-        for position in range(MIN_RUNS + 1):
+        experiment.study = Search(prune=True, trials=MIN_FINISHED_RUNS + 1).model_dump(mode="json")
+        for position in range(MIN_FINISHED_RUNS + 1):
             regularizer = Regularizer.ISTAR if position else Regularizer.NONE
             row = Run(position=position, config=PLAIN, regularizer=regularizer, results=history, **better)
             experiment.runs.append(row)
-        session.get_one(Run, run_id).position = MIN_RUNS + 1
+        session.get_one(Run, run_id).position = MIN_FINISHED_RUNS + 1
     assert fine_tune(run_id, settings, "cpu") == []
     run = get_run(run_id)
     assert (run.status, run.error) == (RunStatus.PRUNED, None)

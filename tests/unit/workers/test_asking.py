@@ -17,7 +17,7 @@ from app.db.study import Objective, Search, group_trials, pareto_front
 from tests.factories import run_row
 from workers.files import make_jsonl, make_npy
 from workers.playground import gaussian_example
-from workers.training.search import MIN_RUNS, make_study, should_prune
+from workers.training.search import MIN_FINISHED_RUNS, make_study, should_prune
 
 VALUES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5])
 
@@ -101,7 +101,7 @@ def test_run_is_pruned_below_median_of_other_runs(other_values, own_values):
     steps = (2, 4, 6)
     histories = [list(zip(steps, values, strict=True)) for values in other_values]
     expected = False
-    if len(other_values) >= MIN_RUNS:
+    if len(other_values) >= MIN_FINISHED_RUNS:
         at_step = [values[len(own_values) - 1] for values in other_values]
         assert statistics.median(at_step) == pytest.approx(float(np.percentile(at_step, 50)))
         expected = max(own_values) < statistics.median(at_step)
