@@ -21,7 +21,7 @@ from isotropy.catalog import REGULARIZERS
 from workers.files import storing_files
 from workers.training.evaluation import Evaluation, SealedEvaluation
 from workers.training.folder import RunFolder
-from workers.training.penalties import note_constant_penalty
+from workers.training.penalties import describe_constant_penalty
 from workers.training.progress import Progress
 from workers.training.run_spec import RunSpec
 from workers.training.tasks import TASKS
@@ -141,7 +141,7 @@ def finish_run(
         penalties = [step.penalty for step in run.steps if step.penalty is not None]
         divergence = find_divergence([step.task_loss for step in run.steps if step.step > 0], evaluation.untrained_loss)
         notes = [
-            note_constant_penalty(penalties) if run.config.weights else None,
+            describe_constant_penalty(penalties) if run.config.weights else None,
             None if divergence is None else describe_divergence(divergence),
             *evaluation.notes,
         ]

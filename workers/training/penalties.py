@@ -28,7 +28,7 @@ from workers.training.progress import Progress
 
 @dataclass(frozen=True)
 class PointSelector:
-    """Which hidden states a penalty sees: the layers, and every token or one vector of each text."""
+    """Selects a penalty's points among hidden states: from some layers, all tokens or one vector of each text."""
 
     layers: Sequence[int]
     """Numbers from 1; the embedding layer, 0, is never selected."""
@@ -37,25 +37,25 @@ class PointSelector:
     include_padding: bool = False
     """Whether padding counts as tokens; it never enters a pooled vector."""
 
-    def mask(self, attention_mask: Tensor, thin: Callable[[Tensor], Tensor] = lambda mask: mask) -> Tensor:
-        """Return the mask [batch, tokens] of selected tokens; ``thin`` drops some unless vectors are pooled."""
+    def mask(self, attention_mask: Tensor, draw: Callable[[Tensor], Tensor] = lambda mask: mask) -> Tensor:
+        """Return the mask [batch, tokens] of selected tokens; ``draw`` picks some of them, except to pool vectors."""
         if self.pooling is not None:
             return attention_mask
-        return thin(torch.ones_like(attention_mask) if self.include_padding else attention_mask)
+        return draw(torch.ones_like(attention_mask) if self.include_padding else attention_mask)
 
     def points(
-        self, hidden_states: Sequence[Tensor], mask: Tensor, *, select: bool
+        self, hidden_states: Sequence[Tensor], mask: Tensor, *, drop_unselected: bool
     ) -> tuple[list[Tensor], Tensor | None]:
-        """Return points [n, d] of each layer of 1 + L hidden states [batch, tokens, d], differentiably.
+        """Return the points [n, d] of each selected layer of 1 + L hidden states [batch, tokens, d], differentiably.
 
-        Tokens outside the mask are left out if ``select``. Otherwise a mask [n] comes with all points, because counting
-        those that are left would wait for the GPU.
+        With ``drop_unselected``, tokens outside the mask are left out. Without, all are returned with a mask [n] of the
+        points among them, because counting the points would wait for the GPU. The mask is None if all are points.
         """
         layers = [hidden_states[layer] for layer in self.layers]
         if self.pooling is not None:
             return [pool(layer, mask, self.pooling) for layer in layers], None
         clouds, is_point = [layer.flatten(0, 1) for layer in layers], mask.flatten().bool()
-        if not select:
+        if not drop_unselected:
             return clouds, is_point
         if is_point.all():
             return clouds, None
@@ -63,7 +63,7 @@ class PointSelector:
         return [cloud.index_select(0, positions) for cloud in clouds], None
 
     def labels(self, labels: Tensor, mask: Tensor) -> Tensor:
-        """Return the label [n] of each point."""
+        """Return the label [n] of each point, from the label [batch] of each text."""
         return labels if self.pooling is not None else labels.repeat_interleave(mask.sum(dim=1))
 
 
@@ -92,15 +92,16 @@ class Penalties(nn.Module):
             entry = REGULARIZERS[name]
             settings = {argument: getattr(config, option) for option, argument in entry.options.items() if argument}
             if entry.default_states is not None:
-                layers, points = entry.default_states
-                self.selectors[name] = make_selector(config.layers or layers, config.points or points, config, model)
+                default_layers, default_points = entry.default_states
+                layers, points = config.layers or default_layers, config.points or default_points
+                self.selectors[name] = make_selector(layers, points, config, model)
                 settings["across_processes"] = config.processes > 1
             if name is Regularizer.ISTAR and config.precision is not Precision.FP32:
                 settings["product_dtype"] = torch.bfloat16
             self.regularizers[name] = resolve_name(entry.make)(lam, **settings)
         # The method, not the module: a submodule would add the model's weights to this module's state.
-        self._embeddings = model.get_input_embeddings
-        self._by_label = config.entropy_by_label and config.task is TaskKind.CLASSIFICATION
+        self._get_embeddings = model.get_input_embeddings
+        self._by_class = config.entropy_by_label and config.task is TaskKind.CLASSIFICATION
 
     @property
     def shrinking_istar(self) -> IStar | None:
@@ -127,23 +128,24 @@ class Penalties(nn.Module):
     def _penalty(self, name: Regularizer, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
         regularizer: Callable[..., Tensor] = self.regularizers[name]
         if name not in self.selectors:
-            return regularizer(self._embeddings().weight)
+            return regularizer(self._get_embeddings().weight)
         selector = self.selectors[name]
         mask = selector.mask(batch["attention_mask"], lambda candidates: self._draw_tokens(candidates, step))
         entry = REGULARIZERS[name]
-        select = not entry.takes_mask or mask.device.type == "cpu" or self.config.token_fraction < 1
-        layers, is_point = selector.points(hidden_states_of(outputs), mask, select=select)
-        masks = [] if is_point is None else [is_point]
+        drop_unselected = not entry.takes_mask or mask.device.type == "cpu" or self.config.token_fraction < 1
+        layers, is_point = selector.points(hidden_states_of(outputs), mask, drop_unselected=drop_unselected)
+        # Regularizers that take no mask or labels have no argument for None.
+        optional_mask = [] if is_point is None else [is_point]
         match entry.layers:
             case "as one cloud":
-                return regularizer(torch.cat(layers), *(mask.repeat(len(layers)) for mask in masks))
+                return regularizer(torch.cat(layers), *(points.repeat(len(layers)) for points in optional_mask))
             case "as a list":
                 return regularizer(layers)
             case "one by one" if entry.classes:
-                labels = [selector.labels(batch["labels"], mask)] if self._by_label else []
-                return torch.stack([regularizer(layer, *labels) for layer in layers]).mean()
+                optional_labels = [selector.labels(batch["labels"], mask)] if self._by_class else []
+                return torch.stack([regularizer(layer, *optional_labels) for layer in layers]).mean()
             case "one by one":
-                return torch.stack([regularizer(layer, *masks) for layer in layers]).mean()
+                return torch.stack([regularizer(layer, *optional_mask) for layer in layers]).mean()
 
     def _draw_tokens(self, mask: Tensor, step: int) -> Tensor:
         # Seed and step determine the draw, not the training's random state, so that a resumed run draws the same
@@ -157,8 +159,8 @@ def make_penalties(config: RunConfig, model: PreTrainedModel) -> Penalties | Non
     return Penalties(config, model) if config.weights else None
 
 
-def note_constant_penalty(logged_penalties: Sequence[float]) -> str | None:
-    """Return a warning if there are two or more logged penalties and all are equal."""
+def describe_constant_penalty(logged_penalties: Sequence[float]) -> str | None:
+    """Return a note for the run page if there are two or more logged penalties and all are equal, else None."""
     if len(logged_penalties) < 2 or len(set(logged_penalties)) > 1:
         return None
     return (
@@ -171,7 +173,7 @@ def note_constant_penalty(logged_penalties: Sequence[float]) -> str | None:
 def draw_rows(
     lengths: NDArray[np.int64], selector: PointSelector, config: RunConfig, pass_number: int
 ) -> NDArray[np.int64]:
-    """Draw the rows for a covariance pass, at least one."""
+    """Draw rows with at most ``config.shrinkage_points`` points in all layers together, but at least one row."""
     max_points, seed = config.shrinkage_points // len(selector.layers), (config.seed, pass_number)
     if selector.pooling is None:
         return draw_row_indices(lengths, max_points, seed)
@@ -180,14 +182,14 @@ def draw_rows(
 
 @dataclass(eq=False)
 class ShrinkageCallback(TrainerCallback):
-    """Gives the regularizer the covariance of many training points as the model sees them now.
+    """Gives I-STAR the shrinkage covariance: that of many training points under the current model.
 
-    Each pass draws rows of the training set by the run's seed and runs them through the model; ``selector`` selects up
+    Each pass draws rows of the training set by the run's seed and runs them through the model. ``selector`` selects up
     to ``config.shrinkage_points`` points from them, plus padding if the configuration includes it. The random state of
     training does not change.
 
-    A moving average starts with one pass. Each step then mixes in the covariance of its own points for later steps,
-    averaged over accumulated batches.
+    With ``Refresh.AVERAGE`` there is one pass, before the first step. After each step, the covariance of its points,
+    averaged over accumulated batches, is mixed in for the steps that follow.
     """
 
     regularizer: IStar
@@ -200,7 +202,7 @@ class ShrinkageCallback(TrainerCallback):
     _batches_summed: int = field(default=0, init=False)
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Estimate the covariance if a pass is due before this step."""
+        """Estimate the covariance anew if a pass is due before this step."""
         match self.config.shrinkage_refresh:
             case Refresh.EPOCH:
                 pass_number, since_pass = divmod(float(state.epoch), 1)
@@ -234,6 +236,7 @@ class ShrinkageCallback(TrainerCallback):
     def _estimate(self, pass_number: int) -> None:
         n_layers = len(self.selector.layers)
         row_indices = draw_rows(self.rows.token_counts, self.selector, self.config, pass_number)
+        # Included padding must be as in training, so then batches are as large and as mixed in length as there.
         batch_size = self.config.batch_size
         if not self.selector.include_padding:
             row_indices, batch_size = self.rows.longest_first(row_indices), inference_batch_size(self.config)
@@ -245,7 +248,7 @@ class ShrinkageCallback(TrainerCallback):
             for batch in self.rows.batches(row_indices, batch_size, self.model.device):
                 mask = batch["attention_mask"]
                 states = hidden_states_of(self.model(**batch, output_hidden_states=True))
-                layers, _ = self.selector.points(states, self.selector.mask(mask), select=True)
+                layers, _ = self.selector.points(states, self.selector.mask(mask), drop_unselected=True)
                 for layer in layers:
                     moments.update(layer)
                 done += int(mask.sum()) * n_layers

@@ -76,7 +76,7 @@ class SentenceMeasures:
         return scores | {"isoscore_unbiased": isoscore_unbiased_from_moments(self._last_moments)}
 
     def pair_measures(self) -> dict[str, ByLayer]:
-        """Return every layer's pair measures. TwoNN leaves out repeated texts, whose vectors differ only by rounding."""
+        """Return every layer's pair measures. TwoNN needs distinct texts: vectors of equal ones differ by rounding."""
         layers: list[dict[str, Score]] = []
         for x in self._vectors:
             of_distinct_texts = x[self._distinct_positions]

@@ -16,7 +16,7 @@ from isoscope.files.span import Span
 from tests.tiny import make_tokenizer
 from workers.training.tasks import questions
 from workers.training.tasks.questions import Question, cut_windows, exact_match, find_answer, read_answers, word_f1
-from workers.training.tasks.span import ANSWER_TOKENS, N_BEST, BestAnswers, SpanTask, best_spans
+from workers.training.tasks.span import MAX_ANSWER_TOKENS, N_BEST, BestAnswers, SpanTask, best_spans
 
 
 def test_squad_answers_are_read_and_first_found_counts():
@@ -99,7 +99,7 @@ def by_hand(starts, ends, inside):
     """Return the best span of one row from all pairs of its likeliest starts and ends."""
     positions = [i for i in range(len(inside)) if inside[i]]
     likely = [sorted(positions, key=lambda i: -float(logits[i]))[:N_BEST] for logits in (starts, ends)]
-    spans = [(float(starts[s] + ends[e]), s, e) for s in likely[0] for e in likely[1] if 0 <= e - s < ANSWER_TOKENS]
+    spans = [(float(starts[s] + ends[e]), s, e) for s in likely[0] for e in likely[1] if 0 <= e - s < MAX_ANSWER_TOKENS]
     return max(spans, default=(-math.inf, None, None))
 
 
@@ -227,9 +227,9 @@ def test_long_questions_are_cut_and_counted():
     long = " ".join(["the"] * 90)
     windows = cut([question(text=long), question()], max_length=200, stride=20)
     assert windows.n_shortened == 1
-    assert windows.windows[0].first_token == questions.QUESTION_TOKENS + 2
+    assert windows.windows[0].first_token == questions.MAX_QUESTION_TOKENS + 2
     short = cut([question(text=long)], max_length=40, stride=20)
-    assert short.windows[0].first_token == 40 - 20 - questions.NEW_TOKENS - 3 + 2
+    assert short.windows[0].first_token == 40 - 20 - questions.MIN_NEW_TOKENS - 3 + 2
     assert words(short, len(short) - 1)[1][-1] == "great"
 
 

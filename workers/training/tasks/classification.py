@@ -21,6 +21,9 @@ from workers.training.data import Columns
 from workers.training.inference import TokenizedRows
 from workers.training.tasks.task import Collector, PredictionPairs, Task, tokenize_texts
 
+# Of two classes, the one that F1 is computed for, as scikit-learn does by default.
+POSITIVE_CLASS = 1
+
 
 class Classification(Task):
     """Predicts one of the configuration's classes for each row."""
@@ -42,7 +45,7 @@ class Classification(Task):
         self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
     ) -> TokenizedRows:
         config = self.config
-        class_ids = {name: position for position, name in enumerate(config.label_names)}
+        class_ids = {name: number for number, name in enumerate(config.label_names)}
         labels = ["" if value is None else label_text(value) for value in columns[config.label_column]]
         unknown = next((label for label in labels if label not in class_ids), None)
         if unknown is not None:
@@ -72,8 +75,8 @@ class Classification(Task):
 
 
 def positive_label(names: Sequence[str]) -> str | None:
-    """Return the second of two labels, which F1 is computed for; None unless there are two."""
-    return names[1] if len(names) == 2 else None
+    """Return the label that F1 is computed for; None unless there are two."""
+    return names[POSITIVE_CLASS] if len(names) == 2 else None
 
 
 class ClassPredictions(PredictionPairs):
@@ -89,7 +92,7 @@ class ClassPredictions(PredictionPairs):
 
     def metrics(self) -> dict[str, Score]:
         positive = positive_label(self._names)
-        if positive is not None and 1 not in self.references:
+        if positive is not None and POSITIVE_CLASS not in self.references:
             f1 = Score.undefined(f"No validation row has the label {positive!r}, which F1 looks for.")
         else:
             average = "macro" if positive is None else "binary"

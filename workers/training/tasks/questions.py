@@ -51,7 +51,7 @@ def _f1(answer_words: Counter[str], reference_words: Counter[str]) -> float:
 
 
 def read_answers(values: list[Any], column: str) -> list[Span]:
-    """Return the answers in SQuAD's JSON objects; raise InvalidError where a row has none."""
+    """Return the answers of each row, a JSON object as in SQuAD; raise InvalidError for a row without any."""
     answers = []
     for row, value in enumerate(values, start=1):
         try:
@@ -66,10 +66,13 @@ def read_answers(values: list[Any], column: str) -> list[Span]:
 
 
 def find_answer(answers: Span, context: str) -> tuple[int, int] | None:
-    """Return the characters [begin, end) of the first answer in ``context``, at its offset or where it occurs once."""
-    for text, start in zip(answers.texts, answers.starts, strict=True):
-        begin = start
-        if not context.startswith(text, start):
+    """Return the characters [begin, end) of an answer in ``context``; None if it has none of the answers.
+
+    It is the first answer that is at its stated offset, or not there but exactly once elsewhere.
+    """
+    for text, stated_offset in zip(answers.texts, answers.starts, strict=True):
+        begin = stated_offset
+        if not context.startswith(text, stated_offset):
             begin = context.find(text)
             if begin < 0 or context.find(text, begin + 1) >= 0:
                 continue
@@ -94,9 +97,9 @@ def _parse_answers(value: object) -> Span:
 
 
 # Maximum length of a question, as BERT's authors set it.
-QUESTION_TOKENS = 64
+MAX_QUESTION_TOKENS = 64
 # Minimum number of tokens that a window adds to the one before.
-NEW_TOKENS = 8
+MIN_NEW_TOKENS = 8
 QUESTIONS_AT_ONCE = 1000
 
 
@@ -109,26 +112,27 @@ class Question(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The part of a question's text in a row."""
+    """The part of a question's text that is in a row."""
 
-    question: int
+    question_index: int
     """Index in ``Windows.questions``."""
     first_token: int
-    """Position in the row of the text's first token."""
+    """Position in the row of the first token of that part."""
     offsets: NDArray[np.int32]
-    """Characters [begin, end) of each token of the text, [tokens, 2]."""
+    """Characters [begin, end) in the text of each token of that part, [tokens, 2]."""
 
 
 @dataclass(frozen=True)
 class Windows(TokenizedRows):
-    """Rows of question windows, one or several for each question."""
+    """Tokenized questions with a window of their text in each row, one or several rows for each question."""
 
     questions: list[Question]
     windows: list[Window]
+    """The window of each row."""
     n_shortened: int
-    """Number of questions that were cut."""
+    """Number of questions that were too long and were cut."""
     n_left_out: int = 0
-    """Number of questions without a row."""
+    """Number of questions left out of training, because no answer is in their text."""
 
     @property
     def n_examples(self) -> int:
@@ -170,33 +174,34 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
         for row, ids in enumerate(encoded["input_ids"]):
             is_context = np.array([sequence_id == 1 for sequence_id in encoded.sequence_ids(row)])
             offsets = np.array(encoded["offset_mapping"][row], dtype=np.int32)[is_context]
-            question = begin + encoded["overflow_to_sample_mapping"][row]
-            windows.append(Window(question, int(is_context.argmax()), offsets))
+            question_index = begin + encoded["overflow_to_sample_mapping"][row]
+            window = Window(question_index, int(is_context.argmax()), offsets)
+            windows.append(window)
             no_answer = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
-            spans.append(_find_answer_tokens(questions[question], windows[-1]) or (no_answer, no_answer))
+            spans.append(_find_answer_tokens(questions[question_index], window) or (no_answer, no_answer))
         inputs = {name: encoded[name] for name in tokenizer.model_input_names if name in encoded}
         labels = {"start_positions": [start for start, _ in spans], "end_positions": [end for _, end in spans]}
         dataset_blocks.append(datasets.Dataset.from_dict(inputs | labels))
     dataset = datasets.concatenate_datasets(dataset_blocks)
-    tokens = np.array([sum(mask) for mask in dataset["attention_mask"]], dtype=np.int64)
+    token_counts = np.array([sum(mask) for mask in dataset["attention_mask"]], dtype=np.int64)
     n_shortened = sum(short != question.text for short, question in zip(question_texts, questions, strict=True))
-    # The heads of transformers also score padding. Padding all batches to one length keeps the loss independent of the
-    # batch.
-    collate = DataCollatorWithPadding(tokenizer, padding="max_length", max_length=int(tokens.max()))
-    return Windows(dataset, tokens, collate, questions, windows, n_shortened)
+    # The heads of transformers also score padding, so pad all batches to one length: the loss of a row then does not
+    # depend on the rest of its batch.
+    collate = DataCollatorWithPadding(tokenizer, padding="max_length", max_length=int(token_counts.max()))
+    return Windows(dataset, token_counts, collate, questions, windows, n_shortened)
 
 
 def _max_question_tokens(tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -> int:
-    """Return the maximum question length that lets windows advance."""
-    reserved = int(tokenizer.num_special_tokens_to_add(pair=True)) + stride + NEW_TOKENS
+    """Return the maximum question length that leaves windows room to advance; raise InvalidError without any room."""
+    reserved = int(tokenizer.num_special_tokens_to_add(pair=True)) + stride + MIN_NEW_TOKENS
     if max_length <= reserved:
         raise InvalidError(
-            f"Expected windows of more than {reserved} tokens ({stride} shared, {NEW_TOKENS} new, and the "
+            f"Expected windows of more than {reserved} tokens ({stride} shared, {MIN_NEW_TOKENS} new, and the "
             f"tokenizer's special ones), got {max_length}. Lower the stride, or raise the maximum length if the model "
             "takes more.",
             "stride",
         )
-    return min(QUESTION_TOKENS, max_length - reserved)
+    return min(MAX_QUESTION_TOKENS, max_length - reserved)
 
 
 def _shorten(texts: list[str], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> list[str]:
@@ -208,7 +213,7 @@ def _shorten(texts: list[str], tokenizer: PreTrainedTokenizerBase, max_tokens: i
 
 
 def _find_answer_tokens(question: Question, window: Window) -> tuple[int, int] | None:
-    """Return the input positions of the answer's first and last token; None unless the window has all of it."""
+    """Return the positions in the row of the answer's first and last token; None unless the window has all of it."""
     span = find_answer(question.answers, question.context)
     offsets = window.offsets
     if span is None or not len(offsets) or span[0] < offsets[0, 0] or span[1] > offsets[-1, 1]:

@@ -38,8 +38,9 @@ class Regression(Task):
         column, numbers = self.config.label_column, []
         for row, value in enumerate(columns[column], start=1):
             text = "" if value is None else str(value).strip()
-            numbers.append(float(text) if NUMBER.fullmatch(text) else np.inf)
-            if abs(numbers[-1]) > MAX_FLOAT32:
+            number = float(text) if NUMBER.fullmatch(text) else np.inf
+            numbers.append(number)
+            if abs(number) > MAX_FLOAT32:
                 cell = repr(text[:80]) if text else "nothing"
                 raise InvalidError(
                     f"Row {row} has {cell} in column {column!r}, where a finite number was expected, such as "
@@ -55,7 +56,8 @@ class Regression(Task):
         return mean_predictor(np.array(train.dataset["labels"][:], dtype=np.float64), "training")
 
     def untrained_loss(self, train: TokenizedRows) -> float:
-        return float(np.mean(np.square(np.array(train.dataset["labels"][:], dtype=np.float64))))
+        labels = np.array(train.dataset["labels"][:], dtype=np.float64)
+        return float(np.mean(np.square(labels)))  # of a model that predicts 0 for every row
 
 
 class NumberPredictions(PredictionPairs):

@@ -33,7 +33,7 @@ from workers.training.tasks.task import Collector, Task, read_texts
 
 # Number of likeliest first and last tokens that are combined in each window.
 N_BEST = 20
-ANSWER_TOKENS = 30
+MAX_ANSWER_TOKENS = 30
 
 
 class SpanTask(Task):
@@ -103,24 +103,26 @@ class BestAnswers:
         self._questions = rows.questions
         self._windows = [rows.windows[row] for row in order]
         self._rows_added = 0
-        self._scores: dict[int, float] = {}
+        # By question index.
+        self._best_scores: dict[int, float] = {}
         self._best_answers: dict[int, str] = {}
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
         n, tokens = batch["input_ids"].shape
         windows = self._windows[self._rows_added : self._rows_added + n]
         self._rows_added += n
-        is_inside = torch.zeros(n, tokens, dtype=torch.bool)
+        is_candidate = torch.zeros(n, tokens, dtype=torch.bool)
         for row, window in enumerate(windows):
             # A token may cover no characters, such as RoBERTa's token for a space.
             nonempty_tokens = np.flatnonzero(window.offsets[:, 1] > window.offsets[:, 0])
-            is_inside[row, torch.from_numpy(window.first_token + nonempty_tokens)] = True
-        best = best_spans(outputs["start_logits"], outputs["end_logits"], is_inside)
-        for window, score, first, last in zip(windows, *(column.tolist() for column in best), strict=True):
-            if score > self._scores.get(window.question, -inf):
-                start, end = window.offsets[first - window.first_token, 0], window.offsets[last - window.first_token, 1]
-                self._scores[window.question] = score
-                self._best_answers[window.question] = self._questions[window.question].context[start:end]
+            is_candidate[row, torch.from_numpy(window.first_token + nonempty_tokens)] = True
+        spans = best_spans(outputs["start_logits"], outputs["end_logits"], is_candidate)
+        for window, score, first, last in zip(windows, *(column.tolist() for column in spans), strict=True):
+            index = window.question_index
+            if score > self._best_scores.get(index, -inf):
+                begin, end = window.offsets[first - window.first_token, 0], window.offsets[last - window.first_token, 1]
+                self._best_scores[index] = score
+                self._best_answers[index] = self._questions[index].context[begin:end]
 
     def metrics(self) -> dict[str, Score]:
         _, _, exact_matches, word_f1s = self._score_questions()
@@ -134,8 +136,8 @@ class BestAnswers:
         return Predictions(split_positions[indices], None, tuple(texts), np.array(exact_matches), np.array(word_f1s))
 
     def _score_questions(self) -> tuple[list[int], list[str], list[float], list[float]]:
-        """Return the indices of the questions seen, their predicted answers, exact matches and word F1s."""
-        question_indices = sorted({window.question for window in self._windows})
+        """Return indices, predicted answers, exact matches and word F1s of all questions that have a window."""
+        question_indices = sorted({window.question_index for window in self._windows})
         predicted_answers = [self._best_answers.get(index, "") for index in question_indices]
         references = [self._questions[index].answers.texts for index in question_indices]
         pairs = list(zip(predicted_answers, references, strict=True))
@@ -147,18 +149,18 @@ class BestAnswers:
         )
 
 
-def best_spans(start_logits: Tensor, end_logits: Tensor, is_inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def best_spans(start_logits: Tensor, end_logits: Tensor, is_candidate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return each row's best sum of start and end logits, and their positions, as tensors [rows] on the CPU.
 
-    Logits are [rows, tokens]; ``is_inside`` has the same shape and is true where an answer may start and end. An answer
-    has at most 30 tokens. The sum is minus infinity if no pair of the 20 likeliest starts and ends is valid.
+    Logits are [rows, tokens]; ``is_candidate`` has the same shape and is true where an answer may start and end. An
+    answer has at most 30 tokens. The sum is minus infinity if no pair of the 20 likeliest starts and ends is valid.
     """
-    n_best = min(N_BEST, is_inside.shape[1])
-    logits = (logit.float().cpu().masked_fill(~is_inside, -inf) for logit in (start_logits, end_logits))
+    n_best = min(N_BEST, is_candidate.shape[1])
+    logits = (logit.float().cpu().masked_fill(~is_candidate, -inf) for logit in (start_logits, end_logits))
     starts, ends = (logit.topk(n_best) for logit in logits)
     length = ends.indices[:, None, :] - starts.indices[:, :, None] + 1
     sums = starts.values[:, :, None] + ends.values[:, None, :]
-    score, pair_index = sums.masked_fill((length < 1) | (length > ANSWER_TOKENS), -inf).flatten(1).max(dim=1)
+    score, pair_index = sums.masked_fill((length < 1) | (length > MAX_ANSWER_TOKENS), -inf).flatten(1).max(dim=1)
     start = starts.indices.gather(1, pair_index[:, None] // n_best)[:, 0]
     end = ends.indices.gather(1, pair_index[:, None] % n_best)[:, 0]
     return score, start, end

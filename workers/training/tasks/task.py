@@ -33,7 +33,7 @@ class Collector(Protocol):
     def sorted_predictions(self, split_positions: NDArray[np.int64]) -> Predictions:
         """Return predictions in the order of the split; raise ValueError if they cannot be stored.
 
-        ``split_positions`` are the ascending positions in the split of the examples.
+        ``split_positions`` are the positions of the examples in the split, ascending.
         """
         ...
 
@@ -44,7 +44,7 @@ class Task(ABC):
 
     config: RunConfig
     purpose: ClassVar[str]
-    """Completes the sentence "The model cannot be loaded ...": "for regression"."""
+    """Completes the sentence "The model cannot be loaded ...", such as "for regression"."""
     auto_class: ClassVar[Any]
     """The auto class of transformers that loads a model with the head for this task."""
 
@@ -59,7 +59,8 @@ class Task(ABC):
         """Tokenize columns; with ``training``, drop rows that the model cannot learn from."""
 
     @abstractmethod
-    def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector: ...
+    def make_collector(self, rows: TokenizedRows, order: NDArray[np.int64]) -> Collector:
+        """Return a collector of predictions on ``rows``; ``order`` are the row indices in the order of the batches."""
 
     @abstractmethod
     def score_trivial_predictor(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
@@ -67,7 +68,7 @@ class Task(ABC):
 
     @abstractmethod
     def untrained_loss(self, train: TokenizedRows) -> float:
-        """Return the loss of a model that has learned nothing."""
+        """Return the training loss of a model that has learned nothing."""
 
     def extra_results(self, train: TokenizedRows, validation: TokenizedRows) -> dict[str, Any]:
         """Return further fields of ``RunResults``, which only this kind of task has."""
@@ -75,7 +76,7 @@ class Task(ABC):
 
 
 class PredictionPairs:
-    """Predictions and references, in the order in which batches are added."""
+    """Predictions and references of rows, in the ``order`` in which batches are added."""
 
     def __init__(self, order: NDArray[np.int64]) -> None:
         self.references: list[Any] = []
@@ -83,15 +84,15 @@ class PredictionPairs:
         self._order = order
 
     def sorted_predictions(self, split_positions: NDArray[np.int64]) -> Predictions:
-        indices = self._order[: len(self.predicted)]
-        sorting = np.argsort(indices)
+        added_rows = self._order[: len(self.predicted)]
+        sorting = np.argsort(added_rows)
         return Predictions(
-            split_positions[indices[sorting]], np.array(self.references)[sorting], np.array(self.predicted)[sorting]
+            split_positions[added_rows[sorting]], np.array(self.references)[sorting], np.array(self.predicted)[sorting]
         )
 
 
 def read_texts(columns: Columns, name: str) -> list[str]:
-    """Return a column of texts; raise InvalidError for empty cells."""
+    """Return a column as texts; raise InvalidError if a value is missing."""
     values = columns[name]
     if None in values:
         raise InvalidError(
@@ -103,13 +104,14 @@ def read_texts(columns: Columns, name: str) -> list[str]:
 
 def tokenize_texts(
     columns: Columns,
-    names: Sequence[str],
+    text_columns: Sequence[str],
     labels: Sequence[int] | Sequence[float],
     tokenizer: PreTrainedTokenizerBase,
     max_length: int,
 ) -> TokenizedRows:
-    """Return tokenized texts or pairs, truncated to ``max_length`` tokens, with their labels."""
-    encoded = dict(tokenizer(*(read_texts(columns, name) for name in names), truncation=True, max_length=max_length))
+    """Return tokenized texts or pairs of texts, truncated to ``max_length`` tokens, with their labels."""
+    texts = [read_texts(columns, name) for name in text_columns]
+    encoded = dict(tokenizer(*texts, truncation=True, max_length=max_length))
     token_counts = np.array([sum(mask) for mask in encoded["attention_mask"]], dtype=np.int64)
     return TokenizedRows(
         datasets.Dataset.from_dict(encoded | {"labels": labels}), token_counts, DataCollatorWithPadding(tokenizer)
