@@ -137,11 +137,11 @@ def gather(rows, answer_texts, order, size):
         starts, ends = torch.zeros(2, *batch["input_ids"].shape)
         for i, row in enumerate(rows_of_batch):
             window = rows.windows[row]
-            answer = CONTEXT.index(answer_texts[window.question])
+            answer = CONTEXT.index(answer_texts[window.question_index])
             starts[i, 1], ends[i, 2] = 50, 50
             for token, (first, stop) in enumerate(window.offsets, start=window.first_token):
                 starts[i, token] += 5.0 * (first == answer)
-                ends[i, token] += 5.0 * (stop == answer + len(answer_texts[window.question]))
+                ends[i, token] += 5.0 * (stop == answer + len(answer_texts[window.question_index]))
         predictions.add(QuestionAnsweringModelOutput(start_logits=starts, end_logits=ends), batch)
     return {name: score.value for name, score in predictions.metrics().items()}
 
@@ -210,7 +210,7 @@ def test_window_targets_complete_answer_or_cls_token():
 def test_windows_overlap_by_stride_and_cover_text():
     windows = cut([question(), question("film", text="a film")], max_length=18, stride=5)
     parts = [words(windows, row)[1] for row in range(len(windows))]
-    assert [window.question for window in windows.windows] == [0, 0, 1, 1]
+    assert [window.question_index for window in windows.windows] == [0, 0, 1, 1]
     assert (windows.n_examples, max(windows.token_counts)) == (2, 18)
     for first, second in (parts[:2], parts[2:]):
         assert first[-5:] == second[:5]
@@ -262,7 +262,7 @@ def test_questions_keep_order_across_chunks(monkeypatch):
     windows = cut(questions, max_length=18)
     monkeypatch.setattr("workers.training.tasks.questions.QUESTIONS_AT_ONCE", 2)
     parts = cut(questions, max_length=18)
-    assert [window.question for window in parts.windows] == [window.question for window in windows.windows]
+    assert [window.question_index for window in parts.windows] == [window.question_index for window in windows.windows]
     assert parts.dataset.to_dict() == windows.dataset.to_dict()
 
 
