@@ -95,13 +95,9 @@ class SelectionCallback(TrainerCallback):
         self.history.values.append((step, self._evaluate()))
         if self.best_weights_step == step:
             self.folder.save_best_weights(step, lambda path: save_weights(self.model, str(path)))
-        if (
-            config.patience is not None
-            and self.history.evaluations_since_best() >= config.patience
-            and step < state.max_steps
-        ):
-            self.history.stopped_early = control.should_training_stop = True
         if step < state.max_steps:
+            if config.patience is not None and self.history.evaluations_since_best() >= config.patience:
+                self.history.stopped_early = control.should_training_stop = True
             prune_if_below_median(self.progress, self.history.values, self.describe_selection())
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=step)
 
@@ -200,7 +196,8 @@ class CheckpointCallback(TrainerCallback):
         self._wait_seconds = max(self.interval_seconds, MIN_TRAINING_PER_SAVING * saving_seconds)
 
 
-def restore_tally_and_penalties(checkpoint: Path, tally: Tally, penalties: Penalties | None) -> None:
+def restore_loss_state(checkpoint: Path, tally: Tally, penalties: Penalties | None) -> None:
+    """Restore the tally and the state of the penalties that a checkpoint has."""
     tally.restore(load_file(checkpoint / TALLY_FILE))
     if penalties is not None:
         penalties.load_state_dict(load_file(checkpoint / PENALTIES_FILE))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from app.core.settings import Settings
 from app.db.config import RunConfig
-from app.db.hub_tasks import TASKS, HubName, HubTask
+from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin
 from isoscope.core.errors import InvalidError, NotFoundError
 from isoscope.files.columns import read_columns
@@ -67,7 +67,7 @@ def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Setti
     """Return the text columns and the label column of a split."""
     names = [*config.text_columns, config.label_column]
     if dataset.origin is DatasetOrigin.HUB:
-        task = _hub_task(dataset)
+        task = TASKS[HubName(str(dataset.hub_name))]
         source = task.source
         try:
             rows = datasets.load_dataset(source.repo, source.config_name, revision=source.revision)[split]
@@ -91,14 +91,10 @@ def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Setti
 def describe_rows(dataset: Dataset) -> dict[str, Any]:
     """Return fields that identify the rows permanently: a revision on the Hub, or hashes and quoting of the files."""
     if dataset.origin is DatasetOrigin.HUB:
-        source = _hub_task(dataset).source
+        source = TASKS[HubName(str(dataset.hub_name))].source
         return {"hub": source.repo, "name": dataset.hub_name, "revision": source.revision}
     values = {name: getattr(dataset, name) for name in ("train_sha256", "validation_sha256", "test_sha256", "quoting")}
     return {name: value for name, value in values.items() if value}
-
-
-def _hub_task(dataset: Dataset) -> HubTask:
-    return TASKS[HubName(str(dataset.hub_name))]
 
 
 def _convert_values(values: list[Any], feature: Any) -> list[Any]:

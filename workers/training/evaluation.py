@@ -145,10 +145,7 @@ def evaluate(
 def observe(
     model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], task: Task, progress: Progress
 ) -> Observation:
-    """Run the rows at ``indices`` through the model, and collect its predictions and the measures of its layers.
-
-    Raise NotFiniteError if the loss is NaN or infinite.
-    """
+    """Run rows through the model and collect its predictions and measures; raise NotFiniteError if its loss is NaN."""
     order = rows.longest_first(indices)
     label_column = "labels" if task.config.task is TaskKind.CLASSIFICATION else None
     sentence_measures = SentenceMeasures(model, rows, indices, label_column)
@@ -190,10 +187,8 @@ def _token_moments(
     return tokens
 
 
-def _last_layer_values(
-    sentence_measures: SentenceMeasures, pair_measures: Mapping[str, ByLayer]
-) -> dict[str, LastLayerValue]:
-    scores = {measure: (score, sentence_measures.n) for measure, score in sentence_measures.last_layer_scores().items()}
+def _last_layer_values(sentences: SentenceMeasures, pair_measures: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
+    scores = {measure: (score, sentences.n) for measure, score in sentences.last_layer_scores().items()}
     scores |= {measure: (by_layer.scores[-1], by_layer.n) for measure, by_layer in pair_measures.items()}
     return {
         measure: LastLayerValue(value=score.value, reason=score.reason, n=n) for measure, (score, n) in scores.items()
@@ -201,7 +196,7 @@ def _last_layer_values(
 
 
 @dataclass(frozen=True)
-class TokenizedTestRows:
+class TestRows:
     """Tokenized test rows, and the hash that identifies them."""
 
     rows: TokenizedRows
@@ -236,9 +231,7 @@ class SealedEvaluation:
             write_predictions(session, run_id, Split.TEST, self.predictions)
 
 
-def score_test_rows(
-    model: PreTrainedModel, test: TokenizedTestRows, task: Task, progress: Progress
-) -> SealedEvaluation:
+def score_test_rows(model: PreTrainedModel, test: TestRows, task: Task, progress: Progress) -> SealedEvaluation:
     """Return the metrics on the test rows, without measuring layers."""
     rows = test.rows
     order = rows.longest_first(np.arange(len(rows)))

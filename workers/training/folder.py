@@ -138,11 +138,8 @@ class RunFolder:
         damages: list[tuple[int, str]] = []
         for checkpoint in self.checkpoints():
             if (damage := find_damage(checkpoint)) is None:
-                self._best_checksums = {
-                    Path(name).name: checksum
-                    for name, checksum in read_checksums(checkpoint).items()
-                    if name.startswith("../")
-                }
+                checksums = read_checksums(checkpoint).items()
+                self._best_checksums = {Path(name).name: value for name, value in checksums if name.startswith("../")}
                 return checkpoint, damages
             damages.append((step_of(checkpoint), damage))
             shutil.rmtree(checkpoint)
@@ -208,10 +205,7 @@ class RunFolder:
 
 
 def remove_unneeded_folders(settings: Settings, sessions: Sessions) -> int:
-    """Remove the folders of ended runs, except the latest failed or cancelled ones that can be retried.
-
-    Return how many were removed.
-    """
+    """Remove folders of ended runs, except the latest failed or cancelled ones that can be retried; return how many."""
     # List folders before the query, so that the folder of a run that starts after the query is not removed.
     folders = list(settings.runs.iterdir())
     with sessions() as session:

@@ -77,10 +77,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
 
 
 def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> RunSpec | None:
-    """Mark the run as running on this worker and return its spec.
-
-    Return None if the run was deleted, has ended or belongs to another worker.
-    """
+    """Mark the run as running here and return its spec; None if it was deleted, has ended or runs elsewhere."""
     with sessions.begin() as session:
         run = session.get(Run, run_id, with_for_update=True)
         if run is None or run.status not in UNFINISHED or run.worker not in (None, slot):

@@ -46,14 +46,11 @@ class Log:
         File descriptor 2 is replaced, because C libraries write to it directly.
         """
         terminal, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
-        handler.setFormatter(logging.Formatter(LOG_FORMAT))
+        file_handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
+        file_handler.setFormatter(logging.Formatter(LOG_FORMAT))
         root = logging.getLogger()
-        stderr_handlers = [
-            root_handler
-            for root_handler in root.handlers
-            if isinstance(root_handler, logging.StreamHandler) and root_handler.stream is sys.stderr
-        ]
+        stream_handlers = [handler for handler in root.handlers if isinstance(handler, logging.StreamHandler)]
+        stderr_handlers = [handler for handler in stream_handlers if handler.stream is sys.stderr]
         old_levels = [stderr_handler.level for stderr_handler in stderr_handlers]
         old_workers_level = WORKERS_LOGGER.level
         with os.fdopen(terminal, "w", errors="backslashreplace") as terminal_stream:
@@ -62,15 +59,15 @@ class Log:
                     stderr_handler.setStream(terminal_stream)
                     stderr_handler.setLevel(logging.WARNING)
                 WORKERS_LOGGER.setLevel(logging.INFO)
-                root.addHandler(handler)
+                root.addHandler(file_handler)
                 os.dup2(file, 2)
                 yield
             finally:
                 sys.stderr.flush()
                 os.dup2(terminal, 2)
                 os.close(file)
-                root.removeHandler(handler)
-                handler.close()
+                root.removeHandler(file_handler)
+                file_handler.close()
                 WORKERS_LOGGER.setLevel(old_workers_level)
                 for stderr_handler, old_level in zip(stderr_handlers, old_levels, strict=True):
                     stderr_handler.setStream(sys.stderr)

@@ -75,7 +75,7 @@ MAX_TIMED_STEPS = 1000
 
 
 def logging_interval(max_steps: int) -> int:
-    """Return after how many steps a step is logged."""
+
     return max(1, max_steps // LOGGED_STEPS_PER_RUN)
 
 

@@ -105,15 +105,9 @@ class Penalties(nn.Module):
 
     @property
     def shrinking_istar(self) -> IStar | None:
-        """Return I-STAR if it needs a shrinkage covariance before the first step."""
-        return next(
-            (
-                regularizer
-                for regularizer in self.regularizers.values()
-                if isinstance(regularizer, IStar) and regularizer.zeta > 0
-            ),
-            None,
-        )
+        """Return I-STAR if it needs a shrinkage covariance before the first step, else None."""
+        istar = dict(self.regularizers.items()).get(Regularizer.ISTAR)
+        return istar if isinstance(istar, IStar) and istar.zeta > 0 else None
 
     def forward(self, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
         """Return the penalty of one batch, 0-d, in float32 even if the model uses lower precision.

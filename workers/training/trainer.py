@@ -22,7 +22,7 @@ POOLER = ".pooler."
 
 
 def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return the pretrained model with a task head: that of its files if it fits, else a new one by the seed."""
+    """Return the pretrained model and tokenizer. If the model's files lack a fitting head, the seed draws a new one."""
     config = task.config
     tokenizer = load_tokenizer(source, config.model)
     set_seed(config.seed)
@@ -31,9 +31,8 @@ def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTra
     model, report = load_pretrained(task.auto_class, source, config.model, task.purpose, **options)
     new_weights = report["missing_keys"] | {key for key, *_ in report["mismatched_keys"]}
     body_prefix = f"{model.base_model_prefix}."
-    require_weights(
-        sorted(key for key in new_weights if key.startswith(body_prefix) and POOLER not in key), config.model
-    )
+    missing_weights = sorted(key for key in new_weights if key.startswith(body_prefix) and POOLER not in key)
+    require_weights(missing_weights, config.model)
     match_tokenizer_to_model(model, tokenizer)
     last_layer = depth(model)
     if isinstance(config.layers, list) and config.layers[-1] > last_layer:
@@ -48,7 +47,7 @@ def load_model(source: ModelSource, task: Task) -> tuple[PreTrainedModel, PreTra
 
 
 SCHEDULES = {
-    # Without a warm-up it is constant from the first step.
+    # Constant from the first step if the configuration has no warm-up.
     Schedule.CONSTANT: "constant_with_warmup",
     Schedule.LINEAR: "linear",
     Schedule.COSINE: "cosine",
@@ -96,19 +95,16 @@ class IsotropyTrainer(Trainer):
 
 
 def make_training_arguments(config: RunConfig, folder: Path, device: str) -> TrainingArguments:
-    """Return the Trainer's settings: silent, saving only on request.
+    """Return the arguments of a Trainer that logs nothing and saves only on request.
 
     Raises InvalidError for fp16 on a CPU, and DeviceLostError instead of falling back to the CPU.
     """
     if config.precision is Precision.FP16 and device == "cpu":
-        raise InvalidError(
-            "fp16 needs a GPU, and this worker trains on the CPU. Choose bf16 or fp32.",
-            "precision",
-        )
+        raise InvalidError("fp16 needs a GPU, and this worker trains on the CPU. Choose bf16 or fp32.", "precision")
     arguments = TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=config.epochs or 1,
-        max_steps=config.max_steps or -1,
+        max_steps=config.max_steps or -1,  # -1 trains for all epochs
         per_device_train_batch_size=config.batch_size,
         gradient_accumulation_steps=config.accumulation,
         learning_rate=config.learning_rate,
@@ -142,6 +138,6 @@ def make_training_arguments(config: RunConfig, folder: Path, device: str) -> Tra
 def choose_optimizer(
     config: RunConfig, arguments: TrainingArguments
 ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
-    """Return optimizer class and keywords; Adam adds weight decay to the gradient, AdamW to the weights."""
+    """Return the optimizer's class and keywords; Adam adds weight decay to the gradient, AdamW to the weights."""
     optimizer_class, keywords = Trainer.get_optimizer_cls_and_kwargs(arguments)
     return (torch.optim.Adam if config.optimizer is Optimizer.ADAM else optimizer_class), keywords

@@ -25,15 +25,10 @@ from workers.models import (
     max_input_length,
     silence_libraries,
 )
-from workers.training.checkpoints import (
-    CheckpointCallback,
-    SelectionCallback,
-    restore_tally_and_penalties,
-    split_selection_rows,
-)
+from workers.training.checkpoints import CheckpointCallback, SelectionCallback, restore_loss_state, split_selection_rows
 from workers.training.data import describe_rows, load_columns, load_test_columns
 from workers.training.ddp_sync import ProcessRank, SharedDecisions, SharedTally
-from workers.training.evaluation import TokenizedTestRows, evaluate, hash_rows, score_test_rows
+from workers.training.evaluation import TestRows, evaluate, hash_rows, score_test_rows
 from workers.training.finish import finish_run, format_model_card, zip_model
 from workers.training.folder import RunFolder, step_of
 from workers.training.inference import TokenizedRows
@@ -47,12 +42,13 @@ from workers.training.trainer import IsotropyTrainer, choose_optimizer, load_mod
 logger = logging.getLogger(__name__)
 
 SINGLE_PROCESS = ProcessRank()
+# Sent to the other processes in place of a checkpoint's step.
 NO_CHECKPOINT = -1
 
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A run's model and rows."""
+    """A run's model and tokenized rows."""
 
     source: ModelSource
     model: PreTrainedModel
@@ -62,9 +58,10 @@ class LoadedRun:
     train: TokenizedRows
     validation: TokenizedRows
     validation_positions: NDArray[np.int64]
+    """[n], the positions of the validation examples in their split."""
     selection: TokenizedRows | None
     """The rows that choose the best weights; None if the last weights are kept."""
-    test: TokenizedTestRows | None
+    test: TestRows | None
     """The test rows; None for a data set without a test split."""
 
 
@@ -101,12 +98,12 @@ def train(
     with progress.sessions.begin() as session:
         progress.write(session, environment=environment)
 
-    checkpoint = _find_checkpoint(folder, progress, process_rank)
+    checkpoint = _choose_checkpoint(folder, progress, process_rank)
     if process_rank.is_first:
         start_text = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
         logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, start_text)
     if checkpoint is not None:
-        restore_tally_and_penalties(checkpoint, tally, penalties)
+        restore_loss_state(checkpoint, tally, penalties)
     selection_callback, metrics_callback = None, None
     callbacks: list[TrainerCallback] = []
     if penalties is not None and (istar := penalties.shrinking_istar) is not None:
@@ -119,31 +116,26 @@ def train(
             callbacks.append(selection_callback)
         tokens_per_step = batch_plan(config)["rows_per_step"] * float(loaded.train.token_counts.mean())
         metrics_callback = MetricsCallback(tally, probe, tokens_per_step, progress)
-        checkpointer = CheckpointCallback(
-            folder, settings.checkpoint_seconds, tally, penalties, selection_callback, progress
-        )
         callbacks += [
             StepClock(loaded.train.token_counts, config, environment, progress),
             metrics_callback,
-            checkpointer,
+            CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection_callback, progress),
         ]
-    for callback in (
-        SharedTally(process_rank, tally, config, metrics_callback),
-        *callbacks,
-        SharedDecisions(process_rank),
-    ):
+    callbacks.insert(0, SharedTally(process_rank, tally, config, metrics_callback))
+    callbacks.append(SharedDecisions(process_rank))
+    for callback in callbacks:
         trainer.add_callback(callback)
     with _convert_memory_errors():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
         if not process_rank.is_first:
             return
-        selected = None if selection_callback is None else selection_callback.load_selected_weights()
+        selection = None if selection_callback is None else selection_callback.load_selected_weights()
         evaluation = evaluate(
             model, loaded.train, loaded.validation, loaded.task, progress, loaded.validation_positions
         )
         sealed = None if loaded.test is None else score_test_rows(model, loaded.test, loaded.task, progress)
-    if selected is not None:
-        evaluation.results.selection = selected
+    if selection is not None:
+        evaluation.results.selection = selection
     model_zip = None
     if config.export:
         model_zip = zip_model(model, loaded.tokenizer, format_model_card(spec, environment, evaluation), folder)
@@ -153,33 +145,36 @@ def train(
 def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
     config = spec.config
     task = TASKS[config.task](config)
-    training_part, validation_part = load_columns(spec.dataset, config, settings)
-    columns = training_part.columns
+    train_part, validation_part = load_columns(spec.dataset, config, settings)
+    train_columns = train_part.columns
     source = find_source(config.model, settings, spec.revision)
     model, tokenizer = load_model(source, task)
     max_length = max_input_length(model, tokenizer, config.max_length)
     selection = None
     if config.selects_during_training:
-        columns, selection_columns = split_selection_rows(columns, validation_part.columns, config)
+        train_columns, selection_columns = split_selection_rows(train_columns, validation_part.columns, config)
         selection = task.encode(selection_columns, tokenizer, max_length)
-    rows = task.encode(columns, tokenizer, max_length, training=True)
+    train_rows = task.encode(train_columns, tokenizer, max_length, training=True)
     validation = task.encode(validation_part.columns, tokenizer, max_length)
-    test_columns, test = load_test_columns(spec.dataset, config, settings), None
+    test = None
+    test_columns = load_test_columns(spec.dataset, config, settings)
     if test_columns is not None:
         # Encode test rows before training, so that an unknown label fails the run at once.
         with prefixed_errors(spec.dataset.test_filename or "The test split"):
             test_rows = task.encode(test_columns, tokenizer, max_length)
-            test = TokenizedTestRows(test_rows, hash_rows(test_columns, config.text_columns, config.label_column))
+            test = TestRows(test_rows, hash_rows(test_columns, config.text_columns, config.label_column))
     return LoadedRun(
-        source, model, tokenizer, max_length, task, rows, validation, validation_part.positions, selection, test
+        source, model, tokenizer, max_length, task, train_rows, validation, validation_part.positions, selection, test
     )
 
 
-def _find_checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
-    """Return the newest sound checkpoint; None without one, or if the run's logged rows end before it."""
+def _choose_checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
+    """Return the newest sound checkpoint; None without one, or if the run's logged steps end before it.
+
+    The first process chooses for all. It removes unusable checkpoints, and reports damaged ones in the log and the row.
+    """
     checkpoint, damages = folder.remove_damaged_checkpoints() if process_rank.is_first else (None, [])
     if damages:
-        # Report dropped checkpoints in the log and on the run.
         restart = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
         notes = [
             f"The checkpoint of step {step:,} was damaged on the disk ({damage}) and was dropped. Training {restart}."
@@ -206,5 +201,5 @@ def _convert_memory_errors() -> Iterator[None]:
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        traceback.clear_frames(error.__traceback__)  # the frames hold the tensors that fill the memory
+        traceback.clear_frames(error.__traceback__)  # they hold the tensors that fill the memory
         raise OutOfMemoryError(str(error)) from error

@@ -21,9 +21,6 @@ from workers.training.data import Columns
 from workers.training.inference import TokenizedRows
 from workers.training.tasks.task import Collector, PredictionPairs, Task, tokenize_texts
 
-# Of two classes, the one that F1 is computed for, as scikit-learn does by default.
-POSITIVE_CLASS = 1
-
 
 class Classification(Task):
     """Predicts one of the configuration's classes for each row."""
@@ -75,8 +72,8 @@ class Classification(Task):
 
 
 def positive_label(names: Sequence[str]) -> str | None:
-    """Return the label that F1 is computed for; None unless there are two."""
-    return names[POSITIVE_CLASS] if len(names) == 2 else None
+    """Return the second of two labels, which F1 is computed for; None unless there are two."""
+    return names[1] if len(names) == 2 else None
 
 
 class ClassPredictions(PredictionPairs):
@@ -92,7 +89,7 @@ class ClassPredictions(PredictionPairs):
 
     def metrics(self) -> dict[str, Score]:
         positive = positive_label(self._names)
-        if positive is not None and POSITIVE_CLASS not in self.references:
+        if positive is not None and self._names.index(positive) not in self.references:
             f1 = Score.undefined(f"No validation row has the label {positive!r}, which F1 looks for.")
         else:
             average = "macro" if positive is None else "binary"

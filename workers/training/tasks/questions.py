@@ -66,10 +66,7 @@ def read_answers(values: list[Any], column: str) -> list[Span]:
 
 
 def find_answer(answers: Span, context: str) -> tuple[int, int] | None:
-    """Return the characters [begin, end) of an answer in ``context``; None if it has none of the answers.
-
-    It is the first answer that is at its stated offset, or not there but exactly once elsewhere.
-    """
+    """Return the characters [begin, end) of the first answer that ``context`` has at its offset, or once, or None."""
     for text, stated_offset in zip(answers.texts, answers.starts, strict=True):
         begin = stated_offset
         if not context.startswith(text, stated_offset):
@@ -154,9 +151,8 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
         )
     # Padding on the left would shift the target positions.
     tokenizer.padding_side = "right"
-    question_texts = _shorten(
-        [question.text for question in questions], tokenizer, _max_question_tokens(tokenizer, max_length, stride)
-    )
+    max_question_tokens = _max_question_tokens(tokenizer, max_length, stride)
+    question_texts = _shorten([question.text for question in questions], tokenizer, max_question_tokens)
     windows: list[Window] = []
     dataset_blocks: list[datasets.Dataset] = []
     for begin in range(0, len(questions), QUESTIONS_AT_ONCE):

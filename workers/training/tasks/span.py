@@ -141,12 +141,9 @@ class BestAnswers:
         predicted_answers = [self._best_answers.get(index, "") for index in question_indices]
         references = [self._questions[index].answers.texts for index in question_indices]
         pairs = list(zip(predicted_answers, references, strict=True))
-        return (
-            question_indices,
-            predicted_answers,
-            [exact_match(*pair) for pair in pairs],
-            [word_f1(*pair) for pair in pairs],
-        )
+        exact_matches = [exact_match(*pair) for pair in pairs]
+        word_f1s = [word_f1(*pair) for pair in pairs]
+        return question_indices, predicted_answers, exact_matches, word_f1s
 
 
 def best_spans(start_logits: Tensor, end_logits: Tensor, is_candidate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
