@@ -29,6 +29,10 @@ from workers.training.search import prune_if_below_median
 from workers.training.tasks import Task
 
 HISTORY_FILE = "selection.json"
+TALLY_FILE = "tally.safetensors"
+PENALTIES_FILE = "penalties.safetensors"
+# Minimum seconds of training for each second of saving, so that a slow disk takes at most a twentieth of the time.
+MIN_TRAINING_PER_SAVING = 19
 HELD_OUT_SEED = 0
 """Draws the held-out rows. It never changes, so all runs on the same training rows hold out the same ones."""
 
@@ -147,12 +151,6 @@ class SelectionCallback(TrainerCallback):
         return collector.metrics()[config.metric].value if math.isfinite(loss) else None
 
 
-TALLY_FILE = "tally.safetensors"
-PENALTIES_FILE = "penalties.safetensors"
-# Minimum seconds of training for each second of saving, so that a slow disk takes at most a twentieth of the time.
-MIN_TRAINING_PER_SAVING = 19
-
-
 @dataclass(eq=False)
 class CheckpointCallback(TrainerCallback):
     """Save a checkpoint every ``interval_seconds``, less often if saving is slow. Add tally, penalties and history."""
@@ -161,7 +159,7 @@ class CheckpointCallback(TrainerCallback):
     interval_seconds: float
     tally: Tally
     penalties: Penalties | None
-    selection: SelectionCallback | None
+    selection_callback: SelectionCallback | None
     progress: Progress
 
     def __post_init__(self) -> None:
@@ -183,11 +181,11 @@ class CheckpointCallback(TrainerCallback):
         if self.penalties is not None:
             save_file(self.penalties.state_dict(), checkpoint / PENALTIES_FILE)
         best_step = None
-        if self.selection is not None:
-            (checkpoint / HISTORY_FILE).write_text(json.dumps(self.selection.history.values))
-            best_step = self.selection.best_weights_step
+        if self.selection_callback is not None:
+            (checkpoint / HISTORY_FILE).write_text(json.dumps(self.selection_callback.history.values))
+            best_step = self.selection_callback.best_weights_step
         self.folder.complete_checkpoint(checkpoint, best_step)
-        if self.selection is not None:
+        if self.selection_callback is not None:
             self.folder.remove_other_best_weights(except_step=best_step)
         with self.progress.sessions.begin() as session:
             self.progress.write(session, attempts=0)

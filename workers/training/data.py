@@ -18,6 +18,10 @@ from workers.files import fetch
 
 Columns = Mapping[str, list[Any]]
 """Columns of equal length by name; a missing value is None."""
+WITHHELD_LABELS = (None, -1, "-1")
+"""Labels of a test split whose true labels are kept secret."""
+SUBSET_SEED = 0
+"""Draws subsets of rows. It never changes, so all runs with as many rows of a split use the same ones."""
 
 
 class SplitPart(NamedTuple):
@@ -34,13 +38,6 @@ def n_rows(columns: Columns) -> int:
 
 def take_rows(columns: Columns, positions: Sequence[int]) -> Columns:
     return {name: [values[position] for position in positions] for name, values in columns.items()}
-
-
-SUBSET_SEED = 0
-"""Draws subsets of rows. It never changes, so all runs with as many rows of a split use the same ones."""
-
-WITHHELD_LABELS = (None, -1, "-1")
-"""Labels of a test split whose true labels are kept secret."""
 
 
 def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tuple[SplitPart, SplitPart]:

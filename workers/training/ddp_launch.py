@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 # When one process fails, the others lose their connection to it and may report that first. Wait for its own report.
 GRACE_SECONDS_AFTER_FAILURE = 3
-# Stands beside ends that leave no failure in the run's row.
+# For ends that no error explains.
 NO_FAILURE = Failure("", FailureCause.UNSPECIFIED, None)
 
 
@@ -40,18 +40,16 @@ class RankEnd(IntEnum):
 
     DONE = 0
     FAILED = 1
-    """By an unexpected error, such as a lost connection to another process."""
     REFUSED = 2
-    """By an IsoscopeError, such as a label that is not configured."""
+    """Failed with an IsoscopeError, such as for a label that is not configured."""
     OUT_OF_MEMORY = 3
     STOPPED = 4
-    """By RunStoppedError: the run was cancelled, deleted, pruned or given to another worker."""
     LOST = 5
     """Killed, cut off from the database, out of disk space, or with damaged weights: the job starts again."""
 
 
 def train_in_processes(spec: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
-    """Train in ``spec.config.processes`` processes. Raise their error, or SystemExit, if one is lost, for a restart."""
+    """Train in several processes. Raise the error that ended one, or SystemExit if one is lost, to restart the job."""
     devices = assign_devices(spec.config, device)
     context = get_context("forkserver")
     context.set_forkserver_preload(["workers.preload"])
@@ -105,9 +103,9 @@ def assign_devices(config: RunConfig, device: str) -> list[str]:
 
 
 def _wait_for_end(connections: list[Connection]) -> tuple[RankEnd, Failure]:
-    """Wait for the ends of processes, with a connection to each; return the one that caused the others.
+    """Wait for the ends that processes send over connections; return the one that caused the others.
 
-    Stop waiting at the first STOPPED, or ``GRACE_SECONDS_AFTER_FAILURE`` after another failure.
+    Stop waiting at the first STOPPED, or ``GRACE_SECONDS_AFTER_FAILURE`` after the first failure.
     """
     ends: list[tuple[RankEnd, Failure]] = []
     deadline = None
@@ -144,7 +142,8 @@ def _run_rank(
     die_with_parent()
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     folder = RunFolder(settings, run_id)
-    progress = (Progress if rank == 0 else SilentProgress)(job_sessions(settings), run_id, slot)
+    progress_class = Progress if rank == 0 else SilentProgress
+    progress = progress_class(job_sessions(settings), run_id, slot)
     with folder.log.capture_stderr(), folder.locked_for_first_process() if rank == 0 else nullcontext():
         end, failure = RankEnd.DONE, NO_FAILURE
         try:

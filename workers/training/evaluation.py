@@ -97,6 +97,7 @@ def evaluate(
         target_tokens = _token_moments(model, train, row_indices, task, progress)
     union = tokens.union()
     pair_measures = sentence_measures.pair_measures()
+    last_layer = _last_layer_values(sentence_measures, pair_measures)
     measures = observation.token_measures.scores(zeta, target_tokens) | pair_measures
     reference_scores = [
         isoscore_star(sentence_moments, REFERENCE_ZETA, token_moments)
@@ -125,9 +126,7 @@ def evaluate(
             for measure, by_layer in measures.items()
         },
         by_layer_n={measure: by_layer.n for measure, by_layer in measures.items()},
-        sentences=SentenceVectors(
-            pooling=sentence_measures.pooling, last_layer=_last_layer_values(sentence_measures, pair_measures)
-        ),
+        sentences=SentenceVectors(pooling=sentence_measures.pooling, last_layer=last_layer),
         reference=Reference(
             zeta=REFERENCE_ZETA,
             pooling=sentence_measures.pooling,
@@ -145,7 +144,7 @@ def evaluate(
 def observe(
     model: PreTrainedModel, rows: TokenizedRows, indices: NDArray[np.int64], task: Task, progress: Progress
 ) -> Observation:
-    """Run rows through the model and collect its predictions and measures; raise NotFiniteError if its loss is NaN."""
+    """Run rows through the model; collect predictions and measures. Raise NotFiniteError if the loss is not finite."""
     order = rows.longest_first(indices)
     label_column = "labels" if task.config.task is TaskKind.CLASSIFICATION else None
     sentence_measures = SentenceMeasures(model, rows, indices, label_column)

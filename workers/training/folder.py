@@ -23,6 +23,11 @@ from app.db.types import utcnow
 from workers.training.log import Log
 
 HASHING_THREADS = 4
+KEPT_CHECKPOINTS = 2
+# A failed or cancelled run can be tried again from its checkpoint. Checkpoints take gigabytes, so only the last few
+# such runs keep theirs, and only for a few days.
+UNUSED_FOLDER_LIFETIME = timedelta(days=3)
+MAX_UNUSED_FOLDERS = 10
 
 
 class Checksum(NamedTuple):
@@ -93,13 +98,6 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
-KEPT_CHECKPOINTS = 2
-# A failed or cancelled run can be tried again from its checkpoint. Checkpoints take gigabytes, so only the last few
-# such runs keep theirs, and only for a few days.
-UNUSED_FOLDER_LIFETIME = timedelta(days=3)
-MAX_UNUSED_FOLDERS = 10
-
-
 class DamagedError(Exception):
     """Weights that a run needs are damaged. If it starts again, it drops the checkpoints that need them."""
 
@@ -130,10 +128,7 @@ class RunFolder:
         return sorted(finished_checkpoints(self.path), key=step_of, reverse=True)
 
     def remove_damaged_checkpoints(self) -> tuple[Path | None, list[tuple[int, str]]]:
-        """Remove damaged checkpoints, newest first, up to the first sound one, and all unfinished ones.
-
-        Return the sound one, None if there is none, and the step and damage of each damaged one.
-        """
+        """Remove damaged checkpoints up to the newest sound one; return that or None, and step and damage of each."""
         self.remove_unfinished_checkpoints()
         damages: list[tuple[int, str]] = []
         for checkpoint in self.checkpoints():

@@ -44,10 +44,8 @@ logger = logging.getLogger(__name__)
 
 
 def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
-    """Train a run, from its last checkpoint if it has any. Return the jobs that its search starts next.
-
-    On a CPU, an interrupted run gives the same numbers as an uninterrupted one; on a GPU it may not.
-    """
+    """Train a run, from its last checkpoint if it has any. Return the jobs that its search starts next."""
+    # Resuming changes none of the run's numbers on a CPU. On a GPU it may.
     sessions = job_sessions(settings)
     remove_unneeded_folders(settings, sessions)
     folder = RunFolder(settings, run_id)

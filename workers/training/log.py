@@ -41,10 +41,7 @@ class Log:
 
     @contextmanager
     def capture_stderr(self) -> Iterator[None]:
-        """Append log messages and standard error to the file; of the messages, only warnings go to the terminal too.
-
-        File descriptor 2 is replaced, because C libraries write to it directly.
-        """
+        """Append log messages and standard error, also of C libraries, to the file; warnings go to the terminal too."""
         terminal, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         file_handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
         file_handler.setFormatter(logging.Formatter(LOG_FORMAT))

@@ -24,6 +24,16 @@ from workers.training.inference import TokenizedRows, draw_row_indices, inferenc
 from workers.training.progress import Progress
 from workers.training.run_spec import batch_plan
 
+logger = logging.getLogger(__name__)
+
+LOGGED_STEPS_PER_RUN = 100
+MAX_PROBE_TEXTS = 256
+PROBE_SEED = 0
+# With fewer texts the bias-corrected IsoScore has wide errors.
+MIN_PROBE_TEXTS = 64
+MIN_TIMED_STEPS = 3
+MAX_TIMED_STEPS = 1000
+
 
 class Tally:
     """Sums of task losses and penalties since the last logged step, on the device.
@@ -63,17 +73,6 @@ def _accumulate(total: Tensor, added: Tensor) -> Tensor:
     return total.to(added.device, dtype) + added.detach().to(dtype)
 
 
-logger = logging.getLogger(__name__)
-
-LOGGED_STEPS_PER_RUN = 100
-MAX_PROBE_TEXTS = 256
-PROBE_SEED = 0
-# With fewer texts the bias-corrected IsoScore has wide errors.
-MIN_PROBE_TEXTS = 64
-MIN_TIMED_STEPS = 3
-MAX_TIMED_STEPS = 1000
-
-
 def logging_interval(max_steps: int) -> int:
 
     return max(1, max_steps // LOGGED_STEPS_PER_RUN)
@@ -88,9 +87,8 @@ class Probe:
         self.batch_size = inference_batch_size(config)
         self.probe_every = config.probe_every
         max_tokens = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.token_counts.max())
-        self.indices = rows.longest_first(
-            draw_row_indices(rows.token_counts, max_tokens, (PROBE_SEED,), MIN_PROBE_TEXTS, MAX_PROBE_TEXTS)
-        )
+        drawn = draw_row_indices(rows.token_counts, max_tokens, (PROBE_SEED,), MIN_PROBE_TEXTS, MAX_PROBE_TEXTS)
+        self.indices = rows.longest_first(drawn)
         self.point_counts = {"tokens": int(rows.token_counts[self.indices].sum()), "texts": len(self.indices)}
         """Number of points of a layer: texts for the bias-corrected IsoScore, tokens for the other measures."""
         self.cost = self.point_counts["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)

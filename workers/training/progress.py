@@ -88,10 +88,7 @@ class Progress:
         return (last_step or 0) + log_every > step
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns of the run's row and add the time since the last write; raise RunStoppedError if it must not.
-
-        Call it first in a transaction, so that a stopped run writes nothing.
-        """
+        """Set columns or raise RunStoppedError. Call it first in a transaction: then a stopped run writes nothing."""
         now = time.monotonic()
         elapsed, self._time_counted_until = now - self._time_counted_until, now
         self._worked_seconds += elapsed

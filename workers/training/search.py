@@ -28,6 +28,11 @@ MAX_RANDOM_TRIALS = 10
 """Trials drawn at random before the sampler fits its model; in a search of under 40, a quarter, but at least two."""
 MAX_FAILED_TRIALS = 3
 """The search ends after this many failed trials if none has succeeded."""
+MIN_FINISHED_RUNS = 4
+"""Minimum number of finished runs whose median may prune another."""
+
+MetricHistory = Sequence[tuple[int, float | None]]
+"""Step and metric of each evaluation on the selection rows; None where the metric is undefined."""
 
 
 def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
@@ -131,13 +136,6 @@ def _to_frozen_trial(search: Search, trial: Trial) -> FrozenTrial:
     if trial.pruned or len(defined_objectives) < len(objectives):
         return make_trial(state=TrialState.FAIL)
     return make_trial(state=TrialState.COMPLETE, values=defined_objectives)
-
-
-MIN_FINISHED_RUNS = 4
-"""Minimum number of finished runs whose median may prune another."""
-
-MetricHistory = Sequence[tuple[int, float | None]]
-"""Step and metric of each evaluation on the selection rows; None where the metric is undefined."""
 
 
 def should_prune(finished_histories: Sequence[MetricHistory], history: MetricHistory) -> bool:

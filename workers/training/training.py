@@ -42,8 +42,7 @@ from workers.training.trainer import IsotropyTrainer, choose_optimizer, load_mod
 logger = logging.getLogger(__name__)
 
 SINGLE_PROCESS = ProcessRank()
-# Sent to the other processes in place of a checkpoint's step.
-NO_CHECKPOINT = -1
+NO_CHECKPOINT = -1  # sent to the other processes in place of a step
 
 
 @dataclass(frozen=True)
@@ -169,10 +168,7 @@ def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
 
 
 def _choose_checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
-    """Return the newest sound checkpoint; None without one, or if the run's logged steps end before it.
-
-    The first process chooses for all. It removes unusable checkpoints, and reports damaged ones in the log and the row.
-    """
+    """Return the newest sound checkpoint, by the first process; None without one, or if logged steps end before it."""
     checkpoint, damages = folder.remove_damaged_checkpoints() if process_rank.is_first else (None, [])
     if damages:
         restart = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"

@@ -24,6 +24,11 @@ from workers.training.inference import TokenizedRows
 
 WITHOUT_PUNCTUATION = str.maketrans("", "", punctuation)
 ARTICLES = re.compile(r"\b(a|an|the)\b")
+# Maximum length of a question, as BERT's authors set it.
+MAX_QUESTION_TOKENS = 64
+# Minimum number of tokens that a window adds to the one before.
+MIN_NEW_TOKENS = 8
+QUESTIONS_AT_ONCE = 1000
 
 
 def normalized_words(text: str) -> list[str]:
@@ -91,13 +96,6 @@ def _parse_answers(value: object) -> Span:
     if not answers.texts:
         raise ValueError("expected at least one text")
     return answers
-
-
-# Maximum length of a question, as BERT's authors set it.
-MAX_QUESTION_TOKENS = 64
-# Minimum number of tokens that a window adds to the one before.
-MIN_NEW_TOKENS = 8
-QUESTIONS_AT_ONCE = 1000
 
 
 class Question(NamedTuple):
