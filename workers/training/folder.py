@@ -99,7 +99,7 @@ def flush(path: Path) -> None:
 
 
 class DamagedError(Exception):
-    """Weights that a run needs are damaged. If it starts again, it drops the checkpoints that need them."""
+    """Weights that a run needs are damaged. If it starts again, it removes the checkpoints that need them."""
 
 
 class RunFolder:
@@ -128,7 +128,7 @@ class RunFolder:
         return sorted(finished_checkpoints(self.path), key=step_of, reverse=True)
 
     def remove_damaged_checkpoints(self) -> tuple[Path | None, list[tuple[int, str]]]:
-        """Remove damaged checkpoints up to the newest sound one; return that or None, and step and damage of each."""
+        """Remove damaged checkpoints up to the newest sound one; return that or None, and the damage of each step."""
         self.remove_unfinished_checkpoints()
         damages: list[tuple[int, str]] = []
         for checkpoint in self.checkpoints():
@@ -171,10 +171,10 @@ class RunFolder:
 
     def save_best_weights(self, step: int, write: Callable[[Path], None]) -> None:
         """Save weights by ``write``, so that their file appears only once it is complete and flushed to disk."""
-        unfinished = self.path / "best.unfinished"
+        path, unfinished = self.best_weights_path(step), self.path / "best.unfinished"
         write(unfinished)
-        (self._best_checksums[self.best_weights_path(step).name],) = flush_and_hash([unfinished]).values()
-        unfinished.rename(self.best_weights_path(step))
+        self._best_checksums[path.name] = flush_and_hash([unfinished])[unfinished]
+        unfinished.rename(path)
         flush(self.path)
 
     def are_best_weights_sound(self, step: int) -> bool:

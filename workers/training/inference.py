@@ -51,7 +51,7 @@ class TokenizedRows:
 def draw_row_indices(
     lengths: NDArray[np.int64], max_tokens: int, seed: Sequence[int], min_rows: int = 1, max_rows: int | None = None
 ) -> NDArray[np.int64]:
-    """Draw rows of at most ``max_tokens`` in total, but at least ``min_rows``; ``lengths`` are tokens per row."""
+    """Draw indices of rows of at most ``max_tokens`` in total, but at least ``min_rows``; ``lengths`` are in tokens."""
     order = np.random.default_rng(seed).permutation(len(lengths))[:max_rows]
     n_fitting = np.searchsorted(np.cumsum(lengths[order]), max_tokens, side="right")
     return order[: max(int(n_fitting), min_rows)]

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Train a run, from its last checkpoint if it has any. Return the jobs that its search starts next."""
-    # Resuming changes none of the run's numbers on a CPU. On a GPU it may.
+    # A resumed run gives the same numbers as an uninterrupted one on a CPU. On a GPU they may differ.
     sessions = job_sessions(settings)
     remove_unneeded_folders(settings, sessions)
     folder = RunFolder(settings, run_id)
@@ -70,8 +70,8 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
             folder.remove()
     with sessions() as session:
         searches = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
-        search_id = session.scalar(searches)
-    return () if search_id is None else advance_search(sessions, search_id)
+        experiment_id = session.scalar(searches)
+    return () if experiment_id is None else advance_search(sessions, experiment_id)
 
 
 def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> RunSpec | None:

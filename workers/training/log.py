@@ -121,8 +121,8 @@ class Log:
 
 def _last_lines(lines: list[str], max_lines: int, max_bytes: int) -> list[str]:
     """Return an attempt's header and as many of its last lines as fit; nothing if the header alone does not fit."""
-    header, body = (lines[:1], lines[1:]) if lines and lines[0].startswith(ATTEMPT_HEADER) else ([], lines)
-    last_lines = body[-max_lines:]
+    n_header = 1 if lines and lines[0].startswith(ATTEMPT_HEADER) else 0
+    header, last_lines = lines[:n_header], lines[n_header:][-max_lines:]
     while last_lines and _count_bytes(header + last_lines) > max_bytes:
         last_lines = last_lines[1:]
     return header + last_lines if _count_bytes(header + last_lines) <= max_bytes else []

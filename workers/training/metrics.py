@@ -74,7 +74,7 @@ def _accumulate(total: Tensor, added: Tensor) -> Tensor:
 
 
 def logging_interval(max_steps: int) -> int:
-
+    """Return the number of steps from one logged step to the next."""
     return max(1, max_steps // LOGGED_STEPS_PER_RUN)
 
 
@@ -87,8 +87,8 @@ class Probe:
         self.batch_size = inference_batch_size(config)
         self.probe_every = config.probe_every
         max_tokens = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.token_counts.max())
-        drawn = draw_row_indices(rows.token_counts, max_tokens, (PROBE_SEED,), MIN_PROBE_TEXTS, MAX_PROBE_TEXTS)
-        self.indices = rows.longest_first(drawn)
+        indices = draw_row_indices(rows.token_counts, max_tokens, (PROBE_SEED,), MIN_PROBE_TEXTS, MAX_PROBE_TEXTS)
+        self.indices = rows.longest_first(indices)
         self.point_counts = {"tokens": int(rows.token_counts[self.indices].sum()), "texts": len(self.indices)}
         """Number of points of a layer: texts for the bias-corrected IsoScore, tokens for the other measures."""
         self.cost = self.point_counts["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
@@ -98,9 +98,9 @@ class Probe:
         """Return the configured interval between measurements; by default, a multiple of the logging interval."""
         if self.probe_every is not None:
             return self.probe_every
-        steps = default_probe_every(max_steps, self.cost, tokens_per_step)
+        probe_every = default_probe_every(max_steps, self.cost, tokens_per_step)
         log_every = logging_interval(max_steps)
-        return log_every * max(1, round(steps / log_every))
+        return log_every * max(1, round(probe_every / log_every))
 
     def measure(self) -> dict[str, list[float | None]]:
         """Return each measure of every layer, first layer first; None where it is undefined."""

@@ -132,7 +132,7 @@ class Penalties(nn.Module):
         optional_mask = [] if is_point is None else [is_point]
         match entry.layers:
             case "as one cloud":
-                return regularizer(torch.cat(layers), *(points.repeat(len(layers)) for points in optional_mask))
+                return regularizer(torch.cat(layers), *(layer_mask.repeat(len(layers)) for layer_mask in optional_mask))
             case "as a list":
                 return regularizer(layers)
             case "one by one" if entry.classes:

@@ -34,7 +34,7 @@ class RunStoppedError(Exception):
 
 
 class Progress:
-    """Writes into the row of a run while the worker ``slot`` trains it; raises RunStoppedError once it must not."""
+    """Writes the row of a run that the worker ``slot`` trains; raises RunStoppedError once it no longer does."""
 
     def __init__(self, sessions: Sessions, run_id: str, slot: str) -> None:
         self.sessions = sessions
@@ -79,9 +79,9 @@ class Progress:
                 self.write(session, phase_done=done)
 
     def has_logged_up_to(self, step: int, log_every: int) -> bool:
-        """Return whether steps are logged up to a checkpoint's step, of which one in ``log_every`` is logged.
+        """Return whether the last logged step is less than ``log_every`` steps before ``step``, that of a checkpoint.
 
-        They are not if another machine has restarted the run from an earlier step, which removes later ones.
+        If not, another machine has restarted the run from an earlier step and removed the later ones.
         """
         with self.sessions() as session:
             last_step = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))

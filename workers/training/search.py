@@ -47,7 +47,7 @@ def advance_search(sessions: Sessions, experiment_id: str) -> list[Job]:
         runs = session.scalars(query.options(defer(Run.log), defer(Run.environment))).all()
         if search.paused or any(run.status is RunStatus.PAUSED for run in runs):
             return []
-        trials = group_trials(runs)  # the first is the baseline, which ``search.trials`` does not count.
+        trials = group_trials(runs)  # the first is the baseline, which ``search.trials`` does not count
         if not any(trial.is_unfinished for trial in trials):
             sampled_trials = trials[1:]
             is_over = len(sampled_trials) >= search.trials

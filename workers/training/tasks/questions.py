@@ -71,7 +71,10 @@ def read_answers(values: list[Any], column: str) -> list[Span]:
 
 
 def find_answer(answers: Span, context: str) -> tuple[int, int] | None:
-    """Return the characters [begin, end) of the first answer that ``context`` has at its offset, or once, or None."""
+    """Return the characters [begin, end) of the first answer that is found in ``context``; None if none is.
+
+    An answer is found at its stated offset, or else where it occurs, if it occurs exactly once.
+    """
     for text, stated_offset in zip(answers.texts, answers.starts, strict=True):
         begin = stated_offset
         if not context.startswith(text, stated_offset):

@@ -157,7 +157,8 @@ def best_spans(start_logits: Tensor, end_logits: Tensor, is_candidate: Tensor) -
     starts, ends = (logit.topk(n_best) for logit in logits)
     length = ends.indices[:, None, :] - starts.indices[:, :, None] + 1
     sums = starts.values[:, :, None] + ends.values[:, None, :]
-    score, pair_index = sums.masked_fill((length < 1) | (length > MAX_ANSWER_TOKENS), -inf).flatten(1).max(dim=1)
+    is_valid = (length >= 1) & (length <= MAX_ANSWER_TOKENS)
+    score, pair_index = sums.masked_fill(~is_valid, -inf).flatten(1).max(dim=1)
     start = starts.indices.gather(1, pair_index[:, None] // n_best)[:, 0]
     end = ends.indices.gather(1, pair_index[:, None] % n_best)[:, 0]
     return score, start, end
