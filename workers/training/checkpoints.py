@@ -66,19 +66,19 @@ def split_selection_rows(train: Columns, validation: Columns, config: RunConfig)
 class History:
     """The evaluations of a run on its selection rows."""
 
-    values: list[tuple[int, float | None]] = field(default_factory=list)
+    evaluations: list[tuple[int, float | None]] = field(default_factory=list)
     """Step and metric of each; None if the metric is undefined or the model has diverged."""
     stopped_early: bool = False
 
     def best(self) -> tuple[int, float] | None:
         """Return step and metric of the best evaluation, the first of equal ones; None if no metric is defined."""
-        defined = [(step, value) for step, value in self.values if value is not None and math.isfinite(value)]
+        defined = [(step, value) for step, value in self.evaluations if value is not None and math.isfinite(value)]
         return max(defined, key=lambda evaluation: (evaluation[1], -evaluation[0]), default=None)
 
     def evaluations_since_best(self) -> int:
         """Return the number of evaluations after the best one; of all if there is no best one."""
         best = self.best()
-        return len([step for step, _ in self.values if best is None or step > best[0]])
+        return len([step for step, _ in self.evaluations if best is None or step > best[0]])
 
 
 @dataclass(eq=False)
@@ -96,13 +96,13 @@ class SelectionCallback(TrainerCallback):
         config, step = self.task.config, state.global_step
         if not is_evaluation_due(config, state):
             return
-        self.history.values.append((step, self._evaluate()))
+        self.history.evaluations.append((step, self._evaluate()))
         if self.best_weights_step == step:
             self.folder.save_best_weights(step, lambda path: save_weights(self.model, str(path)))
         if step < state.max_steps:
             if config.patience is not None and self.history.evaluations_since_best() >= config.patience:
                 self.history.stopped_early = control.should_training_stop = True
-            prune_if_below_median(self.progress, self.history.values, self.describe_selection())
+            prune_if_below_median(self.progress, self.history.evaluations, self.describe_selection())
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=step)
 
     def restore(self, checkpoint: Path | None) -> None:
@@ -133,7 +133,7 @@ class SelectionCallback(TrainerCallback):
             metric=config.metric,
             best_step=None if best is None else best[0],
             best=None if best is None else best[1],
-            history=list(self.history.values),
+            history=list(self.history.evaluations),
             stopped_early=self.history.stopped_early,
         )
 
@@ -182,7 +182,7 @@ class CheckpointCallback(TrainerCallback):
             save_file(self.penalties.state_dict(), checkpoint / PENALTIES_FILE)
         best_step = None
         if self.selection_callback is not None:
-            (checkpoint / HISTORY_FILE).write_text(json.dumps(self.selection_callback.history.values))
+            (checkpoint / HISTORY_FILE).write_text(json.dumps(self.selection_callback.history.evaluations))
             best_step = self.selection_callback.best_weights_step
         self.folder.complete_checkpoint(checkpoint, best_step)
         if self.selection_callback is not None:

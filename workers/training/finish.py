@@ -39,7 +39,7 @@ CARD = """\
 {penalty_heading}
 
 {penalties}
-Scores of the {selected} weights on {n} validation rows:
+Scores of the {weights} weights on {n} validation rows:
 
 | Score | Value |
 |---|---|
@@ -94,10 +94,10 @@ def format_model_card(spec: RunSpec, environment: dict[str, object], evaluation:
     isoscore_star = evaluation.isoscore_star
     score_or_reason = isoscore_star.reason if isoscore_star.value is None else isoscore_star.value
     score_lines.append(f"| IsoScore* at zeta = {config.evaluation_zeta:g} | {score_or_reason} |")
-    selected, selection = "last", results.selection
+    weights, selection = "last", results.selection
     if config.checkpoint is not Checkpoint.LAST and selection is not None and selection.best_step is not None:
         rows = "validation rows" if selection.split == "validation" else "held-out training rows"
-        selected = f"best (step {selection.best_step}, by {selection.metric} on {selection.n} {rows})"
+        weights = f"best (step {selection.best_step}, by {selection.metric} on {selection.n} {rows})"
     summary = f"{_escape_markdown(config.model)}, fine-tuned for {config.task} on {_escape_markdown(spec.dataset.name)}"
     header = {"library_name": "transformers", "base_model": config.model, "metrics": [config.metric.value]}
     return CARD.format(
@@ -106,7 +106,7 @@ def format_model_card(spec: RunSpec, environment: dict[str, object], evaluation:
         summary=f"{summary}, seed {config.seed}.",
         penalty_heading="Added to the task's loss:" if penalty_lines else "Nothing was added to the task's loss.",
         penalties="".join(penalty_lines),
-        selected=selected,
+        weights=weights,
         n=results.n_validation,
         scores="\n".join(score_lines),
         model_class=model_class,

@@ -164,7 +164,7 @@ def describe_constant_penalty(logged_penalties: Sequence[float]) -> str | None:
     )
 
 
-def draw_rows(
+def draw_shrinkage_rows(
     lengths: NDArray[np.int64], selector: PointSelector, config: RunConfig, pass_number: int
 ) -> NDArray[np.int64]:
     """Draw rows with at most ``config.shrinkage_points`` points in all layers together, but at least one row."""
@@ -229,12 +229,11 @@ class ShrinkageCallback(TrainerCallback):
 
     def _estimate(self, pass_number: int) -> None:
         n_layers = len(self.selector.layers)
-        row_indices = draw_rows(self.rows.token_counts, self.selector, self.config, pass_number)
+        row_indices = draw_shrinkage_rows(self.rows.token_counts, self.selector, self.config, pass_number)
         # Included padding must be as in training, so then batches are as large and as mixed in length as there.
         batch_size = self.config.batch_size
         if not self.selector.include_padding:
             row_indices, batch_size = self.rows.longest_first(row_indices), inference_batch_size(self.config)
-
         self.progress.enter(Phase.SHRINKAGE, total=int(self.rows.token_counts[row_indices].sum()) * n_layers)
         moments = empty_moments(self.model)
         done = 0

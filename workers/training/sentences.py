@@ -23,7 +23,6 @@ from workers.training.inference import TokenizedRows
 
 PAIR_ROWS = 2000
 """Maximum number of rows for pair measures, whose time and memory grow with its square in every layer."""
-
 PAIR_SEED = 0
 
 

@@ -96,7 +96,6 @@ def train(
     environment |= {"dataset": describe_rows(spec.dataset), "batches": batch_plan(config), "probe": probe.point_counts}
     with progress.sessions.begin() as session:
         progress.write(session, environment=environment)
-
     checkpoint = _choose_checkpoint(folder, progress, process_rank)
     if process_rank.is_first:
         start_text = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"

@@ -21,7 +21,7 @@ from isotropy.regularizers.unbiased_istar import UnbiasedIStar
 from tests.architectures import ARCHITECTURES
 from tests.unit.workers.batches import make_config, make_rows, pad, stack
 from workers.training.inference import TokenizedRows
-from workers.training.penalties import ShrinkageCallback, draw_rows, make_penalties
+from workers.training.penalties import ShrinkageCallback, draw_shrinkage_rows, make_penalties
 
 LAM = -2.0
 istar_config = partial(make_config, regularizer="istar", lam=LAM, zeta=0)
@@ -361,7 +361,7 @@ def test_pooled_points_stay_within_limit_but_keep_one_text(model, n_points, text
 def test_draw_rows_counts_one_point_per_pooled_text_or_token(model, points, n_points, rows):
     callback, _, _ = make_callback(model, points=points, shrinkage_points=n_points)
     lengths = np.full(100, 6)
-    assert len(draw_rows(lengths, callback.selector, callback.config, 0)) == rows
+    assert len(draw_shrinkage_rows(lengths, callback.selector, callback.config, 0)) == rows
 
 
 def test_moving_average_mixes_points_of_each_step(model):

@@ -213,8 +213,11 @@ def _find_answer_tokens(question: Question, window: Window) -> tuple[int, int] |
     """Return the positions in the row of the answer's first and last token; None unless the window has all of it."""
     span = find_answer(question.answers, question.context)
     offsets = window.offsets
-    if span is None or not len(offsets) or span[0] < offsets[0, 0] or span[1] > offsets[-1, 1]:
+    if span is None or not len(offsets):
         return None
-    start = np.searchsorted(offsets[:, 1], span[0], side="right")
-    end = np.searchsorted(offsets[:, 0], span[1], side="left") - 1
-    return window.first_token + int(start), window.first_token + int(end)
+    begin, end = span
+    if begin < offsets[0, 0] or end > offsets[-1, 1]:
+        return None
+    first = np.searchsorted(offsets[:, 1], begin, side="right")
+    last = np.searchsorted(offsets[:, 0], end, side="left") - 1
+    return window.first_token + int(first), window.first_token + int(last)
