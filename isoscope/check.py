@@ -101,7 +101,7 @@ def _decide_by_labels(matrix: Matrix, cloud: Cloud, seed: int) -> Decision | Non
     proposal = propose(matrix.contents)
     likeliest_columns = {"labels": proposal.labels, "names": proposal.names}
     selection = matrix.selection.model_copy(update={} if matrix.selection.labels else likeliest_columns)
-    labels = find_labels(selection, matrix.contents.annotations, cloud.n, matrix.d, cloud.dealing.n_groups)
+    labels = find_labels(selection, matrix.contents.annotations, cloud.n, matrix.d, cloud.n_independent)
     if labels is None or cloud.n_left_out or any(find_spec(module) is None for module in PACKAGES):
         return None
     labeled = select(matrix.contents, selection.model_copy(update={"labels": labels}))

@@ -51,7 +51,7 @@ def _json_lines(
 ) -> Iterator[str]:
     counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
     document: dict[str, Any] = {name: _entry(count) for name, count in counts.items()}
-    document["independent"] = {**_entry(cloud.dealing.n_groups), "detail": {"by": cloud.dealing.grouping}}
+    document["independent"] = {**_entry(cloud.n_independent), "detail": {"by": cloud.dealing.grouping}}
     for slug, result in measures.items():
         entry = _entry(result.value, result.score.se, result.score.reason)
         document[slug] = {**entry, "n": result.n, "detail": result.detail}
@@ -73,7 +73,7 @@ def _table_lines(
         yield f"columns that are no part of the vector: {listed(left_out)}; --vectors names others"
     for annotation in possible_labels(matrix.contents, matrix.selection):
         yield f"{annotation.name} is taken as a coordinate; if it is a label: --labels {annotation.name}"
-    if (dependence_note := describe_dependence(cloud.dealing.grouping, cloud.dealing.n_groups)) is not None:
+    if (dependence_note := describe_dependence(cloud.dealing.grouping, cloud.n_independent)) is not None:
         yield dependence_note
     for finding in detected_findings:
         yield from describe_finding(finding)

@@ -74,6 +74,7 @@ class Cloud:
     sample: Tensor
     rows: Tensor  # Positions of the sample's rows in the file, int64
     n_left_out: int  # Rows with NaN or infinity
+    n_independent: int  # Number of groups by `dealing` that the cloud has rows of
     # A power of two, 1 unless the points are so large or so small that their fourth powers leave float64.
     unit: float = 1.0
     similarity: Similarity = Similarity.COSINE  # Similarity of nearest neighbors
@@ -112,7 +113,7 @@ class Cloud:
             scores_left_out | scores_across_blocks(block_products, block)
             for block, scores_left_out in enumerate(left_out)
         )
-        return scores | self.blocks.with_errors(totals, group_scores, self.dealing.n_groups)
+        return scores | self.blocks.with_errors(totals, group_scores, self.n_independent)
 
     def without_rows(self, rows: NDArray[np.int64]) -> "Cloud":
         """Return the cloud without the rows at some positions; its ``cosine_blocks`` and ``points`` keep all rows.
@@ -120,13 +121,17 @@ class Cloud:
         Sums are recomputed, because subtracting a huge row from them would leave its rounding error.
         """
         blocks = _empty_fourth_moments(self.points)
+        is_remaining = np.zeros(self.points.n, bool)
         for chunk, positions, _ in finite_chunks(self.points):
             remaining = ~np.isin(positions, rows)
             blocks.update(
                 chunk[torch.from_numpy(remaining)], self.dealing.blocks_of(positions[remaining], blocks.blocks)
             )
+            is_remaining[positions[remaining]] = True
         remaining = ~np.isin(self.rows.numpy(), rows)
-        return replace(self, blocks=blocks, sample=self.sample[remaining], rows=self.rows[remaining])
+        n_independent = self.dealing.count_groups(is_remaining)
+        sample, sample_rows = self.sample[remaining], self.rows[remaining]
+        return replace(self, blocks=blocks, sample=sample, rows=sample_rows, n_independent=n_independent)
 
     def without_dimensions(self, dimensions: Iterable[int]) -> "Cloud":
         """Return the cloud without some dimensions, reusing second moments; ``cosine_blocks`` keep all dimensions."""
@@ -145,7 +150,7 @@ class Cloud:
         """Scores from the eigenvalues with standard errors, by slug; by "slug k" for the k-th value of a list."""
         scores = spectrum_scores(self.eigenvalues, self.energies, self.n)
         left_out = scores_without_blocks(self._covariance, self._second_moment, self.blocks.parts, self.moments)
-        with_errors = self.blocks.with_errors(scores, left_out, self.dealing.n_groups)
+        with_errors = self.blocks.with_errors(scores, left_out, self.n_independent)
         return with_errors | {"spectrum": with_errors["spectrum"].times(self.unit, self.unit)}
 
     @cached_property
@@ -256,7 +261,8 @@ def read_cloud(
     dealing = duplicates.dealing() if groups is None else deal_groups(groups, points.n)
     sums = _Sums.empty(points)
     sample = Sample(min(points.n, SAMPLE_ROWS), points.d, points.dtype, seed)
-    n_left_out, unit = 0, 0.0  # the unit stays 0 while all numbers are 0
+    is_finite = np.zeros(points.n, bool)
+    unit = 0.0  # the unit stays 0 while all numbers are 0
     for rows, positions, n_read in finite_chunks(points):
         if (larger := unit_for(rows, unit)) != unit:
             for part in sums.blocks.parts:  # Cosines do not depend on the unit
@@ -268,7 +274,7 @@ def read_cloud(
         sample.update(scaled_rows.numpy(), positions)
         if groups is None:
             duplicates.update(rows.numpy(), positions)
-        n_left_out += n_read - len(rows)
+        is_finite[positions] = True
         progress(n_read)
     if unit not in (0, 1):
         points = ScaledPoints(points, unit)
@@ -277,7 +283,14 @@ def read_cloud(
         for scaled_rows, positions, _ in finite_chunks(points):
             sums.update(scaled_rows, dealing, positions)
     return Cloud(
-        points, dealing, *sums, *sample.drawn_rows(), n_left_out=n_left_out, unit=unit or 1.0, similarity=similarity
+        points,
+        dealing,
+        *sums,
+        *sample.drawn_rows(),
+        n_left_out=points.n - int(is_finite.sum()),
+        n_independent=dealing.count_groups(is_finite),
+        unit=unit or 1.0,
+        similarity=similarity,
     )
 
 

@@ -93,7 +93,7 @@ def _spectrum(cloud: Cloud) -> MeasureResult:
 
 
 def _mean_cosine(cloud: Cloud) -> MeasureResult:
-    scores = cloud.cosine_blocks.scores(lambda part: {"mean": part.mean_cosine()}, cloud.dealing.n_groups)
+    scores = cloud.cosine_blocks.scores(lambda part: {"mean": part.mean_cosine()}, cloud.n_independent)
     return MeasureResult(scores["mean"], cloud.cosines.n, {"zero_rows": cloud.cosines.zero_rows})
 
 

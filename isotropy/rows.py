@@ -257,7 +257,7 @@ class Dealing:
     """Groups of rows that are independent of each other, and their assignment to jackknife blocks."""
 
     grouping: Grouping  # What forms the groups: each row alone, exact duplicates, or the groups of the points
-    n_groups: int  # Number of groups; those of duplicates without rows left out, other groups with them
+    n_groups: int  # Number of groups dealt to blocks; those of duplicates without rows left out, other groups with them
     # [rows] the index of each row's group by first appearance; -1 for duplicates left out. None: each row is a group.
     group_numbers: NDArray[np.int64] | None = None
 
@@ -265,6 +265,12 @@ class Dealing:
         """Return the block [m], below ``blocks``, of the rows at some positions [m] in the file."""
         numbers = positions if self.group_numbers is None else self.group_numbers[positions]
         return SliceDealer(self.n_groups, blocks).blocks_of(numbers)
+
+    def count_groups(self, mask: NDArray[np.bool_]) -> int:
+        """Return the number of groups that have at least one row in a mask [rows]."""
+        if self.group_numbers is None:
+            return int(mask.sum())
+        return int(np.count_nonzero(np.bincount(self.group_numbers[mask])))
 
     def key(self) -> str:
         """Return a digest that two dealings share only if they assign rows in the same way."""

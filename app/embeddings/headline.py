@@ -59,7 +59,7 @@ def write_headline(embedding: Embedding) -> Headline:
     """Summarize an embedding's measurements. If isotropy is undefined, say why. Leave out other undefined measures."""
     measurements = {measurement.measure: measurement for measurement in embedding.measurements}
     n, d = embedding.n_measured, embedding.d or 0
-    n_independent = min((embedding.independent or {}).get("groups", n), n)  # groups also count rows left out
+    n_independent = min((embedding.independent or {}).get("groups", n), n)  # earlier versions counted rows left out
     outliers = [
         _describe_outliers(finding)
         for finding in embedding.findings

@@ -87,7 +87,7 @@ def rogue_dimensions(examined: ExaminedCloud) -> Defect | None:
     is_rogue = torch.zeros(cloud.d, dtype=torch.bool)
     for statistic, values in (("variance_gap", variances), ("energy_gap", energies)):
         gap = find_largest_gap(values, max_rogue_dimensions(cloud.d))
-        if gap.excess > healthy_limit(statistic, examined.n_independent_rows, cloud.d) and gap.ratio >= MIN_RATIO:
+        if gap.excess > healthy_limit(statistic, cloud.n_independent, cloud.d) and gap.ratio >= MIN_RATIO:
             is_rogue[values.argsort(descending=True)[: gap.n_above]] = True
     count = int(is_rogue.sum())
     if count == 0 or (removal := examine_without(examined, is_rogue)) is None:

@@ -204,10 +204,6 @@ class ExaminedCloud:
         return min(max(sample_participation(unit_rows(self.sample)), 1.0), float(self.cloud.d))
 
     @property
-    def n_independent_rows(self) -> int:
-        return max(min(self.cloud.dealing.n_groups, self.cloud.n), 0)
-
-    @property
     def has_spread(self) -> bool:
         """Whether checks can measure the cloud: at least 20 rows, not all equal, with finite moments."""
         scatter = self.cloud.moments.scatter

@@ -66,10 +66,10 @@ def _find_few_directions(examined: ExaminedCloud) -> Defect | None:
     cloud = examined.cloud
     S = cloud.moments.covariance()
     values = eigenvalues(S, cloud.n - 1)
-    gap = find_largest_gap(values, max_collapsed_directions(examined.n_independent_rows, cloud.d))
+    gap = find_largest_gap(values, max_collapsed_directions(cloud.n_independent, cloud.d))
     k = gap.n_above
     share = float(values[:k].sum() / values.sum())
-    gap_limit = healthy_limit("direction_gap", examined.n_independent_rows, cloud.d)
+    gap_limit = healthy_limit("direction_gap", cloud.n_independent, cloud.d)
     if gap.excess <= gap_limit or gap.ratio < CLIFF or share < COLLAPSED_SHARE:
         return None
     plain_isoscore = cloud.moment_scores["isoscore"]
@@ -103,7 +103,7 @@ def common_mean(examined: ExaminedCloud) -> Defect | None:
     if not examined.has_spread or share is None or "collapsed" in examined.defect_slugs:
         return None
     dimensions = examined.effective_dimensions
-    chance_share = float(chdtri(dimensions, LEVEL)) / dimensions / max(examined.n_independent_rows, 1)
+    chance_share = float(chdtri(dimensions, LEVEL)) / dimensions / max(cloud.n_independent, 1)
     if share <= chance_share:
         return None
     effect = examined.neighbors_kept(examined.sample - cloud.moments.mean)
@@ -129,7 +129,7 @@ def too_few_rows(examined: ExaminedCloud) -> Defect | None:
     With n rows, 1 over the participation ratio is too large by about 1/n.
     """
     cloud = examined.cloud
-    n_rows = examined.n_independent_rows
+    n_rows = cloud.n_independent
     if cloud.n < 1 or cloud.d < 2 or {"collapsed", "duplicate_rows", "mixed_clouds"} & examined.defect_slugs:
         return None
     scores = cloud.moment_scores

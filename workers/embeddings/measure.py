@@ -196,7 +196,7 @@ def _queue_remedies(session: Session, embedding: Embedding) -> TaskRun | None:
 def _describe_rows(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
     """Return the value of ``Embedding.independent``."""
     dealing = cloud.dealing
-    description: dict[str, Any] = {"by": dealing.grouping, "groups": dealing.n_groups, "blocks": dealing.key()}
+    description: dict[str, Any] = {"by": dealing.grouping, "groups": cloud.n_independent, "blocks": dealing.key()}
     if matrix.selection.names is None:
         return description
     ordered_hash, unordered_sum = sha256(), 0
