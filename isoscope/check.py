@@ -20,6 +20,7 @@ from isoscope.files.selection import Selection, propose
 from isoscope.files.upload import NamedFile, Upload, open_upload, require_readable
 from isoscope.remedies import find_labels, try_remedies
 from isoscope.rows import match_by_name, require_measurable, shared_rows, values_of
+from isotropy.catalog import Similarity
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.findings import Finding, Severity, findings_of, sort_findings, to_finding
 from isotropy.findings.drift import SHARED_ROWS, drift
@@ -30,8 +31,11 @@ MAX_LISTED = 10
 
 
 def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None = None) -> Matrix:
-    """Open files with the named vectors, else the likeliest; read labels and groups only if they are named."""
-    for path in (*paths, *([annotations] if annotations else [])):
+    """Open the vectors that ``--vectors`` names, else the likeliest; use labels and groups only if they are named.
+
+    Raise InvalidError for files that cannot be read, or vectors with too many dimensions.
+    """
+    for path in filter(None, (*paths, annotations)):
         if not path.is_file():
             problem = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
             raise InvalidError(f"{problem}: name a file that holds vectors.")
@@ -40,7 +44,7 @@ def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None
     _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in paths), annotation_file))
     vectors: str | list[str] = propose(contents).vectors if arguments.vectors is None else arguments.vectors
     if isinstance(vectors, list) and contents.parts:
-        vectors = ",".join(vectors)
+        vectors = ",".join(vectors)  # one array, whose name holds the commas that the option splits at
     selection = Selection(
         vectors=vectors, labels=arguments.labels, groups=arguments.groups, transpose=arguments.transpose
     )
@@ -55,24 +59,24 @@ def names_column(matrix: Matrix) -> str | None:
 
 
 def print_check(arguments: Namespace) -> int:
-    """Print the findings of a file; return 1 if any is at least as severe as ``--fail-on``, else 0."""
+    """Print findings; return 1 if one is at least as severe as ``--fail-on`` or printing fails, else 0."""
     matrix = open_files(arguments.files, arguments, arguments.annotations)
-    cloud = _read_cloud(matrix, arguments.seed, "reading")
+    cloud = read_with_progress(matrix, arguments.seed)
     names_of = partial(values_of, matrix, names_column(matrix))
     findings = findings_of(cloud, names_of, matrix.dimension_names)
     if arguments.baseline is not None:
         baseline_matrix = open_files([arguments.baseline], arguments)
-        baseline = _read_cloud(baseline_matrix, arguments.seed, "reading the baseline")
+        baseline = read_with_progress(baseline_matrix, arguments.seed, description="reading the baseline")
         if arguments.same_rows and matrix.n != baseline_matrix.n:
             raise InvalidError(
                 f"--same-rows needs as many rows in both files: there are {matrix.n:,} and {baseline_matrix.n:,}. "
                 "Leave it out, and name the rows instead."
             )
         if arguments.same_rows:
-            pairs = {row: row for row in range(matrix.n)}
+            baseline_rows = {row: row for row in range(matrix.n)}
         else:
-            pairs = match_by_name(matrix, names_column(matrix), baseline_matrix, names_column(baseline_matrix))
-        shared = shared_rows(matrix, baseline_matrix, pairs, SHARED_ROWS, arguments.seed)
+            baseline_rows = match_by_name(matrix, names_column(matrix), baseline_matrix, names_column(baseline_matrix))
+        shared = shared_rows(matrix, baseline_matrix, baseline_rows, SHARED_ROWS, arguments.seed)
         if shared is None and cloud.d != baseline.d:
             raise InvalidError(
                 f"The baseline has {baseline.d:,} dimensions and the file {cloud.d:,}, and no rows are known to be in "
@@ -97,29 +101,36 @@ def print_check(arguments: Namespace) -> int:
 
 
 def _decide_by_labels(matrix: Matrix, cloud: Cloud, seed: int) -> Decision | None:
-    """Return the decision by the selected labels, else the likeliest ones; None if there are no usable labels."""
-    proposal = propose(matrix.contents)
-    likeliest_columns = {"labels": proposal.labels, "names": proposal.names}
-    selection = matrix.selection.model_copy(update={} if matrix.selection.labels else likeliest_columns)
+    """Return the decision among remedies by the selected labels, else by the likeliest column of labels.
+
+    Return None if rows were left out, a package of ``isoscope decide`` is missing, or no labels can be used.
+    """
+    selection = matrix.selection
+    if not selection.labels:
+        proposal = propose(matrix.contents)
+        selection = selection.model_copy(update={"labels": proposal.labels, "names": proposal.names})
     labels = find_labels(selection, matrix.contents.annotations, cloud.n, matrix.d, cloud.n_independent)
     if labels is None or cloud.n_left_out or any(find_spec(module) is None for module in PACKAGES):
         return None
     labeled = select(matrix.contents, selection.model_copy(update={"labels": labels}))
     try:
-        ids = read_ids(labeled, "the file", None, names_column(matrix)).without_repeats()
-        return try_remedies(vectors_of(labeled, ids, "files"), seed)
+        ids = read_ids(labeled, "the file", requested=None, names=names_column(matrix)).without_repeats()
+        return try_remedies(vectors_of(labeled, ids, field="files"), seed)
     except InvalidError as error:
         sys.stderr.write(f"Column {labels} cannot be used as labels: {error}\n")
         return None
 
 
-def _read_cloud(matrix: Matrix, seed: int, description: str) -> Cloud:
-    with tqdm(total=matrix.n, desc=description, unit=" rows", unit_scale=True, disable=None, leave=False) as rows:
-        return read_cloud(matrix, seed, progress=rows.update)
+def read_with_progress(
+    matrix: Matrix, seed: int, similarity: Similarity = Similarity.COSINE, description: str = "reading"
+) -> Cloud:
+    """Read a cloud with a progress bar of rows, named by ``description``."""
+    with tqdm(total=matrix.n, desc=description, unit=" rows", unit_scale=True, disable=None, leave=False) as bar:
+        return read_cloud(matrix, seed, progress=bar.update, similarity=similarity)
 
 
 def describe_finding(finding: Finding) -> Iterator[str]:
-    """Yield the lines that describe a finding: rows, effect on its measure, evidence and advice."""
+    """Yield lines: severity and title with rows and dimensions, the effect on a measure, then evidence and advice."""
     rows = _describe_locations("row", finding.rows, finding.names, finding.row_count)
     dimensions = _describe_locations("dimension", finding.dimensions, finding.dimension_names, finding.dimension_count)
     locations = [location for location in (rows, dimensions) if location]
@@ -130,6 +141,7 @@ def describe_finding(finding: Finding) -> Iterator[str]:
 
 
 def _describe_locations(noun: str, numbers: Sequence[int], names: Sequence[str] | None, count: int) -> str:
+    """List the first rows or dimensions of a finding, which has ``count`` of them; return "" if it lists none."""
     if not numbers:
         return ""
     named_numbers = zip(numbers, names or [""] * len(numbers), strict=True)

@@ -1,6 +1,6 @@
 """Rows of a matrix: limits, samples, names, and rows that two matrices share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -26,65 +26,69 @@ def require_measurable(matrix: Matrix) -> None:
 
 
 def draw_rows(matrix: Matrix, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the rows and positions that ``isotropy.cloud.read_cloud`` samples for pairs, without its sums."""
-    points, rows = draw_finite_rows(matrix, SAMPLE_ROWS, seed)
+    """Return the rows that ``read_cloud`` samples for pairwise measures, [at most ``PAIR_ROWS``, d], and positions."""
+    points, positions = draw_finite_rows(matrix, SAMPLE_ROWS, seed)
     # Copied, because a view would keep the whole sample in memory.
-    return points[:PAIR_ROWS].clone(), rows[:PAIR_ROWS].clone()
+    return points[:PAIR_ROWS].clone(), positions[:PAIR_ROWS].clone()
 
 
 def values_of(matrix: Matrix, annotation: str | None, rows: Tensor) -> list[str] | None:
-    """Return the values of an annotation for the given rows; None without an annotation."""
+    """Return the values of an annotation column at distinct rows [m]; None without a column."""
     if annotation is None:
         return None
-    indices = {row: index for index, row in enumerate(rows.tolist())}
-    values = [""] * len(indices)
+    index_by_row = {row: index for index, row in enumerate(rows.tolist())}
+    values = [""] * len(index_by_row)
     for row, value in enumerate(matrix.contents.values(annotation)):
-        if (index := indices.get(row)) is not None:
-            values[index] = value
+        if row in index_by_row:
+            values[index_by_row[row]] = value
     return values
 
 
 def match_by_name(matrix: Matrix, names: str | None, baseline: Matrix, baseline_names: str | None) -> dict[int, int]:
-    """Map each row to the baseline row of the same name, if that name is unique in both matrices."""
-    row_by_name, baseline_row_by_name = _read_unique_names(matrix, names), _read_unique_names(baseline, baseline_names)
-    return {row_by_name[name]: baseline_row_by_name[name] for name in row_by_name.keys() & baseline_row_by_name.keys()}
+    """Map rows to baseline rows of the same name, if it is unique in both; ``names`` are columns, None if missing."""
+    rows, baseline_rows = _map_unique_names(matrix, names), _map_unique_names(baseline, baseline_names)
+    return {rows[name]: baseline_rows[name] for name in rows.keys() & baseline_rows.keys()}
 
 
 def match_by_position(matrix: Matrix, baseline: Matrix) -> dict[int, int]:
     """Map each row to the baseline row at the same position of the file that both were selected from."""
     positions, baseline_positions = (
-        range(source.n) if source.file_rows is None else source.file_rows.tolist() for source in (matrix, baseline)
+        source.file_positions(np.arange(source.n)).tolist() for source in (matrix, baseline)
     )
     baseline_row_at = {position: row for row, position in enumerate(baseline_positions)}
     return {row: baseline_row_at[position] for row, position in enumerate(positions) if position in baseline_row_at}
 
 
-def sample_rows(pairs: Mapping[int, int], limit: int, seed: int) -> list[int]:
-    order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed))[:limit].tolist()
-    sorted_rows = sorted(pairs)
+def sample_rows(rows: Iterable[int], limit: int, seed: int) -> list[int]:
+    """Return at most ``limit`` of the rows, in random order."""
+    sorted_rows = sorted(rows)  # so that a seed draws the same rows
+    order = torch.randperm(len(sorted_rows), generator=torch.Generator().manual_seed(seed))[:limit].tolist()
     return [sorted_rows[index] for index in order]
 
 
-def shared_rows(matrix: Matrix, baseline: Matrix, pairs: Mapping[int, int], limit: int, seed: int) -> SharedRows | None:
-    """Return a sample of the paired rows that are finite in both matrices; None if there are none."""
-    rows = sample_rows(pairs, limit, seed)
-    points, baseline_points = read_rows(matrix, rows), read_rows(baseline, [pairs[row] for row in rows])
+def shared_rows(
+    matrix: Matrix, baseline: Matrix, baseline_rows: Mapping[int, int], limit: int, seed: int
+) -> SharedRows | None:
+    """Draw at most ``limit`` rows and those they map to; return the pairs finite in both matrices, None if none are."""
+    rows = sample_rows(baseline_rows, limit, seed)
+    points, baseline_points = read_rows(matrix, rows), read_rows(baseline, [baseline_rows[row] for row in rows])
     finite = points.isfinite().all(1) & baseline_points.isfinite().all(1)
     return SharedRows(points[finite], baseline_points[finite]) if finite.any() else None
 
 
 def read_rows(matrix: Matrix, positions: Sequence[int]) -> Tensor:
-    """Return rows [positions, d] as float64; rows that are not finite become NaN."""
-    indices = {position: index for index, position in enumerate(positions)}
-    selected = torch.full((len(positions), matrix.d), torch.nan, dtype=torch.float64)
-    for rows, file_rows, _ in finite_chunks(matrix):
-        for index, position in enumerate(file_rows.tolist()):
-            if position in indices:
-                selected[indices[position]] = rows[index].double()
-    return selected
+    """Return the rows at distinct positions [m] in that order, float64 [m, d]; NaN for rows that are not finite."""
+    index_by_position = {position: index for index, position in enumerate(positions)}
+    rows = torch.full((len(positions), matrix.d), torch.nan, dtype=torch.float64)
+    for chunk, chunk_positions, _ in finite_chunks(matrix):
+        for chunk_row, position in enumerate(chunk_positions.tolist()):
+            if position in index_by_position:
+                rows[index_by_position[position]] = chunk[chunk_row].double()
+    return rows
 
 
-def _read_unique_names(matrix: Matrix, names: str | None) -> dict[str, int]:
+def _map_unique_names(matrix: Matrix, names: str | None) -> dict[str, int]:
+    """Map each name that a single row has to that row, without empty names; empty without a column of names."""
     row_by_name: dict[str, int] = {}
     repeated_names = set()
     for row, name in enumerate(() if names is None else matrix.contents.values(names)):
@@ -95,7 +99,7 @@ def _read_unique_names(matrix: Matrix, names: str | None) -> dict[str, int]:
 
 
 def with_hub_names(result: MeasureResult, matrix: Matrix, annotation: str | None) -> MeasureResult:
-    """Add names to the hubs of a measure's result, and convert their rows to positions in the file."""
+    """Add names from an annotation column to a result's hubs, if any, and convert their rows to file positions."""
     hubs = (result.detail or {}).get("hubs")
     if not hubs:
         return result
