@@ -11,41 +11,43 @@ from tqdm import tqdm
 from isoscope.cli.printing import number, table, write
 from isoscope.core.errors import InvalidError, value_errors_as_invalid
 from isoscope.core.formatting import plural
-from isoscope.decide import read_task, require_folder, save_map
+from isoscope.decide import read_task, require_parent_folder, save_map
 from isotropy.catalog import SIMILARITIES
 from isotropy.catalog.calibration import USUAL_PROMISES, Calibration, ErrorRate, PairSpace, PromiseKind
 from isotropy.tasks.calibrate import calibrate
 from isotropy.tasks.labeled_pairs import MatchScoreError
 
-CURVE_ROWS = 4  # Points of the curve from one printed row to the next
+CURVE_STEP = 4  # Only every fourth point of the curve is printed
 
 
 def print_calibration(arguments: Namespace) -> int:
+    """Print the cutoffs of all promises and the advice on the requested one; return the exit code."""
     if arguments.qrels is None and arguments.pairs is None and arguments.labels is None:
         raise InvalidError("A cutoff needs ground truth. Give --pairs, --queries with --qrels, or --labels.", "pairs")
     if arguments.match is not None and arguments.pairs is None:
         raise InvalidError("--match is the minimum score of a match. Give it with --pairs only.", "match")
     if len(arguments.vectors or ()) > 1:
         raise InvalidError("A cutoff is of one embedding. Give one --vectors.", "vectors")
-    require_folder(arguments.save_map, "save_map")
+    require_parent_folder(arguments.save_map, "save_map")
     loaded, task = read_task(arguments, arguments.vectors[0] if arguments.vectors else None)
     kind = PromiseKind.MISS if arguments.false_match_rate is None else PromiseKind.FALSE_MATCH
     promise = arguments.miss_rate or arguments.false_match_rate or USUAL_PROMISES[kind]
     note_stream = sys.stderr if arguments.json else sys.stdout
     note_stream.writelines(f"{note}\n" for note in loaded.notes)
-    rate = arguments.false_match_rate or USUAL_PROMISES[PromiseKind.FALSE_MATCH]
+    false_match_rate = arguments.false_match_rate or USUAL_PROMISES[PromiseKind.FALSE_MATCH]
     with tqdm(unit=" remedies", disable=None, leave=False) as bar, value_errors_as_invalid():
         try:
-            calibration, mapping = calibrate(task, arguments.match, rate, bar.update)
+            calibration, fitted_map = calibrate(task, arguments.match, false_match_rate, bar.update)
         except MatchScoreError as error:
             raise InvalidError(f"{error} Use --match.", "match") from error
     if arguments.save_map is not None:
-        save_map(mapping, arguments.save_map, mapping.variant.name, "save_map")
+        save_map(fitted_map, arguments.save_map, fitted_map.variant.name, "save_map")
     conclusion = calibration.conclude(kind, promise)
     code = calibration.find_cutoff(kind, promise).code
+    code_lines = [] if code is None else ["", code]
     if arguments.json:
         return write([json.dumps(asdict(calibration) | {"conclusion": conclusion}, allow_nan=False)])
-    return write([*_calibration_lines(calibration), *([] if code is None else ["", code]), conclusion])
+    return write([*_calibration_lines(calibration), *code_lines, conclusion])
 
 
 def _calibration_lines(calibration: Calibration) -> Iterator[str]:
@@ -63,35 +65,37 @@ def _calibration_lines(calibration: Calibration) -> Iterator[str]:
     yield f"Matches found at {calibration.false_match_rate:.0%} false matches:"
     rows = []
     for index, variant in enumerate(calibration.variants):
-        finding = variant.finding
-        if finding is not None:
-            gain = f"{finding.gain:+.1%} [{finding.gain_low:+.1%}, {finding.gain_high:+.1%}]"
-            report = f"{finding.report:.1%} [{finding.report_low:.1%}, {finding.report_high:.1%}]"
-            difference = f"{finding.difference:+.1%} [{finding.difference_low:+.1%}, {finding.difference_high:+.1%}]"
+        rate = variant.finding
+        if rate is not None:
+            gain = f"{rate.gain:+.1%} [{rate.gain_low:+.1%}, {rate.gain_high:+.1%}]"
+            report = f"{rate.report:.1%} [{rate.report_low:.1%}, {rate.report_high:.1%}]"
+            difference = f"{rate.difference:+.1%} [{rate.difference_low:+.1%}, {rate.difference_high:+.1%}]"
             mark = "* " if index == calibration.chosen else "  "
-            spread = f"{number(variant.random.mean)} ({number(variant.random.sd)})"
-            rows.append([mark + variant.name, spread, f"{finding.choose:.1%}", gain, report, difference])
+            random_pairs = f"{number(variant.random.mean)} ({number(variant.random.sd)})"
+            rows.append([mark + variant.name, random_pairs, f"{rate.choose:.1%}", gain, report, difference])
     yield from table(["  remedy", "random pairs (sd)", "where chosen", "gain", "held out", "difference"], rows)
     yield "* chosen: finds the most of those whose gain has an interval above 0. These hold for all remedies at once."
 
 
-def _space_lines(space: PairSpace, title: str) -> Iterator[str]:
+def _space_lines(space: PairSpace, similarity_name: str) -> Iterator[str]:
     yield ""
     yield f"{space.name}: P(match), and cutoffs that keep each promise with {space.confidence:.1%} confidence"
     rows = [
         [number(point.similarity), f"{point.share:.3f} [{point.low:.3f}, {point.high:.3f}]"]
-        for point in space.curve[::CURVE_ROWS]
+        for point in space.curve[::CURVE_STEP]
     ]
-    yield from table([title, "P(match) [95%]"], rows)
+    yield from table([similarity_name, "P(match) [95%]"], rows)
     yield ""
-    promised = {PromiseKind.MISS: "misses", PromiseKind.FALSE_MATCH: "false matches"}
+    error_names = {PromiseKind.MISS: "misses", PromiseKind.FALSE_MATCH: "false matches"}
     rows = []
     for cutoff in space.cutoffs:
-        limit = f"takes {cutoff.labels_needed:,} labels" if cutoff.cutoff is None else f"{cutoff.cutoff:.10g}"
-        promise = f"at most {cutoff.promise:.0%} {promised[cutoff.kind]}"
-        rows.append([promise, f"{cutoff.labels:,}", limit, _rate(cutoff.misses), _rate(cutoff.false_matches)])
-    yield from table(["promise", "labels", title, "missed, held out [95%]", "others taken, held out [95%]"], rows)
+        promise = f"at most {cutoff.promise:.0%} {error_names[cutoff.kind]}"
+        similarity = f"takes {cutoff.labels_needed:,} labels" if cutoff.cutoff is None else f"{cutoff.cutoff:.10g}"
+        error_rates = [_format_rate(cutoff.misses), _format_rate(cutoff.false_matches)]
+        rows.append([promise, f"{cutoff.labels:,}", similarity, *error_rates])
+    error_headings = ["missed, held out [95%]", "others taken, held out [95%]"]
+    yield from table(["promise", "labels", similarity_name, *error_headings], rows)
 
 
-def _rate(rate: ErrorRate | None) -> str:
+def _format_rate(rate: ErrorRate | None) -> str:
     return "-" if rate is None else f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"

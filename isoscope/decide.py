@@ -29,6 +29,7 @@ from isotropy.tasks.variants import Variant, all_variants, default_variants, rem
 
 
 def print_decision(arguments: Namespace) -> int:
+    """Print the decision among variants of one embedding, or the variants with ``--list``; return the exit code."""
     loaded, task = read_task(arguments, arguments.vectors[0] if arguments.vectors else None)
     variants = select_variants(arguments, task)
     if arguments.list:
@@ -48,27 +49,32 @@ def print_decision(arguments: Namespace) -> int:
         raise InvalidError(
             f"There is no variant {arguments.variant}: they are numbered 0 to {len(variants) - 1}.", "variant"
         )
-    require_folder(arguments.save_map, "save_map")
+    require_parent_folder(arguments.save_map, "save_map")
     note_stream = sys.stderr if arguments.json else sys.stdout
     note_stream.writelines(f"{line}\n" for line in (*loaded.notes, *describe_variants(variants, task), ""))
-    decision = judge(arguments, task, variants)
+    decision = decide_with_progress(arguments, task, variants)
     exit_code = write(
-        [json.dumps(decision.to_dict(), allow_nan=False)] if arguments.json else _decision_table(task, decision)
+        [json.dumps(decision.to_dict(), allow_nan=False)] if arguments.json else _decision_lines(task, decision)
     )
     if arguments.save_map is not None:
         index_by_name = {"chosen": decision.chosen, "smallest": decision.smallest}
         index = int(arguments.variant) if arguments.variant.isdecimal() else index_by_name[arguments.variant]
-        note_stream.write(save_map(map_of(task, variants[index]), arguments.save_map, variants[index].name, "save_map"))
+        variant = variants[index]
+        note_stream.write(save_map(map_of(task, variant), arguments.save_map, variant.name, "save_map"))
     return exit_code
 
 
-def require_folder(path: Path | None, field: str) -> None:
+def require_parent_folder(path: Path | None, field: str) -> None:
+    """Raise InvalidError unless the folder of a file to write exists; ``path`` is None if none is to be written."""
     if path is not None and not path.absolute().parent.is_dir():
         raise InvalidError(f"There is no folder {path.absolute().parent}: create it first.", field)
 
 
 def save_map(fitted: Map | Bridge, path: Path, target: str, field: str) -> str:
-    """Write a map as safetensors and return the lines of NumPy that apply it."""
+    """Write a map as safetensors; return text that names its ``target``, such as a variant, with NumPy that applies it.
+
+    Raise InvalidError with ``field`` if the file cannot be written.
+    """
     try:
         save_file(fitted.tensors(), path, fitted.metadata())
     except OSError as error:
@@ -77,7 +83,7 @@ def save_map(fitted: Map | Bridge, path: Path, target: str, field: str) -> str:
 
 
 def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[LoadedTask, JudgingTask]:
-    """Load the task of the given files with these vectors; None selects the likeliest."""
+    """Load the task of the files with ``vectors``, or the likeliest if None; sample labeled rows without ``--full``."""
     similarity = Similarity(arguments.similarity)
     files = TaskFiles(
         arguments.corpus, arguments.queries, arguments.qrels, arguments.pairs, arguments.labels, arguments.annotations,
@@ -87,20 +93,23 @@ def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[Lo
     if arguments.labels is not None and not arguments.full:
         if len(arguments.vectors or ()) < 2:  # several vectors are judged on the same rows, whatever their dimensions
             loaded = sample_labels(loaded, arguments.seed)
-        if arguments.full is not None:
+        if arguments.full is not None:  # the command has the option
             loaded.notes.append("Only remedies that take seconds are tried. --full tries all.")
     with value_errors_as_invalid():
         return loaded, JudgingTask(loaded.corpus, loaded.truth, similarity, arguments.seed, arguments.metric)
 
 
 def select_variants(arguments: Namespace, task: JudgingTask) -> Sequence[Variant]:
+    """Return all variants with ``--full``; else the remedies for a task of labels, and the default ones for others."""
     if arguments.full:
         return all_variants(task.setting)
     return (default_variants if arguments.labels is None else remedies)(task.setting)
 
 
-def judge(arguments: Namespace, task: JudgingTask, variants: Sequence[Variant], name: str | None = None) -> Decision:
-    """Score the variants by the task, with a progress bar."""
+def decide_with_progress(
+    arguments: Namespace, task: JudgingTask, variants: Sequence[Variant], name: str | None = None
+) -> Decision:
+    """Decide among variants with a progress bar, which ``name`` labels."""
     bar = tqdm(total=len(variants), desc=name, unit=" variants", disable=None, leave=False)
     with bar, value_errors_as_invalid():
         return decide(task, variants, arguments.tolerance, progress=lambda _: bar.update())
@@ -112,7 +121,7 @@ def describe_variants(variants: Sequence[Variant], task: JudgingTask) -> Iterato
         yield f"{index:4}  {variant.bytes_of(task.setting.d):6,} bytes  {variant.name}"
 
 
-def _decision_table(task: JudgingTask, decision: Decision) -> Iterator[str]:
+def _decision_lines(task: JudgingTask, decision: Decision) -> Iterator[str]:
     if decision.task == "compression":
         yield (
             "There is no ground truth, so only compression is judged: whether the same rows are found, not whether "
@@ -123,13 +132,13 @@ def _decision_table(task: JudgingTask, decision: Decision) -> Iterator[str]:
         f"{task.truth.units}: {decision.fit_units:,} fit, {decision.choose_units:,} choose, "
         f"{decision.report_units:,} report"
     )
-    interval_headings = f"{'held out':>9}  {'difference [95%]':26}  {'gain [95%]':26}"
-    yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{interval_headings}  variant"
+    score_headings = f"{'held out':>9}  {'difference [95%]':26}  {'gain [95%]':26}"
+    yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{score_headings}  variant"
     for index, result in enumerate(decision.variants):
         mark = ("*" if index == decision.chosen else " ") + ("+" if index == decision.smallest else " ")
-        difference, low, high = map(format_signed, result.gain)
-        gain = f"{difference} [{low}, {high}]"
-        scores = f"{result.report.value:9.3f}  {format_difference(result.report):26}  {gain:26}"
+        gain, low, high = map(format_signed, result.gain)
+        gain_cell = f"{gain} [{low}, {high}]"
+        scores = f"{result.report.value:9.3f}  {format_difference(result.report):26}  {gain_cell:26}"
         yield f"{mark}{index:3} {result.bytes:7,}{number(result.isoscore):>10}{scores}  {result.variant.name}"
     yield "* chosen: the best whose gain has an interval above 0, else as it is. + smallest within the tolerance of it."
     yield f"gain: on the {decision.choose_units:,} that choose; its intervals hold for all variants at once."
@@ -154,14 +163,14 @@ class JudgedVectors(NamedTuple):
         return ScoredEmbedding(self.name, baseline.isoscore, baseline.report.value)
 
     @property
-    def ranked(self) -> RankedEmbedding:
+    def ranked_choice(self) -> RankedEmbedding:
         chosen = self.decision.variants[self.decision.chosen]
         report = chosen.report
         return RankedEmbedding(self.name, chosen.choose_score, report.value, report.low, report.high)
 
 
 def print_decisions(arguments: Namespace) -> int:
-    """Compare several embeddings of the same rows by one task, each unchanged and as its chosen variant."""
+    """Print a comparison of embeddings of the same rows by one task, each unchanged and as its chosen variant."""
     names = [",".join(columns) for columns in arguments.vectors]
     if arguments.qrels is None and arguments.pairs is None and arguments.labels is None:
         raise InvalidError(
@@ -189,29 +198,28 @@ def print_decisions(arguments: Namespace) -> int:
             )
         variant_lists.append(list(describe_variants(select_variants(arguments, task), task)))
         note_stream.writelines(f"{name}: {note}\n" for note in loaded.notes)
-    lines = list(_variant_lists(names, variant_lists))
+    lines = list(_merge_equal_lists(names, variant_lists))
     if arguments.list:
         return write(lines)
     note_stream.writelines(f"{line}\n" for line in (*lines, ""))
     judged_vectors = []
     for name, vectors in zip(names, arguments.vectors, strict=True):
         _, task = read_task(arguments, vectors)
-        judged_vectors.append(JudgedVectors(name, judge(arguments, task, select_variants(arguments, task), name)))
-    return write(
-        [json.dumps(decisions_document(judged_vectors), allow_nan=False)]
-        if arguments.json
-        else _comparison_lines(judged_vectors, task)
-    )
+        decision = decide_with_progress(arguments, task, select_variants(arguments, task), name)
+        judged_vectors.append(JudgedVectors(name, decision))
+    if arguments.json:
+        return write([json.dumps(decisions_document(judged_vectors), allow_nan=False)])
+    return write(_comparison_lines(judged_vectors, task.truth.units))
 
 
 def decisions_document(judged_vectors: Sequence[JudgedVectors]) -> dict[str, Any]:
-    """Return the decision of each embedding and the rank relation over all of them, as JSON."""
-    baselines, decision = [vectors.scored_baseline for vectors in judged_vectors], judged_vectors[0].decision
-    relation = relation_of(baselines)
+    """Return the decision of each embedding, and how isotropy and score relate over all of them, as JSON."""
+    relation = relation_of([vectors.scored_baseline for vectors in judged_vectors])
+    first_decision = judged_vectors[0].decision
     return {
-        "task": decision.task.value,
-        "metric": decision.metric,
-        "similarity": decision.similarity.value,
+        "task": first_decision.task.value,
+        "metric": first_decision.metric,
+        "similarity": first_decision.similarity.value,
         "embeddings": [{"name": vectors.name, **vectors.decision.to_dict()} for vectors in judged_vectors],
         "relation": None if relation is None else relation._asdict(),
         "conclusion": _conclusion(judged_vectors),
@@ -221,19 +229,23 @@ def decisions_document(judged_vectors: Sequence[JudgedVectors]) -> dict[str, Any
 def _conclusion(judged_vectors: Sequence[JudgedVectors]) -> str:
     """Say which vectors score highest by the chosen variants, and whether the more isotropic ones do."""
     metric = judged_vectors[0].decision.metric
-    leader = describe_leader([vectors.ranked for vectors in judged_vectors], metric)
-    return f"{leader} {describe_relation([vectors.scored_baseline for vectors in judged_vectors], metric)}"
+    leader = describe_leader([vectors.ranked_choice for vectors in judged_vectors], metric)
+    relation = describe_relation([vectors.scored_baseline for vectors in judged_vectors], metric)
+    return f"{leader} {relation}"
 
 
-def _variant_lists(names: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield each distinct list of variants below the names of its embeddings."""
-    for index, lines in enumerate(lists):
-        if lines not in lists[:index]:
-            yield ", ".join(name for name, other_lines in zip(names, lists, strict=True) if other_lines == lines) + ":"
+def _merge_equal_lists(names: Sequence[str], variant_lists: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of each distinct list of variants once, below the names of the embeddings that have it."""
+    for index, lines in enumerate(variant_lists):
+        if lines not in variant_lists[:index]:
+            sharing_names = [
+                name for name, other_lines in zip(names, variant_lists, strict=True) if other_lines == lines
+            ]
+            yield f"{', '.join(sharing_names)}:"
             yield from lines
 
 
-def _comparison_lines(judged_vectors: Sequence[JudgedVectors], task: JudgingTask) -> Iterator[str]:
+def _comparison_lines(judged_vectors: Sequence[JudgedVectors], units: str) -> Iterator[str]:
     metric = METRICS[judged_vectors[0].decision.metric]
     score_headings = ("IsoScore", f"{metric} [95%]")
     headings = ["vectors", *score_headings, "chosen variant", *score_headings, "reported on"]
@@ -248,7 +260,7 @@ def _comparison_lines(judged_vectors: Sequence[JudgedVectors], task: JudgingTask
         rows.append([vectors.name, *baseline_cells, chosen.variant.name, *chosen_cells, f"{decision.report_units:,}"])
     yield from table(headings, rows)
     if len({vectors.decision.report_units for vectors in judged_vectors}) > 1:
-        yield f"Vectors with other exact copies are split otherwise: scores are not on all the same {task.truth.units}."
+        yield f"Vectors with other exact copies are split otherwise: scores are not on all the same {units}."
     yield "Scores are reported on held-out rows. IsoScore is bias-corrected, so it can exceed 1."
     yield ""
     yield _conclusion(judged_vectors)

@@ -26,7 +26,7 @@ class RankedEmbedding(NamedTuple):
 
 
 def describe_leader(embeddings: Sequence[RankedEmbedding], metric: str) -> str:
-    """Name the embedding that ranks first; the best only if its lead over each other is clear on held-out rows."""
+    """Name the embedding that ranks first; call it best only if it clearly leads each other one on held-out rows."""
     first, *followers = sorted(embeddings, key=lambda embedding: -embedding.choose_score)
     score = f"{METRICS[metric]} {first.value:.3f} ({first.low:.3f} to {first.high:.3f})"
     n_rivals = sum(not first.leads(follower) for follower in followers)

@@ -1,6 +1,5 @@
-"""Rank correlation of isotropy and score over embeddings, and its sentence."""
+"""Rank correlation of isotropy and score over embeddings, and a sentence about it."""
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import permutations
@@ -23,27 +22,26 @@ Values = npt.NDArray[np.float64]
 
 
 class ScoredEmbedding(NamedTuple):
-    """An embedding's name, IsoScore if defined, score, and ``series``: the model that layers share."""
+    """An embedding with its IsoScore, None if undefined, and its score by a task."""
 
     name: str
     isoscore: float | None
     score: float
-    series: str | None = None
+    series: str | None = None  # Shared by the layers of one model; None for an embedding that is no layer
 
 
 class RankRelation(NamedTuple):
-    """Spearman's correlation with its two-sided p by permutation; both None where either side is constant."""
+    """Spearman's rho with its two-sided p by permutation; both None if all IsoScores or all scores are equal."""
 
     embeddings: int
     rho: float | None
+    # Also None for layers of one model. Their values depend on each other, so orders are not equally likely: for 5
+    # to 25 layers that drift at random, a permutation test finds a relation in 15 to 51% of cases.
     p: float | None
-    """Also None for layers of one model. Their values depend on each other, so orders are not equally likely: for 5
-    to 25 layers that drift at random, a permutation test finds a relation in 15 to 51% of cases.
-    """
 
 
 @lru_cache(maxsize=256)
-def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
+def correlate_ranks(points: tuple[tuple[float, float], ...]) -> RankRelation:
     """Return the rank correlation over pairs of isotropy and score.
 
     The permutation test uses all orders of up to seven embeddings, and 9,999 random orders of more.
@@ -65,22 +63,27 @@ def rank_relation(points: tuple[tuple[float, float], ...]) -> RankRelation:
         orders = np.array(list(permutations(range(n))))
     else:
         orders = np.random.default_rng(0).permuted(np.tile(np.arange(n), (N_PERMUTATIONS, 1)), axis=1)
-    n_extreme = int((np.abs(y[orders] @ x) >= abs(x @ y) - 1e-9).sum())
+    rounding_error = 1e-9
+    n_extreme = int((np.abs(y[orders] @ x) >= abs(x @ y) - rounding_error).sum())
     return RankRelation(n, rho, n_extreme / factorial(n) if is_exact else (n_extreme + 1) / (N_PERMUTATIONS + 1))
 
 
 def relation_of(embeddings: Sequence[ScoredEmbedding]) -> RankRelation | None:
-    """Return the relation over embeddings of one task; None for fewer than five."""
+    """Return the relation over embeddings of one task, without p for layers of one model; None for fewer than five.
+
+    Embeddings without an IsoScore do not count.
+    """
     pairs = tuple((embedding.isoscore, embedding.score) for embedding in embeddings if embedding.isoscore is not None)
     if len(pairs) < MIN_EMBEDDINGS:
         return None
-    relation = rank_relation(pairs)
-    series = Counter(embedding.series for embedding in embeddings if None not in (embedding.isoscore, embedding.series))
-    return relation._replace(p=None) if max(series.values(), default=0) > 1 else relation
+    relation = correlate_ranks(pairs)
+    series = [embedding.series for embedding in embeddings if None not in (embedding.isoscore, embedding.series)]
+    has_layers_of_one_model = len(set(series)) < len(series)
+    return relation._replace(p=None) if has_layers_of_one_model else relation
 
 
 def describe_relation(embeddings: Sequence[ScoredEmbedding], metric: str) -> str:
-    """Describe the relation, or the most isotropic if there are too few embeddings, in a sentence."""
+    """Describe the relation in sentences; for fewer than five embeddings, describe the most isotropic one."""
     title = METRICS[metric]
     relation = relation_of(embeddings)
     if relation is None:
@@ -103,10 +106,10 @@ def describe_relation(embeddings: Sequence[ScoredEmbedding], metric: str) -> str
 
 
 def _describe_most_isotropic(embeddings: Sequence[ScoredEmbedding], title: str) -> str:
-    """Describe the most isotropic embedding in a sentence; which is best is for ``isoscope.leader`` to say."""
-    with_isoscore = [embedding for embedding in embeddings if embedding.isoscore is not None]
-    if len(with_isoscore) < 2:
-        isoscore_note = "" if len(with_isoscore) == len(embeddings) else f", {len(with_isoscore)} with an IsoScore"
+    """Describe the most isotropic embedding in a sentence; count embeddings if fewer than two have an IsoScore."""
+    measured = [embedding for embedding in embeddings if embedding.isoscore is not None]
+    if len(measured) < 2:
+        isoscore_note = "" if len(measured) == len(embeddings) else f", {len(measured)} with an IsoScore"
         return f"{plural(len(embeddings), 'embedding')} judged{isoscore_note}."
-    most_isotropic = max(with_isoscore, key=lambda embedding: embedding.isoscore or 0.0)
+    most_isotropic = max(measured, key=lambda embedding: embedding.isoscore or 0.0)
     return f"{most_isotropic.name} is the most isotropic as it is and scores {most_isotropic.score:.3f} {title}."

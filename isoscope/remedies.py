@@ -13,22 +13,19 @@ from isotropy.tasks.judge import JudgingTask, decide
 from isotropy.tasks.truth import LabelTruth
 from isotropy.tasks.variants import remedies
 
-MAX_CLASSES = 50
-"""Maximum number of values of a column that is taken as labels without being selected."""
-MIN_GROUPS = 100
-"""Minimum number of groups of rows to try remedies on: with fewer, hardly any gain would be clear."""
-MAX_NUMBERS = 2**27
-"""Maximum number of coordinates read to try remedies: 512 MiB in float32."""
-SECONDS, CORES, VARIANTS = 20, 2, 19  # Time limit for trying about 19 variants on two cores
+MAX_CLASSES = 50  # Maximum number of values of a column that is taken as labels without being selected
+MIN_GROUPS = 100  # Minimum number of independent groups of rows: with fewer, hardly any gain would be clear
+MAX_NUMBERS = 2**27  # Maximum number of coordinates read to try remedies: 512 MiB in float32
+MAX_SECONDS, N_CORES, N_VARIANTS = 20, 2, 19  # Time limit for trying about 19 variants on two cores
 MIN_ROWS, MAX_ROWS = 2_000, 50_000  # Bounds of the number of sampled rows
 
 
-def find_labels(selection: Selection, annotations: Sequence[Annotation], n: int, d: int, groups: int) -> str | None:
+def find_labels(selection: Selection, annotations: Sequence[Annotation], n: int, d: int, n_groups: int) -> str | None:
     """Return the column of labels to try remedies by; None without one, or if the data is too small or too large.
 
     It is the selected one, else the first column of few values that is neither a coordinate, a name nor a group.
     """
-    if groups < MIN_GROUPS or d < 2 or n * d > MAX_NUMBERS:
+    if n_groups < MIN_GROUPS or d < 2 or n * d > MAX_NUMBERS:
         return None
     used = {selection.names, selection.groups, *selection.columns}
     candidates = (
@@ -40,23 +37,24 @@ def find_labels(selection: Selection, annotations: Sequence[Annotation], n: int,
 
 
 def rows_within_seconds(d: int) -> int:
-    """Return the number of rows of d dimensions whose remedies are judged in about 20 seconds on two cores.
-
-    A variant of n rows takes about n d 1e-7 seconds of one core to compare candidates, and n^2 d 1e-11 to search.
-    """
-    seconds_per_variant = SECONDS * CORES / VARIANTS
-    n = ((1e-14 + 4e-11 * seconds_per_variant / d) ** 0.5 - 1e-7) / 2e-11
+    """Return the number of rows of d dimensions whose remedies are judged in about 20 seconds on two cores."""
+    core_seconds_per_variant = MAX_SECONDS * N_CORES / N_VARIANTS
+    # For a variant of n rows, one core compares candidates in about n d 1e-7 seconds, and searches in n^2 d 1e-11.
+    linear, quadratic = 1e-7, 1e-11
+    n = ((linear**2 + 4 * quadratic * core_seconds_per_variant / d) ** 0.5 - linear) / (2 * quadratic)
     return min(max(int(n), MIN_ROWS), MAX_ROWS)
 
 
 def sample_labels(loaded: LoadedTask, seed: int) -> LoadedTask:
     """Return the task on as many labeled rows as the time limit allows, with a note if rows are left out."""
-    labeled = loaded.truth
-    if not isinstance(labeled, LabelTruth):
-        raise TypeError(f"Expected labels to try remedies by, got {labeled.kind}.")
-    corpus, truth = labeled.sample(loaded.corpus, rows_within_seconds(loaded.corpus.shape[1]), seed)
-    notes = [f"{len(corpus):,} of {plural(len(labeled.rows), 'labeled row')}, drawn at random, are judged."]
-    return LoadedTask(corpus, truth, loaded.notes + (notes if truth is not labeled else []))
+    truth = loaded.truth
+    if not isinstance(truth, LabelTruth):
+        raise TypeError(f"Expected labels to try remedies by, got {truth.kind}.")
+    corpus, sampled_truth = truth.sample(loaded.corpus, rows_within_seconds(loaded.corpus.shape[1]), seed)
+    if sampled_truth is truth:
+        return loaded
+    note = f"{len(corpus):,} of {plural(len(truth.rows), 'labeled row')}, drawn at random, are judged."
+    return LoadedTask(corpus, sampled_truth, [*loaded.notes, note])
 
 
 def try_remedies(corpus: NamedVectors, seed: int) -> Decision:

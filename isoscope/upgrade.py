@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from isoscope.cli.printing import table, write
 from isoscope.core.errors import InvalidError, value_errors_as_invalid
 from isoscope.core.formatting import plural, quote
-from isoscope.decide import require_folder, save_map
+from isoscope.decide import require_parent_folder, save_map
 from isoscope.files.ground_truth import NamedVectors, RowIds
 from isoscope.task_files import TaskFiles, read_files, task_of_vectors
 from isotropy.catalog import METRICS, Similarity
@@ -32,7 +32,7 @@ class SharedTexts(NamedTuple):
 
 
 def print_upgrade(arguments: Namespace) -> int:
-    require_folder(arguments.save_bridge, "save_bridge")
+    require_parent_folder(arguments.save_bridge, "save_bridge")
     with value_errors_as_invalid():
         task, notes = read_upgrade(arguments)
         upgrade, bridge = judge_upgrade(task, arguments.retain)

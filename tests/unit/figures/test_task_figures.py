@@ -10,7 +10,7 @@ from app.embeddings.family import FamilyMember, list_scored_embeddings
 from app.tasks.family_figures import family_figure
 from app.tasks.figures import find_pareto_front, name_roles, task_figures
 from isoscope.leader import RankedEmbedding, describe_leader
-from isoscope.rank_relation import describe_relation, rank_relation, relation_of
+from isoscope.rank_relation import correlate_ranks, describe_relation, relation_of
 
 SCORES = [(1536, 0.21, 0.80), (384, 0.21, 0.80), (192, 0.5, 0.78), (768, None, 0.70), (48, 0.3, 0.79)]
 
@@ -117,7 +117,7 @@ def test_figure_needs_two_embeddings_and_lists_undefined_ones():
 @pytest.mark.parametrize("values", [[1, 2, 3, 4, 5], [3, 1, 2, 5, 4], [1, 1, 2, 2, 5]])
 def test_rank_relation_matches_exact_permutation_test(values):
     points = tuple((float(i), float(value)) for i, value in enumerate(values))
-    relation = rank_relation(points)
+    relation = correlate_ranks(points)
     expected = spearmanr(*zip(*points, strict=True)).statistic
     assert relation.rho == pytest.approx(expected)
     orders = [spearmanr(range(len(values)), order).statistic for order in permutations(values)]
@@ -125,9 +125,9 @@ def test_rank_relation_matches_exact_permutation_test(values):
 
 
 def test_more_than_seven_embeddings_use_random_permutations():
-    relation = rank_relation(tuple((float(i), float(i)) for i in range(12)))
+    relation = correlate_ranks(tuple((float(i), float(i)) for i in range(12)))
     assert (relation.rho, relation.p) == (pytest.approx(1), 1 / 10_000)
-    assert rank_relation(tuple((float(i), 1.0) for i in range(8))).rho is None
+    assert correlate_ranks(tuple((float(i), 1.0) for i in range(8))).rho is None
 
 
 def models(count, value=lambda i: 0.5 + i / 100):
