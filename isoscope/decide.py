@@ -86,8 +86,9 @@ def read_task(arguments: Namespace, vectors: str | list[str] | None) -> tuple[Lo
     """Load the task of the files with ``vectors``, or the likeliest if None; sample labeled rows without ``--full``."""
     similarity = Similarity(arguments.similarity)
     files = TaskFiles(
-        arguments.corpus, arguments.queries, arguments.qrels, arguments.pairs, arguments.labels, arguments.annotations,
-        vectors, arguments.ids, arguments.groups, arguments.split,
+        arguments.corpus, arguments.queries, qrels=arguments.qrels, pairs=arguments.pairs, labels=arguments.labels,
+        annotations=arguments.annotations, vectors=vectors, ids=arguments.ids, groups=arguments.groups,
+        split=arguments.split,
     )  # fmt: skip
     loaded = task_of_vectors(files, *read_files(files), similarity, arguments.seed)
     if arguments.labels is not None and not arguments.full:

@@ -88,14 +88,15 @@ class LayerMoments:
             moments.update(layer_points)
 
     def union(self) -> Moments:
+        """Return the moments of the points of all layers taken together."""
         union = Moments(self.layers[0].d, self.layers[0].mean.device)
         for moments in self.layers:
             union.merge(moments)
         return union
 
 
-class ByLayer(NamedTuple):
-    """The scores of one measure, first transformer layer first."""
+class LayerScores(NamedTuple):
+    """The scores of one measure, first transformer layer first, and the number of points in each layer."""
 
     scores: list[Score]
     n: int
@@ -104,8 +105,8 @@ class ByLayer(NamedTuple):
 class LayerMeasures:
     """Measures of the tokens of every transformer layer, from one pass over texts.
 
-    The bias-corrected IsoScore alone uses one vector per text, the mean of its tokens: it needs independent rows, and
-    tokens of one text are not. Windows of one long text are texts here, though they overlap.
+    Only the bias-corrected IsoScore uses one vector per text, the mean of its tokens, because it needs independent
+    rows and tokens of one text depend on each other. Windows of a long text count as texts, though they overlap.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -122,30 +123,33 @@ class LayerMeasures:
             cosines.update(points)
             texts.update(mean_of_tokens(states, attention_mask))
 
-    def scores(self, zeta: float = 0.0, towards: LayerMoments | None = None) -> dict[str, ByLayer]:
-        """Return the scores of all layers by measure; shrink IsoScore* toward the same layers of ``towards``."""
-        targets = (self.tokens if towards is None else towards).layers
+    def scores(self, zeta: float = 0.0, target: LayerMoments | None = None) -> dict[str, LayerScores]:
+        """Return the scores by measure. Shrink IsoScore* of a layer toward the target's layer, by default itself."""
+        targets = (self.tokens if target is None else target).layers
         layers = zip(self.tokens.layers, self._cosines, targets, strict=True)
-        token_scores = [moment_scores(moments, cosines, zeta, target) for moments, cosines, target in layers]
-        n = self.tokens.layers[0].n
+        token_scores = [
+            moment_scores(moments, cosines, zeta, layer_target) for moments, cosines, layer_target in layers
+        ]
+        n_tokens, n_texts = self.tokens.layers[0].n, self._texts[0].n
         scores = {
-            measure: ByLayer([layer_scores[measure] for layer_scores in token_scores], n) for measure in token_scores[0]
+            measure: LayerScores([layer[measure] for layer in token_scores], n_tokens) for measure in token_scores[0]
         }
         unbiased = [isoscore_unbiased_from_moments(texts) for texts in self._texts]
-        return scores | {"isoscore_unbiased": ByLayer(unbiased, self._texts[0].n)}
+        return scores | {"isoscore_unbiased": LayerScores(unbiased, n_texts)}
 
     def values(self) -> dict[str, list[float | None]]:
+        """Return the value of each layer by measure, None where it is undefined; IsoScore* is not shrunk."""
         return {
             measure: [score.value for score in layer_scores.scores] for measure, layer_scores in self.scores().items()
         }
 
 
 def moment_scores(
-    moments: Moments, cosines: CosineMoments, zeta: float = 0.0, towards: Moments | None = None
+    moments: Moments, cosines: CosineMoments, zeta: float = 0.0, target: Moments | None = None
 ) -> dict[str, Score]:
-    """Return IsoScore*, shrunk toward ``towards`` if zeta > 0, mean cosine, and raw and centered anisotropies."""
+    """Return IsoScore*, shrunk toward the target's covariance, mean cosine, and raw and centered anisotropies."""
     S = moments.covariance()
-    shrunk = S if towards is None or zeta == 0 else shrink(S, towards.covariance(), zeta)
+    shrunk = S if target is None or zeta == 0 else shrink(S, target.covariance(), zeta)
     raw = _leading_shares(second_moment(moments), RAW_ANISOTROPY.leading_values, moments.n)
     centered = _leading_shares(S, CENTERED_ANISOTROPY.leading_values, moments.n - 1)
     return {
@@ -157,9 +161,10 @@ def moment_scores(
 
 
 def _leading_shares(S: Tensor, count: int, rank: int) -> tuple[Score, ...]:
+    """Return the share of the trace in each of the ``count`` largest eigenvalues; ``rank`` is the largest possible."""
     return anisotropy(leading_eigenvalues(S, count, rank), count, S.trace())
 
 
-def isoscore_star(points: Moments, zeta: float, towards: Moments) -> Score:
-    """Return IsoScore* of a cloud from its moments, shrunk toward the covariance of ``towards``."""
-    return isoscore_from_covariance(shrink(points.covariance(), towards.covariance(), zeta))
+def isoscore_star(moments: Moments, zeta: float, target: Moments) -> Score:
+    """Return IsoScore* of a cloud from its moments, shrunk toward the target's covariance."""
+    return isoscore_from_covariance(shrink(moments.covariance(), target.covariance(), zeta))

@@ -35,21 +35,23 @@ def nearest_rows(
 ) -> list[NearestRow]:
     """Return the k rows nearest to a query [d], nearest first, ties by position.
 
-    ``blocks`` yields vectors [m, d] and their positions [m]; ``excluded`` is the position of the query itself. With
-    cosine similarity, rows of zeros are never returned.
+    ``blocks`` yields vectors [m, d] and their positions [m]. ``excluded`` is the position of the query itself, None if
+    it is not among them. With cosine similarity, rows of zeros are never returned.
     """
     by_cosine = similarity is Similarity.COSINE
     target = scale_to_unit_length(query[None])[0] if by_cosine else query.astype(np.float64)
-    best, best_positions = np.empty(0), np.empty(0, np.int64)
+    best_scores, best_positions = np.empty(0), np.empty(0, np.int64)  # larger scores are nearer
     for vectors, positions in blocks:
         if similarity is Similarity.EUCLIDEAN:
             scores = -np.linalg.norm(vectors - target, axis=1)
         else:
             scores = (scale_to_unit_length(vectors) if by_cosine else vectors) @ target
-        candidates = ~np.isnan(scores) & (positions != excluded)
-        merged = np.concatenate([best, scores[candidates]])
-        order = np.argsort(-merged, kind="stable")[:k]
-        best, best_positions = merged[order], np.concatenate([best_positions, positions[candidates]])[order]
-    if similarity is not Similarity.DOT:
-        best = np.minimum(best, 1) if by_cosine else -best
-    return [NearestRow(*pair) for pair in zip(best_positions.tolist(), best.tolist(), strict=True)]
+        is_candidate = ~np.isnan(scores) & (positions != excluded)
+        merged_scores = np.concatenate([best_scores, scores[is_candidate]])
+        merged_positions = np.concatenate([best_positions, positions[is_candidate]])
+        order = np.argsort(-merged_scores, kind="stable")[:k]
+        best_scores, best_positions = merged_scores[order], merged_positions[order]
+    if by_cosine:
+        best_scores = np.minimum(best_scores, 1)  # rounding may exceed 1
+    nearness = -best_scores if similarity is Similarity.EUCLIDEAN else best_scores
+    return [NearestRow(*pair) for pair in zip(best_positions.tolist(), nearness.tolist(), strict=True)]

@@ -23,7 +23,7 @@ from isotropy.tasks.upgrade import Upgrade, UpgradeTask, judge_upgrade
 
 
 class SharedTexts(NamedTuple):
-    """Old and new vectors [n, d] and [n, e] of the texts in both files, and sentences about the others."""
+    """Old and new vectors [n, d] and [n, e] of the texts in both files, and sentences about texts in only one."""
 
     old: NamedVectors
     new: NamedVectors
@@ -32,14 +32,16 @@ class SharedTexts(NamedTuple):
 
 
 def print_upgrade(arguments: Namespace) -> int:
+    """Print the verdict, and save the bridge with ``--save-bridge``; return the exit code."""
     require_parent_folder(arguments.save_bridge, "save_bridge")
     with value_errors_as_invalid():
         task, notes = read_upgrade(arguments)
         upgrade, bridge = judge_upgrade(task, arguments.retain)
     note_stream = sys.stderr if arguments.json else sys.stdout
     note_stream.writelines(f"{note}\n" for note in notes)
-    document = [json.dumps(upgrade.to_dict(), allow_nan=False)]
-    exit_code = write(document if arguments.json else _describe_upgrade(task, upgrade))
+    exit_code = write(
+        [json.dumps(upgrade.to_dict(), allow_nan=False)] if arguments.json else _describe_upgrade(task, upgrade)
+    )
     if arguments.save_bridge is not None:
         note_stream.write(save_map(bridge, arguments.save_bridge, arguments.old.name, "save_bridge"))
     return exit_code
@@ -50,12 +52,14 @@ def read_upgrade(arguments: Namespace) -> tuple[UpgradeTask, list[str]]:
     vectors = arguments.vectors or [None]
     if len(vectors) > 2:
         raise InvalidError("--vectors names old and new vectors: give it at most twice.", "vectors")
-    old_file, new_file = arguments.queries or (None, None)
+    old_queries_file, new_queries_file = arguments.queries or (None, None)
     files = TaskFiles(
-        [arguments.old], old_file, arguments.qrels, arguments.pairs, arguments.labels, arguments.annotations,
-        vectors[0], arguments.ids, arguments.groups, arguments.split,
+        [arguments.old], old_queries_file, qrels=arguments.qrels, pairs=arguments.pairs, labels=arguments.labels,
+        annotations=arguments.annotations, vectors=vectors[0], ids=arguments.ids, groups=arguments.groups,
+        split=arguments.split,
     )  # fmt: skip
-    new_files = TaskFiles([arguments.new], new_file, vectors=vectors[-1], ids=arguments.ids)
+    # A single --vectors names those of both files.
+    new_files = TaskFiles([arguments.new], new_queries_file, vectors=vectors[-1], ids=arguments.ids)
     similarity, seed = Similarity(arguments.similarity), arguments.seed
     (old, old_queries), (new, new_queries) = read_files(files), read_files(new_files)
     corpus = match_texts(old, new)
@@ -69,7 +73,10 @@ def read_upgrade(arguments: Namespace) -> tuple[UpgradeTask, list[str]]:
 
 
 def match_texts(old: NamedVectors, new: NamedVectors) -> SharedTexts:
-    """Match rows by ids if both files have them, else by order; raise InvalidError if they are other texts."""
+    """Match rows by ids if both files have them, else by order.
+
+    Raise InvalidError if no rows match, files without ids differ in length, or all vectors of a file are equal.
+    """
     for vectors in (old, new):
         if (vectors.x == vectors.x[0]).all():
             raise InvalidError(f"All vectors of {vectors.filename} are equal: there is nothing to search for.", "new")
@@ -107,7 +114,9 @@ def _describe_upgrade(task: UpgradeTask, upgrade: Upgrade) -> Iterator[str]:
     yield f"old vectors: {upgrade.n:,}, of the same texts: {upgrade.sampled:,}; {units}"
     yield f"bridge: {upgrade.bridge}, fitted on {upgrade.fit_texts:,} texts"
     if upgrade.scores is not None:
-        intervals = {name: f"{s.value:.3f} [{s.low:.3f}, {s.high:.3f}]" for name, s in upgrade.scores.items()}
-        rows = [(name, text, format_difference(upgrade.scores[name])) for name, text in intervals.items()]
+        rows = [
+            (name, f"{score.value:.3f} [{score.low:.3f}, {score.high:.3f}]", format_difference(score))
+            for name, score in upgrade.scores.items()
+        ]
         yield from table(("", f"{METRICS[upgrade.metric]} [95%]", "difference [95%]"), rows)
     yield from ("", upgrade.conclusion)

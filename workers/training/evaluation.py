@@ -19,9 +19,9 @@ from app.db.run_results import LastLayerValue, LayerValues, Reference, RunResult
 from isoscope.core.task import Metric, TaskKind
 from isoscope.files.columns import label_text
 from isoscope.hidden_states import (
-    ByLayer,
     LayerMeasures,
     LayerMoments,
+    LayerScores,
     evaluation_mode,
     hidden_states_of,
     isoscore_star,
@@ -186,9 +186,9 @@ def _token_moments(
     return tokens
 
 
-def _last_layer_values(sentences: SentenceMeasures, pair_measures: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
+def _last_layer_values(sentences: SentenceMeasures, pair_measures: Mapping[str, LayerScores]) -> dict[str, LastLayerValue]:
     scores = {measure: (score, sentences.n) for measure, score in sentences.last_layer_scores().items()}
-    scores |= {measure: (by_layer.scores[-1], by_layer.n) for measure, by_layer in pair_measures.items()}
+    scores |= {measure: (layers.scores[-1], layers.n) for measure, layers in pair_measures.items()}
     return {
         measure: LastLayerValue(value=score.value, reason=score.reason, n=n) for measure, (score, n) in scores.items()
     }

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from isoscope.hidden_states import ByLayer, depth, empty_moments, moment_scores, width
+from isoscope.hidden_states import LayerScores, depth, empty_moments, moment_scores, width
 from isotropy.activation import activation_profile
 from isotropy.clusters import silhouette
 from isotropy.cosine import CosineMoments
@@ -74,18 +74,20 @@ class SentenceMeasures:
         scores = moment_scores(self._last_moments, self._cosines)
         return scores | {"isoscore_unbiased": isoscore_unbiased_from_moments(self._last_moments)}
 
-    def pair_measures(self) -> dict[str, ByLayer]:
+    def pair_measures(self) -> dict[str, LayerScores]:
         """Return every layer's pair measures. TwoNN needs distinct texts: vectors of equal ones differ by rounding."""
         layers: list[dict[str, Score]] = []
         for x in self._vectors:
-            of_distinct_texts = x[self._distinct_positions]
-            nearest = nearest_neighbors(of_distinct_texts[distinct_rows(of_distinct_texts)], 2)
+            distinct_vectors = x[self._distinct_positions]
+            nearest = nearest_neighbors(distinct_vectors[distinct_rows(distinct_vectors)], 2)
             layers.append({"twonn": twonn(nearest).dimension, "persistent_entropy": persistent_entropy(barcode(x))})
             if self._labels is not None:
                 layers[-1]["silhouette"] = silhouette(x, self._labels)
         row_counts = {"twonn": len(self._distinct_positions)}
         return {
-            measure: ByLayer([layer[measure] for layer in layers], row_counts.get(measure, len(self._drawn_indices)))
+            measure: LayerScores(
+                [layer[measure] for layer in layers], row_counts.get(measure, len(self._drawn_indices))
+            )
             for measure in layers[0]
         }
 
