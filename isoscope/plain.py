@@ -11,14 +11,14 @@ MAX_NUMBER = 1e100
 MIN_NUMBER = 1e-100
 # Browsers round larger integers.
 MAX_INTEGER = 2**53
-# Lengths in characters.
+# Maximum lengths in characters.
 LONGEST_NUMBER, LONGEST_WORD, LONGEST_LINE = 40, 64, 1000
 
 V = TypeVar("V")
 
 
-def bounded(value: V) -> V:
-    """Return the value; raise ValueError if its square overflows or a browser would round it."""
+def require_bounded(value: V) -> V:
+    """Return the value; raise ValueError for a number whose square over- or underflows or that browsers would round."""
     if isinstance(value, int) and abs(value) > MAX_INTEGER:
         raise ValueError(f"expected a whole number up to 2 to the power of 53, got {str(value)[:LONGEST_NUMBER]}")
     if isinstance(value, float) and value and not MIN_NUMBER <= abs(value) <= MAX_NUMBER:
@@ -26,12 +26,12 @@ def bounded(value: V) -> V:
     return value
 
 
-def plain(value: Any) -> Any:
-    """Convert a value to JSON: one-element arrays to numbers, other objects to text without NUL or lone surrogates."""
+def to_json_value(value: Any) -> Any:
+    """Convert a value to JSON. One-element arrays become numbers; numbers out of bounds and other objects, text."""
     if isinstance(value, Mapping):
-        return {_to_text(name): plain(item) for name, item in value.items()}
+        return {_to_text(name): to_json_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_json_value(item) for item in value]
     try:
         value = value.item() if hasattr(value, "item") else value
     except Exception:  # noqa: BLE001 - each library raises its own error for arrays of several elements
@@ -45,11 +45,11 @@ def plain(value: Any) -> Any:
     return _to_text(value)
 
 
-def plain_list(values: Any) -> list[Any]:
+def to_json_list(values: Any) -> list[Any]:
     """Convert a list, array or tensor to a list of JSON values."""
     if hasattr(values, "tolist"):
         values = values.tolist()
-    return [plain(value) for value in values]
+    return [to_json_value(value) for value in values]
 
 
 def to_number(value: Any, name: str, reasons: list[str]) -> float | None:
@@ -73,18 +73,19 @@ def to_layer_numbers(measure: str, values: Sequence[Any], reasons: list[str]) ->
 
 
 def to_line(text: object) -> str:
-    """Return text on one line, cut to the dashboard's limit."""
+    """Return text on one line, cut to ``LONGEST_LINE`` characters."""
     return one_line(_to_text(text))[:LONGEST_LINE]
 
 
 def to_snake_case(name: object) -> str:
-    """Convert a name to the dashboard's spelling: rougeL becomes rouge_l."""
+    """Convert a name to the dashboard's spelling: rougeL becomes rouge_l, and 2fold becomes n_2fold."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name))
     word = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
     return (word if word[:1].isalpha() else f"n_{word}")[:LONGEST_WORD]
 
 
 def _to_text(value: Any) -> str:
+    """Return the value as text, with NUL and lone surrogates escaped, which databases refuse."""
     try:
         text = str(value)
     except Exception as error:  # noqa: BLE001 - a foreign __str__ can raise anything

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from isoscope.plain import plain, plain_list, to_layer_numbers, to_line, to_number, to_snake_case
+from isoscope.plain import to_json_list, to_json_value, to_layer_numbers, to_line, to_number, to_snake_case
 from isoscope.sending import MAX_NOTES, Sender
 
 ENDED_SILENTLY = "Its script ended before it finished this run."
@@ -82,7 +82,7 @@ def log_run(
         "total_steps": total_steps,
         "probe": None if probe is None else dict(probe),
     }
-    announcement = plain(announcement)
+    announcement = to_json_value(announcement)
     return LoggedRun(announcement, Sender(url, token, announcement))
 
 
@@ -121,7 +121,7 @@ class LoggedRun:
             }
         if reasons:
             values["reason"] = "; ".join(reasons)[:500]
-        self._sender.put(int(step), plain(values))
+        self._sender.put(int(step), to_json_value(values))
 
     def log_predictions(
         self,
@@ -145,9 +145,9 @@ class LoggedRun:
 
         """
         columns = {"reference": reference, "predicted": predicted, "exact_match": exact_match, "f1": f1}
-        plain_columns = {name: plain_list(column) for name, column in columns.items() if column is not None}
-        row_positions = list(range(len(plain_columns["predicted"]))) if rows is None else plain_list(rows)
-        self._sender.put_predictions({"rows": row_positions, **plain_columns})
+        json_columns = {name: to_json_list(column) for name, column in columns.items() if column is not None}
+        row_positions = list(range(len(json_columns["predicted"]))) if rows is None else to_json_list(rows)
+        self._sender.put_predictions({"rows": row_positions, **json_columns})
 
     def finish(
         self,
@@ -220,7 +220,7 @@ class LoggedRun:
             self.fail(f"{type(error).__name__}: {error}")
 
     def _end(self, ending: dict[str, Any], seconds: float) -> bool:
-        arrived = self._sender.end(plain(ending), seconds)
+        arrived = self._sender.end(to_json_value(ending), seconds)
         if arrived:
             atexit.unregister(self._end_at_exit)
         return arrived

@@ -13,7 +13,7 @@ from app.db.run_results import ResultsPart
 from app.db.types import Count, Number, Typed, stored_adapter
 from isoscope.core.formatting import one_line
 from isoscope.core.task import Metric, TaskKind
-from isoscope.plain import bounded
+from isoscope.plain import require_bounded
 from isotropy.catalog import Regularizer, TokenPooling
 
 UNKNOWN = "unknown"
@@ -23,8 +23,8 @@ MAX_CACHED_CONFIGS = 2048
 
 TextLine = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
 SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-# ``bounded`` checks the whole union, because an integer beyond the bounds of ``int`` alone would be read as a float.
-Scalar = Annotated[bool | int | FiniteFloat | TextLine, AfterValidator(bounded)]
+# ``require_bounded`` checks the whole union: an integer beyond the bounds of ``int`` alone would be read as a float.
+Scalar = Annotated[bool | int | FiniteFloat | TextLine, AfterValidator(require_bounded)]
 
 COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
 RESERVED_NAMES = frozenset({*COORDINATES, "experiment", "dataset", "logged"})

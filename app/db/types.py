@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from sqlalchemy import JSON, DateTime, Dialect, TypeDecorator
 from sqlalchemy.types import TypeEngine
 
-from isoscope.plain import MAX_NUMBER, bounded
+from isoscope.plain import MAX_NUMBER, require_bounded
 
 logger = logging.getLogger(__name__)
 M = TypeVar("M", bound=BaseModel)
@@ -153,5 +153,5 @@ def stored_adapter(model: type[M]) -> TypeAdapter[M]:
     return TypeAdapter(Annotated[model, _ReadByType()])  # type: ignore[arg-type]
 
 
-Number = Annotated[FiniteFloat, Field(ge=-MAX_NUMBER, le=MAX_NUMBER), AfterValidator(bounded)]
+Number = Annotated[FiniteFloat, Field(ge=-MAX_NUMBER, le=MAX_NUMBER), AfterValidator(require_bounded)]
 Count = Annotated[int, Field(ge=0, lt=2**31)]

@@ -32,7 +32,7 @@ from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count, one_line
 from isoscope.core.task import METRICS, Metric, TaskKind
 from isoscope.files.strict import Frozen, Strict
-from isoscope.plain import bounded
+from isoscope.plain import require_bounded
 from isotropy.catalog import REGULARIZERS, Regularizer
 
 MAX_FIELDS = MAX_SETTINGS + 1
@@ -76,8 +76,8 @@ class ScriptRun(Frozen):
     task: TaskKind
     metric: Metric = Field(description="Metric of performance, the same in all runs of an experiment.")
     regularizer: Regularizer = Regularizer.NONE
-    lam: Annotated[Weight, AfterValidator(bounded)] = 0.0
-    zeta: Annotated[Zeta, AfterValidator(bounded)] | None = Field(None, description="Required for I-STAR.")
+    lam: Annotated[Weight, AfterValidator(require_bounded)] = 0.0
+    zeta: Annotated[Zeta, AfterValidator(require_bounded)] | None = Field(None, description="Required for I-STAR.")
     seed: Seed
     settings: Settings = Field(
         default_factory=dict,

@@ -9,7 +9,7 @@ from app.descriptions.service import clean_tags
 from isoscope.core import formatting
 from isoscope.core.effects import effect_sentence
 from isoscope.core.errors import InvalidError
-from isoscope.plain import bounded, plain, to_number
+from isoscope.plain import require_bounded, to_json_value, to_number
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_unstorable_number_is_none_with_reason(value, expected, reason):
      (True, True)],
 )  # fmt: skip
 def test_setting_beyond_number_range_becomes_text(value, expected):
-    assert plain(value) == expected
-    assert bounded(plain(value)) == expected
+    assert to_json_value(value) == expected
+    assert require_bounded(to_json_value(value)) == expected
 
 
 def test_tags_are_trimmed_deduplicated_and_sorted():
