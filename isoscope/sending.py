@@ -19,6 +19,7 @@ MAX_QUEUED_STEPS = 10_000
 STEPS_AT_ONCE = 200
 PREDICTIONS_AT_ONCE = 2000
 BYTES_AT_ONCE = 400_000
+# Between requests, so that each carries several steps.
 GATHER_SECONDS = 0.5
 HEARTBEAT_SECONDS = 60.0
 LONGEST_RETRY_SECONDS = 30.0
@@ -33,7 +34,10 @@ Json = dict[str, Any]
 
 
 class SendingRefusedError(Exception):
-    """The server refused the request, or nothing can be sent to it, in which case ``status`` is 0."""
+    """The server refused a request with ``status``, or nothing can be sent to it, in which case ``status`` is 0.
+
+    ``field`` is the field at fault, None if unknown.
+    """
 
     def __init__(self, detail: str, status: int = 0, field: str | None = None) -> None:
         super().__init__(detail)
@@ -44,8 +48,8 @@ class SendingRefusedError(Exception):
 class Sender:
     """Announces a run, sends its steps in order, then its end; reports each problem once.
 
-    Retries a server that is away at growing intervals. Splits a refused batch until only invalid steps are dropped,
-    or only excess steps if the run is full. Stops when the server refuses the run itself (cancelled or invalid).
+    Retries at growing intervals if the server does not answer. Splits a refused batch until only invalid steps are
+    dropped, or only excess steps if the run is full. Stops if the server refuses the run, as cancelled or invalid.
 
     ``url`` and ``token`` default to those of the environment; ``announcement`` begins the run and has its id.
     """
@@ -63,8 +67,8 @@ class Sender:
         self._announcement = announcement
         self._is_announced = False
         self._has_answered = False
-        self._has_arrived = False
-        self._remaining_wait = NEVER_ANSWERED_SECONDS
+        self._has_end_arrived = False
+        self._seconds_for_first_answer = NEVER_ANSWERED_SECONDS
         self._steps: dict[int, Json] = {}
         self._predictions: list[Json] = []
         self._refused_predictions = 0
@@ -84,15 +88,15 @@ class Sender:
         return self._ending is not None
 
     def put(self, step: int, values: Mapping[str, Any]) -> None:
-        """Queue values of a step; further values of the same step are merged."""
+        """Queue values of a step; merge those of the same step: layers by measure, and reasons into one line."""
         with self._changed:
             if not self._accepts_values():
                 return
-            is_repeated, self._newest_step = step == self._newest_step, step
+            is_repeated = step == self._newest_step
+            self._newest_step = step
             if self._is_full:
                 self.dropped += not is_repeated
                 return
-            # Merge the values of a repeated step: layers by measure, reasons joined.
             queued = self._steps.get(step, {"step": step})
             merged = {**queued, **values}
             if "layers" in merged:
@@ -132,17 +136,17 @@ class Sender:
             if self._ending is None and self.refusal is None:
                 self._ending, self.refused_end = ending, None
             self._changed.notify_all()
-            short_wait = min(seconds, self._remaining_wait)
-            is_over = self._changed.wait_for(self._is_over, short_wait)
-            if not is_over and self._has_answered:
-                is_over = self._changed.wait_for(self._is_over, seconds - short_wait)
-            waited_seconds = seconds if self._has_answered else short_wait
-            if not self._has_answered:
-                self._remaining_wait -= short_wait
+            waited_seconds = min(seconds, self._seconds_for_first_answer)
+            is_over = self._changed.wait_for(self._is_over, waited_seconds)
+            if self._has_answered:
+                is_over = is_over or self._changed.wait_for(self._is_over, seconds - waited_seconds)
+                waited_seconds = seconds
+            else:
+                self._seconds_for_first_answer -= waited_seconds
             if waited_seconds and not is_over:
                 loss_warning = f"{len(self._steps)} steps and the end are lost if the script ends before it does"
                 self.warn_once(f"the dashboard has not answered for {waited_seconds:g} s; {loss_warning}")
-            return self._has_arrived
+            return self._has_end_arrived
 
     def warn_once(self, sentence: str) -> None:
         if sentence not in self._warnings:
@@ -150,12 +154,13 @@ class Sender:
             sys.stderr.write(f"isoscope: {sentence}\n")
 
     def _accepts_values(self) -> bool:
+        """Return whether values can be queued; warn if the run has ended."""
         if self.refusal is None and self.is_ended():
             self.warn_once("what is logged after the end of a run is let go")
         return self.refusal is None and not self.is_ended()
 
     def _is_over(self) -> bool:
-        return self._has_arrived or self.refusal is not None or self.refused_end is not None
+        return self._has_end_arrived or self.refusal is not None or self.refused_end is not None
 
     def _give_up(self, error: SendingRefusedError) -> None:
         self.warn_once(f"this run is no longer logged: {error}")
@@ -169,35 +174,39 @@ class Sender:
         try:
             with client:
                 self._client = client
-                wait, is_sent = 0.0, False
-                while not is_sent:
-                    self._wait(wait)
+                retry_seconds, is_end_sent = 0.0, False
+                while not is_end_sent:
+                    self._wait_for_values(retry_seconds)
                     try:
-                        is_sent, wait = self._send(), 0.0
+                        is_end_sent = self._send()
+                        retry_seconds = 0.0
                     except httpx2.TransportError as error:
                         self.warn_once(f"the dashboard at {self.url} does not answer ({error}); steps wait for it")
-                        wait = min(max(1.0, 2 * wait), LONGEST_RETRY_SECONDS)
+                        retry_seconds = min(max(1.0, 2 * retry_seconds), LONGEST_RETRY_SECONDS)
             with self._changed:
-                self._has_arrived = True
+                self._has_end_arrived = True
                 self._changed.notify_all()
         except SendingRefusedError as error:
             self._give_up(error)
         except Exception as error:  # noqa: BLE001 - the script reports any error and keeps training
             self._give_up(SendingRefusedError(f"{type(error).__name__}: {error}"))
 
-    def _wait(self, wait: float) -> None:
-        """Wait for something to send, after a failure at least ``wait`` seconds; the end of a run shortens the wait."""
+    def _wait_for_values(self, retry_seconds: float) -> None:
+        """Wait for values or the next heartbeat, then gather more values for ``retry_seconds`` or ``GATHER_SECONDS``.
+
+        ``retry_seconds`` is 0 unless the last request failed. The end of the run shortens both waits.
+        """
         with self._changed:
-            queued = self._steps or self._predictions
-            if not queued and self._ending is None and self._is_announced:
+            has_queued_values = self._steps or self._predictions
+            if not has_queued_values and self._ending is None and self._is_announced:
                 self._changed.wait(HEARTBEAT_SECONDS)
             if self._ending is None:
-                self._changed.wait_for(lambda: self._ending is not None, max(GATHER_SECONDS, wait))
-        if wait:
-            time.sleep(min(wait, 1.0))
+                self._changed.wait_for(lambda: self._ending is not None, max(GATHER_SECONDS, retry_seconds))
+        if retry_seconds:
+            time.sleep(min(retry_seconds, 1.0))  # even at the end, so that retries do not follow at once
 
     def _send(self) -> bool:
-        """Send everything queued; return whether the end of the run was sent."""
+        """Send everything queued, or a heartbeat if nothing is; return whether the end of the run was accepted."""
         if not self._is_announced:
             self._post("/api/runs", self._announcement)
             self._is_announced = True
@@ -226,6 +235,7 @@ class Sender:
         return self._send_end(ending)
 
     def _next_batch(self) -> list[Json]:
+        """Return copies of the oldest queued steps, as many as one request takes; they stay queued."""
         batch: list[Json] = []
         size = 0
         with self._changed:
@@ -237,7 +247,7 @@ class Sender:
         return batch
 
     def _send_steps(self, batch: list[Json]) -> None:
-        """Send steps; split refused batches in half so that only invalid steps are dropped."""
+        """Send steps, or a heartbeat for an empty batch; halve refused batches to drop only invalid steps."""
         if batch and self._is_full:  # the first half of a split batch filled the run
             return
         try:
@@ -263,7 +273,10 @@ class Sender:
                     del self._steps[sent_step["step"]]
 
     def _send_end(self, ending: Json) -> bool:
-        """Send the end of the run; return whether it was accepted, or False if its content was refused."""
+        """Send the end of the run with notes of losses; return whether it was accepted.
+
+        If its content was refused, the end is taken back, so that ``end`` can be called again with a corrected one.
+        """
         body = ending
         loss_notes = [
             f"{n} {noun} were not logged."
@@ -285,6 +298,7 @@ class Sender:
         return True
 
     def _post(self, path: str, body: Json) -> None:
+        """Send a request; raise TransportError if it may succeed later, SendingRefusedError if it will not."""
         response = self._client.post(path, json=body)
         if is_retryable(response) or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise httpx2.TransportError(f"status {response.status_code}")

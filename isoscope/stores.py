@@ -1,4 +1,4 @@
-"""Stores of vectors, a table of PostgreSQL or a FAISS index, copied on this machine to files that a dashboard takes."""
+"""Copy vectors from a PostgreSQL table or a FAISS index to files on this machine, which a dashboard accepts."""
 
 import csv
 import re
@@ -24,17 +24,17 @@ FAISS_SUFFIXES = (".faiss", ".index")
 
 
 class LocalCopy(NamedTuple):
-    """Vectors as .npy, the columns beside them as .csv, and how they differ from what is stored."""
+    """Vectors as .npy, and the columns beside them as .csv, if there are any."""
 
     vectors: Path
     annotations: Path | None
-    remark: str = ""
+    remark: str = ""  # How the vectors differ from the model's; empty if they do not
 
 
 def copy_table(address: str, table: str, column: str | None, kept_columns: Sequence[str], folder: Path) -> LocalCopy:
     """Copy a column of vectors, by default the only one, and others as text, in a read-only transaction.
 
-    An empty address leaves it to the variables of libpq, such as PGSERVICE.
+    With an empty address, libpq reads its environment variables, such as PGSERVICE.
     """
     psycopg = _load_package("psycopg", "postgres")
     sql = psycopg.sql
@@ -46,9 +46,10 @@ def copy_table(address: str, table: str, column: str | None, kept_columns: Seque
             connection.execute("set local synchronize_seqscans = off")
             types = dict(connection.execute(COLUMNS_QUERY, [relation.as_string(connection)]))
             column = _choose_column(table, column, kept_columns, types)
-            selected = [sql.SQL("{}" if types[column] == "_float8" else "{}::real[]").format(sql.Identifier(column))]
-            selected += [sql.SQL("{}::text").format(sql.Identifier(name)) for name in kept_columns]
-            query = sql.SQL("select {} from {}").format(sql.SQL(", ").join(selected), relation)
+            vector_template = sql.SQL("{}" if types[column] == "_float8" else "{}::real[]")
+            cells = [sql.SQL("{}::text").format(sql.Identifier(name)) for name in kept_columns]
+            expressions = sql.SQL(", ").join([vector_template.format(sql.Identifier(column)), *cells])
+            query = sql.SQL("select {} from {}").format(expressions, relation)
             with connection.cursor("isoscope_upload") as cursor:
                 blocks = _fetch_blocks(cursor.execute(query, binary=True), column, kept_columns)
                 return _write_copy(folder, table, kept_columns, blocks, DTYPES[types[column]])
@@ -58,13 +59,14 @@ def copy_table(address: str, table: str, column: str | None, kept_columns: Seque
 
 
 def _connect(psycopg: Any, address: str) -> Any:
-    """Connect without repeating a password, as messages of libpq do where it misreads a connection string."""
+    """Connect; raise errors without the password, which messages of libpq repeat if it misreads a connection string."""
     try:
         parameters = psycopg.conninfo.conninfo_to_dict(address)
+        # An @ there comes from a password that holds @ or /.
+        is_misread = any("@" in str(parameters.get(name)) for name in ("host", "port", "dbname"))
     except psycopg.ProgrammingError:
-        parameters = {"host": "@"}
-    # An @ there comes from a password that holds @ or /.
-    if any("@" in str(parameters.get(name)) for name in ("host", "port", "dbname")):
+        is_misread = True
+    if is_misread:
         raise InvalidError(
             "The connection string cannot be read. Write postgresql://USER:PASSWORD@HOST:5432/DATABASE, with / and @ "
             "in a password as %2F and %40."
@@ -76,6 +78,10 @@ def _connect(psycopg: Any, address: str) -> Any:
 
 
 def _choose_column(table: str, column: str | None, kept_columns: Sequence[str], types: Mapping[str, str]) -> str:
+    """Return the column of vectors, by default the only one; raise InvalidError if a column is missing or no vectors.
+
+    ``types`` has the type name of each column of the table.
+    """
     vector_columns = [name for name, type_name in types.items() if type_name in DTYPES]
     columns = listed([f"{name} ({type_name})" for name, type_name in types.items()])
     if column is None and len(vector_columns) != 1:
@@ -92,8 +98,9 @@ def _choose_column(table: str, column: str | None, kept_columns: Sequence[str], 
     return column
 
 
-def _fetch_blocks(cursor: Any, column: str, kept_columns: Sequence[str]) -> Iterator[Any]:
-    n = d = 0
+def _fetch_blocks(cursor: Any, column: str, kept_columns: Sequence[str]) -> Iterator[tuple[NDArray[Any], list[Any]]]:
+    """Yield blocks of vectors [m, d] with the cells of each row; raise InvalidError for a row without such a vector."""
+    n = d = 0  # d is known from the first row, which is fetched alone
     while rows := cursor.fetchmany(max(1, MAX_BLOCK_NUMBERS // d) if d else 1):
         d = d or len(rows[0][0] or ())
         for number, (vector, *cells) in enumerate(rows, n + 1):
@@ -107,7 +114,7 @@ def _fetch_blocks(cursor: Any, column: str, kept_columns: Sequence[str]) -> Iter
 
 
 def copy_index(path: Path, folder: Path) -> LocalCopy:
-    """Copy the vectors of an index, with their ids unless these only count rows."""
+    """Copy the vectors of an index, with their ids unless they are 0, 1, 2 and so on."""
     faiss = _load_package("faiss", "decide")
     try:
         path.open("rb").close()
@@ -119,28 +126,29 @@ def copy_index(path: Path, folder: Path) -> LocalCopy:
     # The index inside is freed with its map, so ``file_index`` has to live until the end.
     has_id_map = isinstance(file_index, faiss.IndexIDMap)
     index = faiss.downcast_index(file_index.index) if has_id_map else file_index
-    kind = type(index).__name__
+    index_type = type(index).__name__
     try:
         keys = _read_keys(faiss, index)
     except RuntimeError as error:
         raise InvalidError(
-            f"{path} ({kind}) cannot give its vectors back. Upload those that it was built from."
+            f"{path} ({index_type}) cannot give its vectors back. Upload those that it was built from."
         ) from error
     ids = faiss.vector_to_array(file_index.id_map) if has_id_map else keys
     columns = [] if np.array_equal(ids, np.arange(len(ids))) else ["id"]
+    cells = ids[:, None] if columns else np.empty((len(ids), 0))
     step = max(1, MAX_BLOCK_NUMBERS // index.d)
     slices = (slice(start, start + step) for start in range(0, len(keys), step))
-    blocks = ((index.reconstruct_batch(keys[rows]), ids[rows, None][:, : len(columns)].tolist()) for rows in slices)
+    blocks = ((index.reconstruct_batch(keys[rows]), cells[rows].tolist()) for rows in slices)
     copy = _write_copy(folder, path.stem, columns, blocks, np.float32)
-    codes_remark = f"{path.name} stores codes ({kind}). These are decoded vectors, not your model's own."
-    return copy if "Flat" in kind else copy._replace(remark=codes_remark)
+    codes_remark = f"{path.name} stores codes ({index_type}). These are decoded vectors, not your model's own."
+    return copy if "Flat" in index_type else copy._replace(remark=codes_remark)
 
 
 def _read_keys(faiss: Any, index: Any) -> NDArray[np.int64]:
     """Return the keys by which an index reconstructs its vectors; raise RuntimeError if it cannot."""
     keys = np.arange(index.ntotal)
     inverted_file = faiss.try_extract_index_ivf(index)
-    # The vectors that refine an inverted file are numbered.
+    # An index that refines an inverted file keeps its own vectors, by row number.
     if inverted_file is not None and not isinstance(index, faiss.IndexRefine):
         if isinstance(faiss.downcast_index(inverted_file), faiss.IndexIVFFastScan):
             raise RuntimeError("faiss crashes on packed codes")
@@ -159,6 +167,7 @@ def _read_keys(faiss: Any, index: Any) -> NDArray[np.int64]:
 
 
 def _load_package(name: str, extra: str) -> Any:
+    """Import a package; raise UnavailableError that names the ``extra`` to install if it is missing."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -166,7 +175,7 @@ def _load_package(name: str, extra: str) -> Any:
 
 
 def _write_copy(folder: Path, name: str, columns: Sequence[str], blocks: Iterable[Any], dtype: Any) -> LocalCopy:
-    """Write vectors [rows, d] and the cells of their rows as they come."""
+    """Write blocks, each of vectors [m, d] and the cells of their rows, to files named like the store."""
     stem = re.sub(r"[^\w.-]", "_", name)
     vectors, annotations = folder / f"{stem}.npy", folder / f"{stem}.csv"
     header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (0, 0)}
