@@ -29,7 +29,10 @@ class Address(NamedTuple):
 
 
 def read_address(url: str | None = None, token: str | None = None) -> Address:
-    """Return the address of the given dashboard, else that of the environment, else port 8000 of this machine."""
+    """Return the address of the given dashboard, else that of the environment, else port 8000 of this machine.
+
+    Raise InvalidError for a URL or token that cannot be used.
+    """
     requested_url = (url or os.environ.get(URL_ENV) or DEFAULT_URL).strip().rstrip("/")
     token = token or os.environ.get(TOKEN_ENV) or None
     try:
@@ -67,7 +70,7 @@ def open_client(address: Address, timeout: float | httpx2.Timeout) -> httpx2.Cli
 
 
 def error_detail(response: httpx2.Response) -> tuple[str, str | None] | None:
-    """Return the error message of a response and the field at fault; None if no dashboard sent it."""
+    """Return the error message of a response and the field at fault, if any; None if no dashboard sent it."""
     try:
         problem = response.json()
         return str(problem["detail"]), problem["field"]
@@ -87,7 +90,7 @@ def error_sentence(response: httpx2.Response) -> str:
 
 
 def is_retryable(response: httpx2.Response) -> bool:
-    """Return whether the same request may succeed later."""
+    """Return whether the same request may succeed later; a proxy may answer 404 while the dashboard restarts."""
     is_unrecognized_404 = response.status_code == HTTPStatus.NOT_FOUND and error_detail(response) is None
     return is_unrecognized_404 or response.status_code in RETRYABLE_STATUSES
 

@@ -8,11 +8,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 NOT_SHIPPED = ("build.py", "pyproject.toml")
 
 
-class Packages(BuildHookInterface[Any]):
-    """A build hook that includes both packages in a wheel; an editable installation reads them where they are."""
+class IncludePackages(BuildHookInterface[Any]):
+    """A build hook that includes both packages in a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if version != "standard":
+        if version != "standard":  # an editable installation reads the packages where they are
             return
         repository = Path(self.root).parent
         for package in ("isoscope", "isotropy"):

@@ -78,10 +78,7 @@ def _connect(psycopg: Any, address: str) -> Any:
 
 
 def _choose_column(table: str, column: str | None, kept_columns: Sequence[str], types: Mapping[str, str]) -> str:
-    """Return the column of vectors, by default the only one; raise InvalidError if a column is missing or no vectors.
-
-    ``types`` has the type name of each column of the table.
-    """
+    """Return the column of vectors, by default the only one; raise InvalidError if it or a kept column is unusable."""
     vector_columns = [name for name, type_name in types.items() if type_name in DTYPES]
     columns = listed([f"{name} ({type_name})" for name, type_name in types.items()])
     if column is None and len(vector_columns) != 1:
@@ -99,7 +96,7 @@ def _choose_column(table: str, column: str | None, kept_columns: Sequence[str], 
 
 
 def _fetch_blocks(cursor: Any, column: str, kept_columns: Sequence[str]) -> Iterator[tuple[NDArray[Any], list[Any]]]:
-    """Yield blocks of vectors [m, d] with the cells of each row; raise InvalidError for a row without such a vector."""
+    """Yield blocks of vectors [m, d] and the cells of their rows; raise InvalidError for a row without d numbers."""
     n = d = 0  # d is known from the first row, which is fetched alone
     while rows := cursor.fetchmany(max(1, MAX_BLOCK_NUMBERS // d) if d else 1):
         d = d or len(rows[0][0] or ())

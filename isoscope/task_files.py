@@ -86,18 +86,14 @@ class LoadedTask:
 
 
 def read_files(files: TaskFiles) -> tuple[NamedVectors, NamedVectors | None]:
-    """Return the vectors of the corpus, and those of the queries if there are any."""
+    """Return the vectors of the corpus, and those of the queries, or None if the files have none."""
     files.check()
-    groups_in_corpus = files.queries is None and files.pairs is None
+    # The column of groups is in the file of what is grouped: queries, pairs or else corpus rows.
+    corpus_groups = files.groups if files.queries is None and files.pairs is None else None
     corpus = read_vectors(
-        files.corpus,
-        "corpus",
-        annotations=files.annotations,
-        vectors=files.vectors,
-        ids=files.ids,
-        labels=files.labels,
-        groups=files.groups if groups_in_corpus else None,
-    )
+        files.corpus, "corpus", annotations=files.annotations, vectors=files.vectors, ids=files.ids,
+        labels=files.labels, groups=corpus_groups,
+    )  # fmt: skip
     if files.queries is None:
         return corpus, None
     return corpus, read_vectors([files.queries], "queries", vectors=files.vectors, ids=files.ids, groups=files.groups)
@@ -106,7 +102,7 @@ def read_files(files: TaskFiles) -> tuple[NamedVectors, NamedVectors | None]:
 def task_of_vectors(
     files: TaskFiles, corpus: NamedVectors, queries: NamedVectors | None, similarity: Similarity, seed: int
 ) -> LoadedTask:
-    """Return the task of vectors that were read, with the ground truth of the files."""
+    """Return the task of vectors from ``read_files``, with the ground truth of the files, or else of compression."""
     if files.pairs is not None:
         return pairs_task(corpus, read_pairs(files.pairs, files.pairs.name, files.groups), files.pairs.name)
     if files.labels is not None:
@@ -117,7 +113,6 @@ def task_of_vectors(
     if files.qrels is None:
         return queries_task(corpus, queries, similarity)
     if files.is_beir:
-        # Vectors without ids take those of the BEIR data set, in order.
         with open_beir(files.qrels) as beir:
             split = choose_split(beir.qrels, files.split)
             table = beir.qrels[split]
@@ -130,7 +125,7 @@ def task_of_vectors(
 
 
 def _with_text_ids(vectors: NamedVectors, texts: NamedFile) -> NamedVectors:
-    """Return vectors with the ids of their source texts, unless they have ids."""
+    """Return vectors with the ids of the BEIR texts that they encode, in order, unless they have ids."""
     if vectors.row_ids.column is not None:
         return vectors
     ids = read_beir_ids(texts)
@@ -157,44 +152,51 @@ def require_same_dimensions(corpus: NamedVectors, queries: NamedVectors) -> None
 def qrels_task(
     corpus: NamedVectors, queries: NamedVectors, judgments: Sequence[Judgment], name: str, advice: str = IDS_ADVICE
 ) -> LoadedTask:
+    """Return the task of finding the relevant documents of queries; judgments of unknown ids are left out.
+
+    ``name`` is that of the file of judgments, and ``advice`` ends the error if no id is known.
+    """
     query_rows, document_rows = corpus_and_query_rows(corpus.row_ids, queries.row_ids, judgments, name, advice)
     relevant: list[dict[int, int]] = [{} for _ in queries.ids]
     for query, row, judgment in zip(query_rows, document_rows, judgments, strict=True):
-        if query >= 0 and row >= 0 and judgment.grade > 0:
+        if query >= 0 and row >= 0 and judgment.grade > 0:  # unknown ids have row -1
             if row in relevant[query]:
                 raise InvalidError(
                     f"{name} judges a document of {quote(queries.ids[query])} twice: once is enough.", "qrels"
                 )
             relevant[query][row] = judgment.grade
-    answerable = np.array([bool(rows) for rows in relevant])
-    if not answerable.any():
+    has_relevant = np.array([bool(rows) for rows in relevant])
+    if not has_relevant.any():
         raise InvalidError(f"{name} names no relevant document: a score above 0 says that one is.", "qrels")
-    notes = _unknown_notes(sum(min(pair) < 0 for pair in zip(query_rows, document_rows, strict=True)), name)
+    n_unknown = sum(min(pair) < 0 for pair in zip(query_rows, document_rows, strict=True))
+    notes = _unknown_notes(n_unknown, name)
     notes += _left_out_notes(
-        int((~answerable).sum()),
+        int((~has_relevant).sum()),
         "query has no relevant document and is left out",
         "queries have no relevant document and are left out",
     )
-    groups = None if queries.groups is None else _group_codes(compress(queries.groups, answerable))
-    truth = QueryTruth(queries.x[answerable], [rows for rows in relevant if rows], corpus.ids, groups)
+    groups = None if queries.groups is None else _group_codes(compress(queries.groups, has_relevant))
+    truth = QueryTruth(queries.x[has_relevant], [rows for rows in relevant if rows], corpus.ids, groups)
     return LoadedTask(corpus.x, truth, notes)
 
 
 def pairs_task(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, advice: str = IDS_ADVICE) -> LoadedTask:
+    """Return the task of ranking pairs like their scores. For ``name`` and ``advice`` see ``qrels_task``."""
     rows = np.array(pair_rows(corpus.row_ids, pairs, name, advice), np.int64)
-    matched = np.asarray((rows >= 0).all(axis=1))
-    scores = np.array([pair.score for pair in pairs])[matched]
+    is_known = np.asarray((rows >= 0).all(axis=1))
+    scores = np.array([pair.score for pair in pairs])[is_known]
     if (scores == scores[0]).all():
         raise InvalidError(
             f"All pairs of {name} have the score {scores[0]:g}: a rank correlation needs several.", "pairs"
         )
-    groups = [pair.group for pair in compress(pairs, matched.tolist())]
+    groups = [pair.group for pair in compress(pairs, is_known.tolist())]
     codes = _group_codes(groups) if any(groups) else None
-    return LoadedTask(corpus.x, PairTruth(rows[matched], scores, codes), _unknown_notes(int((~matched).sum()), name))
+    truth = PairTruth(rows[is_known], scores, codes)
+    return LoadedTask(corpus.x, truth, _unknown_notes(int((~is_known).sum()), name))
 
 
 def labels_task(corpus: NamedVectors) -> LoadedTask:
-    """Return the task of predicting the labels of rows; raise InvalidError for fewer than two classes."""
+    """Return the task of predicting the labels of rows; raise InvalidError for one class or one row per class."""
     labels = corpus.labels or []
     rows = np.array([row for row, label in enumerate(labels) if label], np.int64)
     classes, codes = _number_values(labels[row] for row in rows)
@@ -226,8 +228,9 @@ def compression_task(corpus: NamedVectors, similarity: Similarity, seed: int) ->
     n = len(corpus.x)
     if n < MIN_ROWS:
         raise InvalidError(f"Expected at least {MIN_ROWS} rows where none are queries, got {n}.", "corpus")
+    n_queries = max(min(MAX_HELD_OUT, n // 5), DEPTH)
     query_mask = np.zeros(n, bool)
-    query_mask[np.random.default_rng(seed).permutation(n)[: max(min(MAX_HELD_OUT, n // 5), DEPTH)]] = True
+    query_mask[np.random.default_rng(seed).permutation(n)[:n_queries]] = True
     ids = [name for name, is_query in zip(corpus.ids, query_mask, strict=True) if not is_query]
     corpus_vectors, queries = corpus.x[~query_mask], corpus.x[query_mask]
     notes = [f"There is no ground truth: {plural(len(queries), 'row')} of the corpus are left out of it, as queries."]
@@ -244,17 +247,18 @@ def _unknown_notes(count: int, name: str) -> list[str]:
 
 
 def _left_out_notes(count: int, singular: str, plural_words: str) -> list[str]:
+    """Return a sentence about ``count`` rows in a list, which is empty for none."""
     return [f"{count:,} {singular if count == 1 else plural_words}."] if count else []
 
 
 def _group_codes(values: Iterable[str]) -> NDArray[np.int64]:
-    """Return the group number of each value; each empty value is a separate group."""
+    """Return the group number of each name; an empty name is a separate group."""
     return _number_values(value or f"\0{row}" for row, value in enumerate(values))[1]
 
 
 def _number_values(values: Iterable[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the sorted distinct values and each value's index; NumPy would pad every value to the longest."""
-    all_values = list(values)
+    """Return the sorted distinct values and each value's index among them."""
+    all_values = list(values)  # not an array, which would pad every value to the longest
     distinct = sorted(set(all_values))
     codes = {value: code for code, value in enumerate(distinct)}
     return distinct, np.array([codes[value] for value in all_values], np.int64)
