@@ -90,7 +90,7 @@ def error_sentence(response: httpx2.Response) -> str:
 
 
 def is_retryable(response: httpx2.Response) -> bool:
-    """Return whether the same request may succeed later; a proxy may answer 404 while the dashboard restarts."""
+    """Return whether the same request may succeed later, as after a 404 that no dashboard sent."""
     is_unrecognized_404 = response.status_code == HTTPStatus.NOT_FOUND and error_detail(response) is None
     return is_unrecognized_404 or response.status_code in RETRYABLE_STATUSES
 

@@ -16,13 +16,13 @@ from transformers import (
 
 from isoscope.core.formatting import count
 from isoscope.core.task import Metric
-from isoscope.hidden_states import LayerMeasures, evaluation_mode, hidden_states_of
+from isoscope.hidden_states import LayerMeasures, LayerScores, evaluation_mode, hidden_states_of
 from isoscope.track import SECONDS_TO_FINISH, LoggedRun, log_run
 from isotropy.isoscore import isoscore_from_covariance
+from isotropy.score import Score
 
-# Number of measurements that is aimed at without ``every``.
-MEASUREMENTS_PER_RUN = 12
-ZETA = 0.0
+MEASUREMENTS_PER_RUN = 12  # Approximate maximum, if ``every`` is None
+EVALUATION_ZETA = 0.0  # IsoScore* of the layers is not shrunk
 
 
 class IsoscopeCallback(TrainerCallback):
@@ -72,28 +72,28 @@ class IsoscopeCallback(TrainerCallback):
         url: str | None = None,
         token: str | None = None,
     ) -> None:
-        self._announcement: dict[str, Any] = {
+        self._run_arguments: dict[str, Any] = {
             "experiment": experiment, "dataset": dataset, "metric": metric, "task": task, "regularizer": regularizer,
             "lam": lam, "zeta": zeta, "url": url, "token": token,
         }  # fmt: skip
         self._probe = probe
-        self._interval = every
+        self._requested_interval = every
         self._model_name = model
         self._settings = dict(settings or {})
         self._stop_when_cancelled = stop_when_cancelled
-        self._batches: list[dict[str, Tensor]] = []
-        self._steps_between = 1
+        self._probe_batches: list[dict[str, Tensor]] = []
+        self._interval = 1  # Steps between measurements of the layers
         self._last_measures: LayerMeasures | None = None
         self._measured_step: int | None = None
-        self._evaluations: dict[int, dict[str, float]] = {}
-        self._final_step: int | None = None
+        self._evaluations: dict[int, dict[str, float]] = {}  # Metrics by step
+        self._final_step: int | None = None  # Step of the trained model, once training has ended
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
     ) -> None:
         if not state.is_world_process_zero:
             return
-        # Reset the state of an earlier training; end its run if it has not ended.
+        # End the run of an earlier training if it has not ended, and forget its state.
         if self.run is not None and self._final_step is not None:
             self.finish()
         elif self.run is not None:
@@ -101,12 +101,11 @@ class IsoscopeCallback(TrainerCallback):
         self.run, self._last_measures, self._measured_step = None, None, None
         self._evaluations, self._final_step = {}, None
         model = _unwrap(objects["model"])
-        self._batches = list(
-            _probe_batches(self._probe, objects.get("processing_class"), args.per_device_eval_batch_size)
-        )
-        self._steps_between = self._interval or max(1, state.max_steps // MEASUREMENTS_PER_RUN)
-        n_tokens = sum(int(batch["attention_mask"].sum()) for batch in self._batches)
-        n_texts = sum(len(batch["attention_mask"]) for batch in self._batches)
+        tokenizer = objects.get("processing_class")
+        self._probe_batches = list(_iterate_batches(self._probe, tokenizer, args.per_device_eval_batch_size))
+        self._interval = self._requested_interval or max(1, state.max_steps // MEASUREMENTS_PER_RUN)
+        n_tokens = sum(int(batch["attention_mask"].sum()) for batch in self._probe_batches)
+        n_texts = sum(len(batch["attention_mask"]) for batch in self._probe_batches)
         length_settings = {"max_steps": args.max_steps} if args.max_steps > 0 else {}
         if not length_settings and float(args.num_train_epochs).is_integer():
             length_settings = {"epochs": int(args.num_train_epochs)}
@@ -117,17 +116,17 @@ class IsoscopeCallback(TrainerCallback):
             "learning_rate": args.learning_rate,
             "weight_decay": args.weight_decay,
             "precision": "bf16" if args.bf16 else "fp16" if args.fp16 else "fp32",
-            **({"evaluation_zeta": ZETA} if self._batches else {}),
+            **({"evaluation_zeta": EVALUATION_ZETA} if self._probe_batches else {}),
             **self._settings,
         }
         self.run = log_run(
-            **self._announcement,
+            **self._run_arguments,
             model=self._model_name or str(model.config.name_or_path or model.config.model_type),
             seed=args.seed,
             settings=settings,
             environment={"device": str(args.device), "torch": torch.__version__},
             total_steps=state.max_steps,
-            probe={"tokens": n_tokens, "texts": n_texts} if self._batches else None,
+            probe={"tokens": n_tokens, "texts": n_texts} if self._probe_batches else None,
         )
         if state.global_step == 0:
             self._measure_layers(model, 0)
@@ -142,7 +141,7 @@ class IsoscopeCallback(TrainerCallback):
     ) -> None:
         if self.run is None:
             return
-        if state.global_step % self._steps_between == 0 or state.global_step == state.max_steps:
+        if state.global_step % self._interval == 0 or state.global_step == state.max_steps:
             self._measure_layers(_unwrap(objects["model"]), state.global_step)
         if self._stop_when_cancelled and self.run.cancelled:
             control.should_training_stop = True
@@ -174,45 +173,41 @@ class IsoscopeCallback(TrainerCallback):
             self.run.at_exit(self.finish)
 
     def finish(self, timeout: float = SECONDS_TO_FINISH) -> None:
-        """End the run with the measurements so far, waiting up to ``timeout`` seconds; once ended it stays so."""
+        """End the run with its last evaluation and measurements, waiting up to ``timeout`` seconds."""
         if self.run is None:
             return
-        last_step = next(reversed(self._evaluations), None)
-        step = self._final_step if self._final_step in self._evaluations else last_step
+        last_evaluated_step = next(reversed(self._evaluations), None)
+        # Prefer the evaluation of the trained model to the last one.
+        step = self._final_step if self._final_step in self._evaluations else last_evaluated_step
         evaluation = {} if step is None else self._evaluations[step]
         metrics = {name: value for name, value in evaluation.items() if name in set(Metric)}
         extra_results = {name: value for name, value in evaluation.items() if name not in metrics and name != "epoch"}
         notes = []
         if step is not None and self._final_step not in (None, step):
             notes = [f"Its metrics are of step {count(step)}, its trained model is of step {count(self._final_step)}."]
-        scores = {} if self._last_measures is None else self._last_measures.scores()
-        union_score = (
-            None
-            if self._last_measures is None
-            else isoscore_from_covariance(self._last_measures.tokens.union().covariance())
-        )
+        scores: dict[str, LayerScores] = {}
+        union_score = Score(None)
+        if self._last_measures is not None:
+            scores = self._last_measures.scores(EVALUATION_ZETA)
+            union_score = isoscore_from_covariance(self._last_measures.tokens.union().covariance())
         self.run.finish(
             metrics,
-            isoscore_star=None if union_score is None else union_score.value,
-            isoscore_star_reason=None if union_score is None else union_score.reason,
-            by_layer={
-                measure: [score.value for score in layer_scores.scores] for measure, layer_scores in scores.items()
-            },
-            by_layer_n={measure: layer_scores.n for measure, layer_scores in scores.items()},
-            by_layer_reasons={
-                measure: [score.reason for score in layer_scores.scores] for measure, layer_scores in scores.items()
-            },
+            isoscore_star=union_score.value,
+            isoscore_star_reason=union_score.reason,
+            by_layer={measure: [score.value for score in layers.scores] for measure, layers in scores.items()},
+            by_layer_n={measure: layers.n for measure, layers in scores.items()},
+            by_layer_reasons={measure: [score.reason for score in layers.scores] for measure, layers in scores.items()},
             results=extra_results,
             notes=notes,
             timeout=timeout,
         )
 
     def _measure_layers(self, model: PreTrainedModel, step: int) -> None:
-        if self.run is None or not self._batches:
+        if self.run is None or not self._probe_batches:
             return
         layers = LayerMeasures(model)
         with evaluation_mode(model):
-            for batch in self._batches:
+            for batch in self._probe_batches:
                 inputs = {name: tensor.to(model.device) for name, tensor in batch.items()}
                 layers.update(hidden_states_of(model(**inputs, output_hidden_states=True)), inputs["attention_mask"])
         self._last_measures, self._measured_step = layers, step
@@ -220,13 +215,15 @@ class IsoscopeCallback(TrainerCallback):
 
 
 def _unwrap(model: Any) -> PreTrainedModel:
+    """Return the model itself, without a wrapper such as DistributedDataParallel."""
     unwrapped: PreTrainedModel = getattr(model, "module", model)
     return unwrapped
 
 
-def _probe_batches(
+def _iterate_batches(
     probe: Sequence[str] | Mapping[str, Tensor] | None, tokenizer: PreTrainedTokenizerBase | None, batch_size: int
 ) -> Iterator[dict[str, Tensor]]:
+    """Yield batches of the probe, tokenized; none without a probe. Raise ValueError for texts without a tokenizer."""
     if probe is None:
         return
     if isinstance(probe, Mapping):

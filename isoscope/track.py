@@ -22,8 +22,9 @@ from isoscope.sending import MAX_NOTES, Sender
 ENDED_SILENTLY = "Its script ended before it finished this run."
 SECONDS_TO_FINISH = 30.0
 SECONDS_AT_EXIT = 5.0
+LONGEST_REASON = 500  # Characters of one call of ``step``
 
-# Measures by layer, first transformer layer first; None where one is undefined.
+# Values of each measure by layer, first transformer layer first; None where a value is undefined.
 Layers = Mapping[str, Sequence[float | None]]
 
 
@@ -87,7 +88,7 @@ def log_run(
 
 
 class LoggedRun:
-    """A run that this process logs. As a context it is finished by ``finish``, or failed by an exception."""
+    """A run that this process logs. As a context manager, it fails if its block raises; else end it by ``finish``."""
 
     def __init__(self, announcement: Mapping[str, Any], sender: Sender) -> None:
         self.id = str(announcement["id"])
@@ -117,10 +118,10 @@ class LoggedRun:
                 values[name] = to_number(value, name, reasons)
         if layers is not None:
             values["layers"] = {
-                measure: to_layer_numbers(measure, by_layer, reasons) for measure, by_layer in layers.items()
+                measure: to_layer_numbers(measure, layer_values, reasons) for measure, layer_values in layers.items()
             }
         if reasons:
-            values["reason"] = "; ".join(reasons)[:500]
+            values["reason"] = "; ".join(reasons)[:LONGEST_REASON]
         self._sender.put(int(step), to_json_value(values))
 
     def log_predictions(
@@ -210,6 +211,7 @@ class LoggedRun:
         return self._end(ending, timeout)
 
     def fail(self, error: str, timeout: float = SECONDS_TO_FINISH) -> bool:
+        """End the run as failed, waiting up to ``timeout`` seconds; return whether everything has arrived."""
         return self._end({"error": to_line(error) or ENDED_SILENTLY}, timeout)
 
     def __enter__(self) -> Self:
