@@ -29,10 +29,7 @@ class Address(NamedTuple):
 
 
 def read_address(url: str | None = None, token: str | None = None) -> Address:
-    """Return the address of the given dashboard, else that of the environment, else port 8000 of this machine.
-
-    Raise InvalidError for a URL or token that cannot be used.
-    """
+    """Return the given address, else that of the environment, else port 8000 here; raise InvalidError if unusable."""
     requested_url = (url or os.environ.get(URL_ENV) or DEFAULT_URL).strip().rstrip("/")
     token = token or os.environ.get(TOKEN_ENV) or None
     try:

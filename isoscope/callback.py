@@ -89,7 +89,7 @@ class IsoscopeCallback(TrainerCallback):
         self._final_step: int | None = None  # Step of the trained model, once training has ended
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         if not state.is_world_process_zero:
             return
@@ -100,8 +100,8 @@ class IsoscopeCallback(TrainerCallback):
             self.run.fail("Another training began before this one had ended.")
         self.run, self._last_measures, self._measured_step = None, None, None
         self._evaluations, self._final_step = {}, None
-        model = _unwrap(objects["model"])
-        tokenizer = objects.get("processing_class")
+        model = _unwrap(kwargs["model"])
+        tokenizer = kwargs.get("processing_class")
         self._probe_batches = list(_iterate_batches(self._probe, tokenizer, args.per_device_eval_batch_size))
         self._interval = self._requested_interval or max(1, state.max_steps // MEASUREMENTS_PER_RUN)
         n_tokens = sum(int(batch["attention_mask"].sum()) for batch in self._probe_batches)
@@ -131,32 +131,28 @@ class IsoscopeCallback(TrainerCallback):
         if state.global_step == 0:
             self._measure_layers(model, 0)
 
-    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any) -> None:
-        logs: Mapping[str, float] = objects.get("logs") or {}
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        logs: Mapping[str, float] = kwargs.get("logs") or {}
         if self.run is not None and "loss" in logs:
             self.run.step(state.global_step, task_loss=logs["loss"], penalty=logs.get("penalty"))
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if self.run is None:
             return
         if state.global_step % self._interval == 0 or state.global_step == state.max_steps:
-            self._measure_layers(_unwrap(objects["model"]), state.global_step)
+            self._measure_layers(_unwrap(kwargs["model"]), state.global_step)
         if self._stop_when_cancelled and self.run.cancelled:
             control.should_training_stop = True
 
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
-    ) -> None:
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         step = state.global_step if self._final_step is None else self._final_step
-        metrics: Mapping[str, float] = objects.get("metrics") or {}
+        metrics: Mapping[str, float] = kwargs.get("metrics") or {}
         self._evaluations[step] = {name.removeprefix("eval_"): value for name, value in metrics.items()}
         if self._final_step is not None:
             self.finish()
 
     def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Measure the trained model; end the run now if it was evaluated, else after its evaluation or at exit."""
         if self.run is None:
@@ -166,7 +162,7 @@ class IsoscopeCallback(TrainerCallback):
         best_step = state.best_global_step if has_best else None
         self._final_step = state.global_step if best_step is None else best_step
         if self._measured_step != self._final_step:
-            self._measure_layers(_unwrap(objects["model"]), self._final_step)
+            self._measure_layers(_unwrap(kwargs["model"]), self._final_step)
         if self._final_step in self._evaluations:
             self.finish()
         else:

@@ -31,10 +31,7 @@ MAX_LISTED = 10
 
 
 def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None = None) -> Matrix:
-    """Open the vectors that ``--vectors`` names, else the likeliest; use labels and groups only if they are named.
-
-    Raise InvalidError for files that cannot be read, or vectors with too many dimensions.
-    """
+    """Open the named vectors, else the likeliest, with labels and groups if named; raise InvalidError for bad files."""
     for path in filter(None, (*paths, annotations)):
         if not path.is_file():
             problem = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
@@ -101,10 +98,7 @@ def print_check(arguments: Namespace) -> int:
 
 
 def _decide_by_labels(matrix: Matrix, cloud: Cloud, seed: int) -> Decision | None:
-    """Return the decision among remedies by the selected labels, else by the likeliest column of labels.
-
-    Return None if rows were left out, a package of ``isoscope decide`` is missing, or no labels can be used.
-    """
+    """Return the decision by selected labels, else the likeliest; None without usable labels, rows or packages."""
     selection = matrix.selection
     if not selection.labels:
         proposal = propose(matrix.contents)

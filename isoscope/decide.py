@@ -71,10 +71,7 @@ def require_parent_folder(path: Path | None, field: str) -> None:
 
 
 def save_map(fitted: Map | Bridge, path: Path, target: str, field: str) -> str:
-    """Write a map as safetensors; return text that names its ``target``, such as a variant, with NumPy that applies it.
-
-    Raise InvalidError with ``field`` if the file cannot be written.
-    """
+    """Write a map as safetensors; return text that names its ``target``, such as a variant, with NumPy to apply it."""
     try:
         save_file(fitted.tensors(), path, fitted.metadata())
     except OSError as error:
@@ -186,7 +183,7 @@ def print_decisions(arguments: Namespace) -> int:
     if arguments.list and arguments.json:
         raise InvalidError("--list with --json is of one embedding. Give one --vectors, or leave out --json.", "list")
     note_stream = sys.stderr if arguments.json or arguments.list else sys.stdout
-    variant_lists: list[list[str]] = []
+    names_by_variants: dict[tuple[str, ...], list[str]] = {}
     n_corpus = None
     for name, vectors in zip(names, arguments.vectors, strict=True):  # report errors before hours of evaluation
         loaded, task = read_task(arguments, vectors)
@@ -197,9 +194,14 @@ def print_decisions(arguments: Namespace) -> int:
                 f"{quote(name)} has {n_rows}, {quote(names[0])} {n_corpus:,}. Choose vectors of the same rows.",
                 "vectors",
             )
-        variant_lists.append(list(describe_variants(select_variants(arguments, task), task)))
+        variant_lines = tuple(describe_variants(select_variants(arguments, task), task))
+        names_by_variants.setdefault(variant_lines, []).append(name)
         note_stream.writelines(f"{name}: {note}\n" for note in loaded.notes)
-    lines = list(_merge_equal_lists(names, variant_lists))
+    lines = [
+        line
+        for variant_lines, sharing_names in names_by_variants.items()
+        for line in (f"{', '.join(sharing_names)}:", *variant_lines)
+    ]
     if arguments.list:
         return write(lines)
     note_stream.writelines(f"{line}\n" for line in (*lines, ""))
@@ -233,17 +235,6 @@ def _conclusion(judged_vectors: Sequence[JudgedVectors]) -> str:
     leader = describe_leader([vectors.ranked_choice for vectors in judged_vectors], metric)
     relation = describe_relation([vectors.scored_baseline for vectors in judged_vectors], metric)
     return f"{leader} {relation}"
-
-
-def _merge_equal_lists(names: Sequence[str], variant_lists: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of each distinct list of variants once, below the names of the embeddings that have it."""
-    for index, lines in enumerate(variant_lists):
-        if lines not in variant_lists[:index]:
-            sharing_names = [
-                name for name, other_lines in zip(names, variant_lists, strict=True) if other_lines == lines
-            ]
-            yield f"{', '.join(sharing_names)}:"
-            yield from lines
 
 
 def _comparison_lines(judged_vectors: Sequence[JudgedVectors], units: str) -> Iterator[str]:

@@ -63,16 +63,12 @@ def correlate_ranks(points: tuple[tuple[float, float], ...]) -> RankRelation:
         orders = np.array(list(permutations(range(n))))
     else:
         orders = np.random.default_rng(0).permuted(np.tile(np.arange(n), (N_PERMUTATIONS, 1)), axis=1)
-    rounding_error = 1e-9
-    n_extreme = int((np.abs(y[orders] @ x) >= abs(x @ y) - rounding_error).sum())
+    n_extreme = int((np.abs(y[orders] @ x) >= abs(x @ y) - 1e-9).sum())  # 1e-9 allows for rounding
     return RankRelation(n, rho, n_extreme / factorial(n) if is_exact else (n_extreme + 1) / (N_PERMUTATIONS + 1))
 
 
 def relation_of(embeddings: Sequence[ScoredEmbedding]) -> RankRelation | None:
-    """Return the relation over embeddings of one task, without p for layers of one model; None for fewer than five.
-
-    Embeddings without an IsoScore do not count.
-    """
+    """Return the relation over embeddings of one task, without p if two are layers of one model; None for too few."""
     pairs = tuple((embedding.isoscore, embedding.score) for embedding in embeddings if embedding.isoscore is not None)
     if len(pairs) < MIN_EMBEDDINGS:
         return None

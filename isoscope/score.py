@@ -83,9 +83,8 @@ def _report_lines(
     advice = f"; for silhouettes choose a column by --labels: {listed(candidates)}" if candidates else ""
     yield f"labels: {matrix.selection.labels or f'none{advice}'}"
     yield CELL_LEGEND
-    yield from lines_by_group(
-        {
-            slug: cell(result.value, result.score.se, result.score.reason, result.n, cloud.n, result.detail)
-            for slug, result in results.items()
-        }
-    )
+    cells = {
+        slug: cell(result.value, result.score.se, result.score.reason, result.n, cloud.n, result.detail)
+        for slug, result in results.items()
+    }
+    yield from lines_by_group(cells)

@@ -19,8 +19,7 @@ MAX_QUEUED_STEPS = 10_000
 STEPS_AT_ONCE = 200
 PREDICTIONS_AT_ONCE = 2000
 BYTES_AT_ONCE = 400_000
-# Between requests, so that each carries several steps.
-GATHER_SECONDS = 0.5
+GATHER_SECONDS = 0.5  # Between requests, so that each carries several steps
 HEARTBEAT_SECONDS = 60.0
 LONGEST_RETRY_SECONDS = 30.0
 REQUEST_TIMEOUT_SECONDS = 20.0
@@ -34,10 +33,7 @@ Json = dict[str, Any]
 
 
 class SendingRefusedError(Exception):
-    """The server refused a request with ``status``, or nothing can be sent to it, in which case ``status`` is 0.
-
-    ``field`` is the field at fault, None if unknown.
-    """
+    """The server refused a request, or nothing can be sent (``status`` 0). ``field`` is that at fault, if known."""
 
     def __init__(self, detail: str, status: int = 0, field: str | None = None) -> None:
         super().__init__(detail)
@@ -192,10 +188,7 @@ class Sender:
             self._give_up(SendingRefusedError(f"{type(error).__name__}: {error}"))
 
     def _wait_for_values(self, retry_seconds: float) -> None:
-        """Wait for values or the next heartbeat, then gather more values for ``retry_seconds`` or ``GATHER_SECONDS``.
-
-        ``retry_seconds`` is 0 unless the last request failed. The end of the run shortens both waits.
-        """
+        """Wait for values or the next heartbeat, then gather more for at least ``retry_seconds``, or until the end."""
         with self._changed:
             has_queued_values = self._steps or self._predictions
             if not has_queued_values and self._ending is None and self._is_announced:
@@ -273,10 +266,7 @@ class Sender:
                     del self._steps[sent_step["step"]]
 
     def _send_end(self, ending: Json) -> bool:
-        """Send the end of the run with notes of losses; return whether it was accepted.
-
-        If its content was refused, the end is taken back, so that ``end`` can be called again with a corrected one.
-        """
+        """Send the end with notes of losses; if its content is refused, take it back for a better one, return False."""
         body = ending
         loss_notes = [
             f"{n} {noun} were not logged."

@@ -152,10 +152,7 @@ def require_same_dimensions(corpus: NamedVectors, queries: NamedVectors) -> None
 def qrels_task(
     corpus: NamedVectors, queries: NamedVectors, judgments: Sequence[Judgment], name: str, advice: str = IDS_ADVICE
 ) -> LoadedTask:
-    """Return the task of finding the relevant documents of queries; judgments of unknown ids are left out.
-
-    ``name`` is that of the file of judgments, and ``advice`` ends the error if no id is known.
-    """
+    """Return the task of finding relevant documents; ``name`` is the file's, ``advice`` tells how to choose its ids."""
     query_rows, document_rows = corpus_and_query_rows(corpus.row_ids, queries.row_ids, judgments, name, advice)
     relevant: list[dict[int, int]] = [{} for _ in queries.ids]
     for query, row, judgment in zip(query_rows, document_rows, judgments, strict=True):
@@ -181,7 +178,7 @@ def qrels_task(
 
 
 def pairs_task(corpus: NamedVectors, pairs: Sequence[ScoredPair], name: str, advice: str = IDS_ADVICE) -> LoadedTask:
-    """Return the task of ranking pairs like their scores. For ``name`` and ``advice`` see ``qrels_task``."""
+    """Return the task of ranking pairs like their scores; for ``name`` and ``advice`` see ``qrels_task``."""
     rows = np.array(pair_rows(corpus.row_ids, pairs, name, advice), np.int64)
     is_known = np.asarray((rows >= 0).all(axis=1))
     scores = np.array([pair.score for pair in pairs])[is_known]

@@ -39,9 +39,8 @@ def print_upgrade(arguments: Namespace) -> int:
         upgrade, bridge = judge_upgrade(task, arguments.retain)
     note_stream = sys.stderr if arguments.json else sys.stdout
     note_stream.writelines(f"{note}\n" for note in notes)
-    exit_code = write(
-        [json.dumps(upgrade.to_dict(), allow_nan=False)] if arguments.json else _describe_upgrade(task, upgrade)
-    )
+    lines = _describe_upgrade(task, upgrade)
+    exit_code = write([json.dumps(upgrade.to_dict(), allow_nan=False)] if arguments.json else lines)
     if arguments.save_bridge is not None:
         note_stream.write(save_map(bridge, arguments.save_bridge, arguments.old.name, "save_bridge"))
     return exit_code
@@ -73,10 +72,7 @@ def read_upgrade(arguments: Namespace) -> tuple[UpgradeTask, list[str]]:
 
 
 def match_texts(old: NamedVectors, new: NamedVectors) -> SharedTexts:
-    """Match rows by ids if both files have them, else by order.
-
-    Raise InvalidError if no rows match, files without ids differ in length, or all vectors of a file are equal.
-    """
+    """Match rows by ids if both files have them, else by order; raise InvalidError if the files do not fit."""
     for vectors in (old, new):
         if (vectors.x == vectors.x[0]).all():
             raise InvalidError(f"All vectors of {vectors.filename} are equal: there is nothing to search for.", "new")
