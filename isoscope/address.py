@@ -21,11 +21,9 @@ RETRYABLE_STATUSES = {
 class Address(NamedTuple):
     """URL and credentials of a dashboard."""
 
-    # Leaves out any password, so that it is safe to print.
-    url: str
+    url: str  # Without a password, so that it is safe to print
     token: str | None
-    # User and password of a proxy, from the address.
-    login: tuple[str, str] | None
+    login: tuple[str, str] | None  # User and password of a proxy, from the address
 
 
 def read_address(url: str | None = None, token: str | None = None) -> Address:

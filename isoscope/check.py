@@ -26,8 +26,7 @@ from isotropy.findings import Finding, Severity, findings_of, sort_findings, to_
 from isotropy.findings.drift import SHARED_ROWS, drift
 from isotropy.tasks.decision import Decision
 
-# Maximum number of rows or dimensions printed per finding.
-MAX_LISTED = 10
+MAX_LISTED = 10  # Maximum number of rows or dimensions printed per finding
 
 
 def open_files(paths: list[Path], arguments: Namespace, annotations: Path | None = None) -> Matrix:

@@ -1,7 +1,4 @@
-"""``isoscope decide``: choose the variant of vectors that is best by a task, and the smallest about as good.
-
-Several vectors, such as layers, are evaluated by the same task.
-"""
+"""``isoscope decide``: choose the variant of vectors that is best by a task, and the smallest about as good."""
 
 import json
 import sys
@@ -53,9 +50,8 @@ def print_decision(arguments: Namespace) -> int:
     note_stream = sys.stderr if arguments.json else sys.stdout
     note_stream.writelines(f"{line}\n" for line in (*loaded.notes, *describe_variants(variants, task), ""))
     decision = decide_with_progress(arguments, task, variants)
-    exit_code = write(
-        [json.dumps(decision.to_dict(), allow_nan=False)] if arguments.json else _decision_lines(task, decision)
-    )
+    lines = _decision_lines(task, decision)
+    exit_code = write([json.dumps(decision.to_dict(), allow_nan=False)] if arguments.json else lines)
     if arguments.save_map is not None:
         index_by_name = {"chosen": decision.chosen, "smallest": decision.smallest}
         index = int(arguments.variant) if arguments.variant.isdecimal() else index_by_name[arguments.variant]

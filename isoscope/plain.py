@@ -7,12 +7,9 @@ from typing import Any, TypeVar
 
 from isoscope.core.formatting import one_line
 
-MAX_NUMBER = 1e100
-MIN_NUMBER = 1e-100
-# Browsers round larger integers.
-MAX_INTEGER = 2**53
-# Maximum lengths in characters.
-LONGEST_NUMBER, LONGEST_WORD, LONGEST_LINE = 40, 64, 1000
+MIN_NUMBER, MAX_NUMBER = 1e-100, 1e100  # Absolute values, whose squares fit into float64
+MAX_INTEGER = 2**53  # Browsers round larger ones
+LONGEST_NUMBER, LONGEST_WORD, LONGEST_LINE = 40, 64, 1000  # Characters
 
 V = TypeVar("V")
 

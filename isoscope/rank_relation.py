@@ -12,10 +12,9 @@ import numpy.typing as npt
 from isoscope.core.formatting import number, plural
 from isotropy.catalog import METRICS
 
-# With four embeddings, even a perfect order has p = 1/12.
-MIN_EMBEDDINGS = 5
+MIN_EMBEDDINGS = 5  # With four, even a perfect order has p = 1/12
 SIGNIFICANCE_LEVEL = 0.05
-MAX_EXACT_EMBEDDINGS = 7
+MAX_EXACT_EMBEDDINGS = 7  # With more, permutations are random
 N_PERMUTATIONS = 9_999
 
 Values = npt.NDArray[np.float64]
@@ -42,10 +41,7 @@ class RankRelation(NamedTuple):
 
 @lru_cache(maxsize=256)
 def correlate_ranks(points: tuple[tuple[float, float], ...]) -> RankRelation:
-    """Return the rank correlation over pairs of isotropy and score.
-
-    The permutation test uses all orders of up to seven embeddings, and 9,999 random orders of more.
-    """
+    """Return the rank correlation of pairs of isotropy and score; p is by all orders of few pairs, or random ones."""
     n = len(points)
     # Ties share their mean rank.
     centered_ranks = []

@@ -52,9 +52,8 @@ def match_by_name(matrix: Matrix, names: str | None, baseline: Matrix, baseline_
 
 def match_by_position(matrix: Matrix, baseline: Matrix) -> dict[int, int]:
     """Map each row to the baseline row at the same position of the file that both were selected from."""
-    positions, baseline_positions = (
-        source.file_positions(np.arange(source.n)).tolist() for source in (matrix, baseline)
-    )
+    positions = matrix.file_positions(np.arange(matrix.n)).tolist()
+    baseline_positions = baseline.file_positions(np.arange(baseline.n)).tolist()
     baseline_row_at = {position: row for row, position in enumerate(baseline_positions)}
     return {row: baseline_row_at[position] for row, position in enumerate(positions) if position in baseline_row_at}
 

@@ -14,8 +14,7 @@ from isoscope.address import error_detail, error_sentence, is_retryable, open_cl
 from isoscope.core.errors import InvalidError
 from isoscope.plain import LONGEST_LINE
 
-# Maximum number of steps queued while the server is away; beyond it the oldest are dropped.
-MAX_QUEUED_STEPS = 10_000
+MAX_QUEUED_STEPS = 10_000  # While the server does not answer; beyond it the oldest are dropped
 STEPS_AT_ONCE = 200
 PREDICTIONS_AT_ONCE = 2000
 BYTES_AT_ONCE = 400_000
@@ -24,8 +23,7 @@ HEARTBEAT_SECONDS = 60.0
 LONGEST_RETRY_SECONDS = 30.0
 REQUEST_TIMEOUT_SECONDS = 20.0
 MAX_NOTES = 50
-# Total seconds that a script waits at the end of its runs for a server that has never answered.
-NEVER_ANSWERED_SECONDS = 5.0
+NEVER_ANSWERED_SECONDS = 5.0  # Total wait at the end of a run for a server that has never answered
 # Statuses that refuse the content: the server may accept a different body.
 CONTENT_REFUSALS = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
@@ -46,19 +44,15 @@ class Sender:
 
     Retries at growing intervals if the server does not answer. Splits a refused batch until only invalid steps are
     dropped, or only excess steps if the run is full. Stops if the server refuses the run, as cancelled or invalid.
-
     ``url`` and ``token`` default to those of the environment; ``announcement`` begins the run and has its id.
     """
 
     def __init__(self, url: str | None, token: str | None, announcement: Json) -> None:
         self.url = ""
         self.refusal: SendingRefusedError | None = None
-        # Why the server refused the end of the run, if it may accept a corrected one.
-        self.refused_end: str | None = None
-        # Number of steps dropped because the queue was full or the server refused them.
-        self.dropped = 0
-        # The server accepts no more steps of this run: only heartbeats are sent.
-        self._is_full = False
+        self.end_refusal: str | None = None  # Why the server refused the end, if it may accept a corrected one
+        self.n_dropped_steps = 0  # The queue was full, or the server refused them
+        self._is_full = False  # The server accepts no more steps of this run, only heartbeats
         self._newest_step = -1
         self._announcement = announcement
         self._is_announced = False
@@ -67,8 +61,8 @@ class Sender:
         self._seconds_for_first_answer = NEVER_ANSWERED_SECONDS
         self._steps: dict[int, Json] = {}
         self._predictions: list[Json] = []
-        self._refused_predictions = 0
-        self._ending: Json | None = None
+        self._n_refused_predictions = 0
+        self._ending: Json | None = None  # The end of the run, once requested
         self._changed = Condition()
         self._warnings: set[str] = set()
         try:
@@ -81,6 +75,7 @@ class Sender:
         Thread(target=self._send_until_over, args=(client,), name="isoscope", daemon=True).start()
 
     def is_ended(self) -> bool:
+        """Return whether the end of the run was requested, and was not refused for its content."""
         return self._ending is not None
 
     def put(self, step: int, values: Mapping[str, Any]) -> None:
@@ -91,7 +86,7 @@ class Sender:
             is_repeated = step == self._newest_step
             self._newest_step = step
             if self._is_full:
-                self.dropped += not is_repeated
+                self.n_dropped_steps += not is_repeated
                 return
             queued = self._steps.get(step, {"step": step})
             merged = {**queued, **values}
@@ -102,7 +97,7 @@ class Sender:
             self._steps[step] = merged
             if len(self._steps) > MAX_QUEUED_STEPS:
                 self._steps.pop(next(iter(self._steps)))
-                self.dropped += 1
+                self.n_dropped_steps += 1
             self._changed.notify()
 
     def put_predictions(self, columns: Mapping[str, list[Any]]) -> None:
@@ -130,7 +125,7 @@ class Sender:
         """
         with self._changed:
             if self._ending is None and self.refusal is None:
-                self._ending, self.refused_end = ending, None
+                self._ending, self.end_refusal = ending, None
             self._changed.notify_all()
             waited_seconds = min(seconds, self._seconds_for_first_answer)
             is_over = self._changed.wait_for(self._is_over, waited_seconds)
@@ -156,7 +151,8 @@ class Sender:
         return self.refusal is None and not self.is_ended()
 
     def _is_over(self) -> bool:
-        return self._has_end_arrived or self.refusal is not None or self.refused_end is not None
+        """Return whether the end has arrived or was refused, or nothing more can be sent."""
+        return self._has_end_arrived or self.refusal is not None or self.end_refusal is not None
 
     def _give_up(self, error: SendingRefusedError) -> None:
         self.warn_once(f"this run is no longer logged: {error}")
@@ -217,7 +213,7 @@ class Sender:
                 if error.status not in CONTENT_REFUSALS:
                     raise
                 self.warn_once(f"predictions were refused: {error}")
-                self._refused_predictions += len(chunk["rows"])
+                self._n_refused_predictions += len(chunk["rows"])
             with self._changed:
                 self._predictions = [queued_chunk for queued_chunk in self._predictions if queued_chunk is not chunk]
         ending = self._ending
@@ -256,10 +252,10 @@ class Sender:
             with self._changed:
                 if (error.status, error.field) == (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "steps"):
                     self._is_full = True
-                    self.dropped += len(self._steps)
+                    self.n_dropped_steps += len(self._steps)
                     self._steps.clear()
                 else:
-                    self.dropped += len(batch)
+                    self.n_dropped_steps += len(batch)
         with self._changed:
             for sent_step in batch:
                 if self._steps.get(sent_step["step"]) == sent_step:  # no values were added in between
@@ -270,7 +266,7 @@ class Sender:
         body = ending
         loss_notes = [
             f"{n} {noun} were not logged."
-            for n, noun in ((self.dropped, "steps"), (self._refused_predictions, "predictions"))
+            for n, noun in ((self.n_dropped_steps, "steps"), (self._n_refused_predictions, "predictions"))
             if n
         ]
         if loss_notes:
@@ -282,7 +278,7 @@ class Sender:
                 raise
             self.warn_once(f"what came out of this run was refused: {error}")
             with self._changed:
-                self._ending, self.refused_end = None, str(error)
+                self._ending, self.end_refusal = None, str(error)
                 self._changed.notify_all()
             return False
         return True

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from isoscope.core.errors import FullDiskError, InvalidError, UnavailableError
 from isoscope.core.formatting import listed, one_line, quote
 
-# Numbers held at once. As Python floats they take 32 bytes each.
-MAX_BLOCK_NUMBERS = 2**20
+MAX_BLOCK_NUMBERS = 2**20  # Numbers held at once. As Python floats they take 32 bytes each
 # NumPy type for each PostgreSQL vector type.
 DTYPES = {"vector": np.float32, "halfvec": np.float16, "_float4": np.float32, "_float8": np.float64}
 COLUMNS_QUERY = """select attname, typname from pg_attribute join pg_type on atttypid = pg_type.oid

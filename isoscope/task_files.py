@@ -28,10 +28,8 @@ from isotropy.catalog import FEWEST_GROUPS, Similarity
 from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth, exact_neighbors
 
 IDS_ADVICE = "choose their column by --ids"
-# Maximum number of corpus rows held out as queries if no queries are given; at most a fifth of all rows.
-MAX_HELD_OUT = 1000
-# Minimum number of rows: a fifth of them gives each split enough queries.
-MIN_ROWS = 5 * FEWEST_GROUPS
+MAX_HELD_OUT = 1000  # Maximum number of corpus rows held out as queries; at most a fifth of all rows
+MIN_ROWS = 5 * FEWEST_GROUPS  # Minimum number of rows: a fifth of them gives each split enough queries
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,7 @@ class TaskFiles:
     vectors: str | list[str] | None = None
     ids: str | None = None
     groups: str | None = None
-    # Split of a BEIR data set; None selects test, else the first.
-    split: str | None = None
+    split: str | None = None  # Split of a BEIR data set; None selects test, else the first
 
     def check(self) -> None:
         """Raise InvalidError, with the option at fault, unless the files make exactly one task."""
@@ -81,8 +78,7 @@ class LoadedTask:
 
     corpus: NDArray[np.float32]
     truth: Truth
-    # Sentences about the rows that were left out.
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # Sentences about the rows that were left out
 
 
 def read_files(files: TaskFiles) -> tuple[NamedVectors, NamedVectors | None]:

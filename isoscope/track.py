@@ -68,21 +68,12 @@ def log_run(
 
     """
     announcement = {
-        "id": uuid4().hex,
-        "experiment": experiment,
-        "dataset": dataset,
-        "model": model,
-        "task": task,
-        "metric": metric,
-        "regularizer": regularizer or "none",
-        "lam": lam,
-        "zeta": zeta,
-        "seed": seed,
+        "id": uuid4().hex, "experiment": experiment, "dataset": dataset, "model": model, "task": task, "metric": metric,
+        "regularizer": regularizer or "none", "lam": lam, "zeta": zeta, "seed": seed,
         "settings": {to_snake_case(name): value for name, value in (settings or {}).items()},
         "environment": {to_snake_case(name): str(value) for name, value in (environment or {}).items()},
-        "total_steps": total_steps,
-        "probe": None if probe is None else dict(probe),
-    }
+        "total_steps": total_steps, "probe": None if probe is None else dict(probe),
+    }  # fmt: skip
     announcement = to_json_value(announcement)
     return LoggedRun(announcement, Sender(url, token, announcement))
 
@@ -166,9 +157,8 @@ class LoggedRun:
     ) -> bool:
         """End the run with its results, and wait for the dashboard; return whether everything has arrived.
 
-        If the dashboard refuses the results it says why, and this may be called again with others; otherwise the run
-        fails with that sentence when the script ends. Sending goes on after ``timeout``; called again, this waits
-        again.
+        If the dashboard refuses the results, a warning says why, and this may be called again with others; otherwise
+        the run fails with that reason when the script ends. Sending goes on after ``timeout``; call again to wait.
 
         Args:
             metrics: on the validation rows, by name; that of the experiment is the performance.
@@ -184,15 +174,11 @@ class LoggedRun:
 
         """
         reasons: list[str] = []
-        metric_values = {
-            to_snake_case(name): to_number(value, name, reasons) for name, value in (metrics or {}).items()
-        }
-        metric_reasons = {
-            name: f"{name} is not a finite number" for name, value in metric_values.items() if value is None
-        }
+        scores = {to_snake_case(name): to_number(value, name, reasons) for name, value in (metrics or {}).items()}
+        score_reasons = {name: f"{name} is not a finite number" for name, score in scores.items() if score is None}
         ending = {
-            "metrics": metric_values,
-            "metric_reasons": metric_reasons,
+            "metrics": scores,
+            "metric_reasons": score_reasons,
             "isoscore_star": to_number(isoscore_star, "IsoScore★", reasons),
             "isoscore_star_reason": isoscore_star_reason and to_line(isoscore_star_reason),
             "n_validation": n_validation,
@@ -222,10 +208,11 @@ class LoggedRun:
             self.fail(f"{type(error).__name__}: {error}")
 
     def _end(self, ending: dict[str, Any], seconds: float) -> bool:
-        arrived = self._sender.end(to_json_value(ending), seconds)
-        if arrived:
+        """Send the end of the run; return whether everything has arrived, so that nothing is left to do at exit."""
+        has_arrived = self._sender.end(to_json_value(ending), seconds)
+        if has_arrived:
             atexit.unregister(self._end_at_exit)
-        return arrived
+        return has_arrived
 
     def _end_at_exit(self) -> None:
         """End the run at process exit if it has not ended yet, and wait briefly for the end to arrive."""
@@ -233,4 +220,4 @@ class LoggedRun:
             self._exit_callback(SECONDS_AT_EXIT)
             if self._sender.is_ended():
                 return
-        self._end({"error": to_line(self._sender.refused_end or ENDED_SILENTLY)}, SECONDS_AT_EXIT)
+        self._end({"error": to_line(self._sender.end_refusal or ENDED_SILENTLY)}, SECONDS_AT_EXIT)

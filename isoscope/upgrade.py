@@ -48,7 +48,7 @@ def print_upgrade(arguments: Namespace) -> int:
 
 def read_upgrade(arguments: Namespace) -> tuple[UpgradeTask, list[str]]:
     """Read the vectors of both models and the ground truth; return the task and sentences about rows left out."""
-    vectors = arguments.vectors or [None]
+    vectors = arguments.vectors or [None]  # a single name is for both files
     if len(vectors) > 2:
         raise InvalidError("--vectors names old and new vectors: give it at most twice.", "vectors")
     old_queries_file, new_queries_file = arguments.queries or (None, None)
@@ -57,7 +57,6 @@ def read_upgrade(arguments: Namespace) -> tuple[UpgradeTask, list[str]]:
         annotations=arguments.annotations, vectors=vectors[0], ids=arguments.ids, groups=arguments.groups,
         split=arguments.split,
     )  # fmt: skip
-    # A single --vectors names those of both files.
     new_files = TaskFiles([arguments.new], new_queries_file, vectors=vectors[-1], ids=arguments.ids)
     similarity, seed = Similarity(arguments.similarity), arguments.seed
     (old, old_queries), (new, new_queries) = read_files(files), read_files(new_files)

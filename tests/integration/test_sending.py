@@ -277,7 +277,7 @@ def test_full_run_takes_what_fits_and_gets_heartbeats(server, capsys, monkeypatc
     with run._sender._changed:
         for step in range(250):
             run.step(step, task_loss=1)
-    wait_for(lambda: run._sender.dropped)
+    wait_for(lambda: run._sender.n_dropped_steps)
     n_requests = len(server.bodies("steps"))
     run.step(250, task_loss=1)
     run.step(250, penalty=1)
