@@ -21,7 +21,7 @@ from isoscope.track import SECONDS_TO_FINISH, LoggedRun, log_run
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score
 
-MEASUREMENTS_PER_RUN = 12  # Approximate maximum, if ``every`` is None
+MEASUREMENTS_PER_RUN = 12  # Aimed at if ``every`` is None; short runs have up to twice as many
 EVALUATION_ZETA = 0.0  # IsoScore* of the layers is not shrunk
 
 
@@ -40,7 +40,7 @@ class IsoscopeCallback(TrainerCallback):
         task: classification, regression or span.
         probe: texts, or a batch ``{"input_ids", "attention_mask", ...}`` [n, tokens], on which layers are measured;
             the same in all runs that are compared.
-        every: steps between measurements of the layers; None means at most about 12 in all.
+        every: steps between measurements of the layers; None means about 12 measurements.
         model: name of the model; None takes the configuration's.
         regularizer: the penalty that ``compute_loss`` adds: see ``isoscope.log_run``.
         lam: strength of the penalty.

@@ -97,7 +97,7 @@ def print_check(arguments: Namespace) -> int:
 
 
 def _decide_by_labels(matrix: Matrix, cloud: Cloud, seed: int) -> Decision | None:
-    """Return the decision by selected labels, else the likeliest; None without usable labels, rows or packages."""
+    """Return the decision by labels, selected or likely; None if rows hold NaN, packages are missing or none fit."""
     selection = matrix.selection
     if not selection.labels:
         proposal = propose(matrix.contents)

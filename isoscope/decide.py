@@ -179,7 +179,7 @@ def print_decisions(arguments: Namespace) -> int:
     if arguments.list and arguments.json:
         raise InvalidError("--list with --json is of one embedding. Give one --vectors, or leave out --json.", "list")
     note_stream = sys.stderr if arguments.json or arguments.list else sys.stdout
-    names_by_variants: dict[tuple[str, ...], list[str]] = {}
+    names_by_variant_lines: dict[tuple[str, ...], list[str]] = {}
     n_corpus = None
     for name, vectors in zip(names, arguments.vectors, strict=True):  # report errors before hours of evaluation
         loaded, task = read_task(arguments, vectors)
@@ -191,11 +191,11 @@ def print_decisions(arguments: Namespace) -> int:
                 "vectors",
             )
         variant_lines = tuple(describe_variants(select_variants(arguments, task), task))
-        names_by_variants.setdefault(variant_lines, []).append(name)
+        names_by_variant_lines.setdefault(variant_lines, []).append(name)
         note_stream.writelines(f"{name}: {note}\n" for note in loaded.notes)
     lines = [
         line
-        for variant_lines, sharing_names in names_by_variants.items()
+        for variant_lines, sharing_names in names_by_variant_lines.items()
         for line in (f"{', '.join(sharing_names)}:", *variant_lines)
     ]
     if arguments.list:

@@ -147,7 +147,7 @@ class LayerMeasures:
 def moment_scores(
     moments: Moments, cosines: CosineMoments, zeta: float = 0.0, target: Moments | None = None
 ) -> dict[str, Score]:
-    """Return IsoScore*, shrunk toward the target's covariance, mean cosine, and raw and centered anisotropies."""
+    """Return IsoScore*, shrunk toward the target if zeta > 0, mean cosine, and raw and centered anisotropies."""
     S = moments.covariance()
     shrunk = S if target is None or zeta == 0 else shrink(S, target.covariance(), zeta)
     raw = _leading_shares(second_moment(moments), RAW_ANISOTROPY.leading_values, moments.n)

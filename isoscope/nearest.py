@@ -33,7 +33,7 @@ def nearest_rows(
     similarity: Similarity,
     excluded: int | None = None,
 ) -> list[NearestRow]:
-    """Return the k rows nearest to a query [d], nearest first, ties by position.
+    """Return the k rows nearest to a query [d], nearest first, ties in the order of ``blocks``.
 
     ``blocks`` yields vectors [m, d] and their positions [m]. ``excluded`` is the position of the query itself, None if
     it is not among them. With cosine similarity, rows of zeros are never returned.

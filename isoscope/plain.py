@@ -24,7 +24,7 @@ def require_bounded(value: V) -> V:
 
 
 def to_json_value(value: Any) -> Any:
-    """Convert a value to JSON. One-element arrays become numbers; numbers out of bounds and other objects, text."""
+    """Convert a value to JSON. One-element arrays become numbers; what the dashboard cannot hold otherwise, text."""
     if isinstance(value, Mapping):
         return {_to_text(name): to_json_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -50,7 +50,7 @@ def to_json_list(values: Any) -> list[Any]:
 
 
 def to_number(value: Any, name: str, reasons: list[str]) -> float | None:
-    """Return a number that the dashboard can hold, tiny ones as 0; else append the reason and return None."""
+    """Return a number that the dashboard can hold, tiny ones as 0, or None; append why unless the value is None."""
     if value is None:
         return None
     try:
@@ -65,7 +65,7 @@ def to_number(value: Any, name: str, reasons: list[str]) -> float | None:
 
 
 def to_layer_numbers(measure: str, values: Sequence[Any], reasons: list[str]) -> list[float | None]:
-    """Return a number for each layer; append a reason for each missing one."""
+    """Return a number for each layer; append a reason for each undefined one, unless it is None."""
     return [to_number(value, f"{measure} of layer {layer}", reasons) for layer, value in enumerate(values, 1)]
 
 

@@ -41,7 +41,7 @@ class RankRelation(NamedTuple):
 
 @lru_cache(maxsize=256)
 def correlate_ranks(points: tuple[tuple[float, float], ...]) -> RankRelation:
-    """Return the rank correlation of pairs of isotropy and score; p is by all orders of few pairs, or random ones."""
+    """Return the rank correlation of pairs of isotropy and score; p uses all orders of few pairs, or random ones."""
     n = len(points)
     # Ties share their mean rank.
     centered_ranks = []

@@ -33,7 +33,7 @@ def draw_rows(matrix: Matrix, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def values_of(matrix: Matrix, annotation: str | None, rows: Tensor) -> list[str] | None:
-    """Return the values of an annotation column at distinct rows [m]; None without a column."""
+    """Return the values of an annotation column at the positions [m] of distinct rows; None without a column."""
     if annotation is None:
         return None
     index_by_row = {row: index for index, row in enumerate(rows.tolist())}
@@ -71,8 +71,8 @@ def shared_rows(
     """Draw at most ``limit`` rows and those they map to; return the pairs finite in both matrices, None if none are."""
     rows = sample_rows(baseline_rows, limit, seed)
     points, baseline_points = read_rows(matrix, rows), read_rows(baseline, [baseline_rows[row] for row in rows])
-    finite = points.isfinite().all(1) & baseline_points.isfinite().all(1)
-    return SharedRows(points[finite], baseline_points[finite]) if finite.any() else None
+    is_finite = points.isfinite().all(1) & baseline_points.isfinite().all(1)
+    return SharedRows(points[is_finite], baseline_points[is_finite]) if is_finite.any() else None
 
 
 def read_rows(matrix: Matrix, positions: Sequence[int]) -> Tensor:

@@ -262,7 +262,7 @@ class Sender:
                     del self._steps[sent_step["step"]]
 
     def _send_end(self, ending: Json) -> bool:
-        """Send the end with notes of losses; if its content is refused, take it back for a better one, return False."""
+        """Send the end with notes of losses; return False if its content is refused, so that another can follow."""
         body = ending
         loss_notes = [
             f"{n} {noun} were not logged."

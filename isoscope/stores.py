@@ -141,7 +141,7 @@ def copy_index(path: Path, folder: Path) -> LocalCopy:
 
 
 def _read_keys(faiss: Any, index: Any) -> NDArray[np.int64]:
-    """Return the keys by which an index reconstructs its vectors; raise RuntimeError if it cannot."""
+    """Return the keys by which an index reconstructs its vectors; raise RuntimeError or InvalidError if it cannot."""
     keys = np.arange(index.ntotal)
     inverted_file = faiss.try_extract_index_ivf(index)
     # An index that refines an inverted file keeps its own vectors, by row number.

@@ -78,7 +78,7 @@ class LoadedTask:
 
     corpus: NDArray[np.float32]
     truth: Truth
-    notes: list[str] = field(default_factory=list)  # Sentences about the rows that were left out
+    notes: list[str] = field(default_factory=list)  # Sentences about what was chosen or left out
 
 
 def read_files(files: TaskFiles) -> tuple[NamedVectors, NamedVectors | None]:
@@ -244,9 +244,9 @@ def _left_out_notes(count: int, singular: str, plural_words: str) -> list[str]:
     return [f"{count:,} {singular if count == 1 else plural_words}."] if count else []
 
 
-def _group_codes(values: Iterable[str]) -> NDArray[np.int64]:
+def _group_codes(names: Iterable[str]) -> NDArray[np.int64]:
     """Return the group number of each name; an empty name is a separate group."""
-    return _number_values(value or f"\0{row}" for row, value in enumerate(values))[1]
+    return _number_values(name or f"\0{row}" for row, name in enumerate(names))[1]
 
 
 def _number_values(values: Iterable[str]) -> tuple[list[str], NDArray[np.int64]]:

@@ -39,7 +39,7 @@ def print_upgrade(arguments: Namespace) -> int:
         upgrade, bridge = judge_upgrade(task, arguments.retain)
     note_stream = sys.stderr if arguments.json else sys.stdout
     note_stream.writelines(f"{note}\n" for note in notes)
-    lines = _describe_upgrade(task, upgrade)
+    lines = _upgrade_lines(task, upgrade)
     exit_code = write([json.dumps(upgrade.to_dict(), allow_nan=False)] if arguments.json else lines)
     if arguments.save_bridge is not None:
         note_stream.write(save_map(bridge, arguments.save_bridge, arguments.old.name, "save_bridge"))
@@ -62,12 +62,12 @@ def read_upgrade(arguments: Namespace) -> tuple[UpgradeTask, list[str]]:
     (old, old_queries), (new, new_queries) = read_files(files), read_files(new_files)
     corpus = match_texts(old, new)
     queries = old_queries and new_queries and match_texts(old_queries, new_queries)
-    loaded = task_of_vectors(files, corpus.old, queries and queries.old, similarity, seed)
+    old_loaded = task_of_vectors(files, corpus.old, queries and queries.old, similarity, seed)
     new_loaded = task_of_vectors(files, corpus.new, queries and queries.new, similarity, seed)
-    judging_task = JudgingTask(loaded.corpus, loaded.truth, similarity, seed, arguments.metric)
-    texts = len(corpus.unsampled) or len(old.x)
-    task = UpgradeTask(judging_task, new_loaded.corpus, new_loaded.truth.query_vectors, texts, corpus.unsampled)
-    return task, [*corpus.notes, *(queries.notes if queries else ()), *loaded.notes]
+    judging_task = JudgingTask(old_loaded.corpus, old_loaded.truth, similarity, seed, arguments.metric)
+    n_to_embed = len(corpus.unsampled) or len(old.x)
+    task = UpgradeTask(judging_task, new_loaded.corpus, new_loaded.truth.query_vectors, n_to_embed, corpus.unsampled)
+    return task, [*corpus.notes, *(queries.notes if queries else ()), *old_loaded.notes]
 
 
 def match_texts(old: NamedVectors, new: NamedVectors) -> SharedTexts:
@@ -104,7 +104,7 @@ def match_texts(old: NamedVectors, new: NamedVectors) -> SharedTexts:
     return SharedTexts(shared, shared_new, np.delete(old.x, old_rows, 0), notes)
 
 
-def _describe_upgrade(task: UpgradeTask, upgrade: Upgrade) -> Iterator[str]:
+def _upgrade_lines(task: UpgradeTask, upgrade: Upgrade) -> Iterator[str]:
     units = f"{task.old.truth.units}: {upgrade.choose_units:,} choose, {upgrade.report_units:,} report"
     yield f"old vectors: {upgrade.n:,}, of the same texts: {upgrade.sampled:,}; {units}"
     yield f"bridge: {upgrade.bridge}, fitted on {upgrade.fit_texts:,} texts"
