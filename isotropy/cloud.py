@@ -74,7 +74,7 @@ class Cloud:
     sample: Tensor
     rows: Tensor  # Positions of the sample's rows in the file, int64
     n_left_out: int  # Rows with NaN or infinity
-    n_independent: int  # Number of groups by `dealing` that the cloud has rows of
+    n_independent: int  # Number of independent rows: the rows of one group of `dealing` count as one
     # A power of two, 1 unless the points are so large or so small that their fourth powers leave float64.
     unit: float = 1.0
     similarity: Similarity = Similarity.COSINE  # Similarity of nearest neighbors
