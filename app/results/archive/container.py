@@ -36,13 +36,13 @@ SEALED_SCORES = f"{SEALED}test_scores.jsonl"
 SEALED_PREDICTIONS = f"{SEALED}predictions.jsonl"
 OPENINGS = f"{SEALED}openings.jsonl"
 PREDICTIONS = "predictions.jsonl"
-FIGURE = re.compile(r"figures/[a-z0-9_-]{1,60}\.(json|csv)")
+FIGURE_NAME = re.compile(r"figures/[a-z0-9_-]{1,60}\.(json|csv)")
 
 REQUIRED_MEMBERS = (EXPERIMENT, RUNS, STEPS, RUN_FIGURES)
 """Members that every export has and an import reads."""
 
 OPTIONAL_MEMBERS = (PREDICTIONS, SEALED_SCORES, SEALED_PREDICTIONS, OPENINGS)
-"""Members that an import reads if the export has them. The others are for people."""
+"""Members that an import reads if the export has them. The README and the figures are for people."""
 
 MAX_BYTES = {
     MANIFEST: 1 * MIB,
@@ -84,10 +84,10 @@ Trained models are not inside; each run's own page has them. In Python:
   plotly.io.read_json("figures/isotropy.json").show()
 """
 
-
 BLOCK_BYTES = 2**16
 MAX_DEPTH = 100
 """Maximum depth of nested lists and objects. Deeper ones would exhaust the stack of recursive functions."""
+MAX_INTEGER_CHARACTERS = len(f"-{MAX_INTEGER}")
 ADVICE = "Export the experiment again where it was made."
 BROKEN_MESSAGE = (
     "The file cannot be read as a zip archive ({reason}): it was cut off, altered, or is something else. Choose a file "
@@ -96,9 +96,10 @@ BROKEN_MESSAGE = (
 
 
 class Container:
-    """The members of a zip file whose directory was checked."""
+    """The members of a zip file, after a check that their names and sizes are those of an export."""
 
     def __init__(self, zip_file: zipfile.ZipFile) -> None:
+        """Raise InvalidError or TooLargeError if the zip file cannot be an export."""
         self._zip = zip_file
         self.names = frozenset(zip_file.namelist())
         members = zip_file.infolist()
@@ -109,28 +110,29 @@ class Container:
         if len(self.names) < len(members):
             raise InvalidError(f"Two files in the archive have the same name. {ADVICE}")
         for member in members:
-            name, size = member.filename[:80], member.file_size
+            name = repr(member.filename[:80])
+            size = member.file_size
             limit = MAX_BYTES.get(member.filename, MAX_FIGURE_BYTES)
-            if not (member.filename in MAX_BYTES or FIGURE.fullmatch(member.filename) is not None):
+            if member.filename not in MAX_BYTES and not FIGURE_NAME.fullmatch(member.filename):
                 raise InvalidError(
-                    f"The archive contains {name!r}, which exports never contain. Choose a file made by Export "
+                    f"The archive contains {name}, which exports never contain. Choose a file made by Export "
                     "on the page of an experiment."
                 )
             if member.flag_bits & ENCRYPTED or member.compress_type not in COMPRESSIONS:
-                raise InvalidError(f"{name!r} is encrypted, or compressed in another way than exports are. {ADVICE}")
+                raise InvalidError(f"{name} is encrypted, or compressed in another way than exports are. {ADVICE}")
             if size > limit:
-                raise TooLargeError(f"{name!r} unpacks to {size:,} bytes, more than the {limit:,} allowed here.")
+                raise TooLargeError(f"{name} unpacks to {size:,} bytes, more than the {limit:,} allowed here.")
             if is_bomb(size, member.compress_size):
                 raise TooLargeError(
-                    f"{name!r} declares {size:,} bytes in {member.compress_size:,}, more than {MAX_RATIO} to 1, "
+                    f"{name} declares {size:,} bytes in {member.compress_size:,}, more than {MAX_RATIO} to 1, "
                     "which could exhaust memory."
                 )
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        """Yield the content of a member in blocks. ``ZipFile.read`` would inflate all of it at once."""
+        """Yield the content of a member in blocks. Raise InvalidError if it is damaged, or longer than declared."""
         member = copy(self._zip.getinfo(name))
         member.file_size += 1  # so that the checksum covers bytes beyond the declared size
-        # Only reads are guarded: an error of the caller between blocks is not the file's fault.
+        # Reads are guarded one by one, because an error of the caller between two blocks is not the file's fault.
         with reading_zip(BROKEN_MESSAGE):
             stream = self._zip.open(member)
         with stream:
@@ -143,7 +145,10 @@ class Container:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Parse untrusted JSON. Raise InvalidError if a database row could not hold it."""
+    """Parse untrusted JSON, and replace characters that the database cannot hold.
+
+    Raise InvalidError if the text is not JSON, is nested too deeply, or has a number that is too large or too small.
+    """
     try:
         value = json.loads(text, parse_constant=_reject_constant, parse_float=_parse_float, parse_int=_parse_int)
         return map_json(value, lambda leaf: storable(leaf) if isinstance(leaf, str) else leaf)
@@ -154,24 +159,24 @@ def read_json(text: str | bytes) -> Any:
 
 
 def write_json(value: Any) -> bytes:
-    """Return a value as a line of JSON; NaN and infinity become null."""
-    style: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
+    """Return a value as a line of JSON in UTF-8. NaN and infinity become null."""
+    json_options: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
     try:
-        text = strict_json(value, **style)
+        text = strict_json(value, **json_options)
     except ValueError:
         finite = map_json(value, lambda leaf: None if isinstance(leaf, float) and not math.isfinite(leaf) else leaf)
-        text = strict_json(finite, **style)
+        text = strict_json(finite, **json_options)
     return f"{text}\n".encode()
 
 
-def map_json(value: Any, change: Callable[[Any], Any], depth: int = MAX_DEPTH) -> Any:
-    """Apply a function to every key and leaf of a JSON value. Raise RecursionError beyond ``depth``."""
-    if not depth:
+def map_json(value: Any, change: Callable[[Any], Any], max_depth: int = MAX_DEPTH) -> Any:
+    """Apply a function to every key and leaf of a JSON value. Raise RecursionError beyond ``max_depth``."""
+    if not max_depth:
         raise RecursionError
     if isinstance(value, dict):
-        return {change(key): map_json(item, change, depth - 1) for key, item in value.items()}
+        return {change(key): map_json(item, change, max_depth - 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [map_json(item, change, depth - 1) for item in value]
+        return [map_json(item, change, max_depth - 1) for item in value]
     return change(value)
 
 
@@ -187,7 +192,8 @@ def _parse_float(digits: str) -> float:
 
 
 def _parse_int(digits: str) -> int:
-    if len(digits) > 17 or abs(int(digits)) > MAX_INTEGER:
+    # Python refuses to convert very long numbers, so their length is checked first.
+    if len(digits) > MAX_INTEGER_CHARACTERS or abs(int(digits)) > MAX_INTEGER:
         raise InvalidError(f"it contains the whole number {digits[:LONGEST_NUMBER]}, beyond 2 to the power of 53")
     return int(digits)
 
@@ -201,6 +207,7 @@ class ArchiveWriter:
         self.exported_at = utcnow().isoformat()
 
     def add(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Write a member, and note its hash and size for the manifest."""
         digest, size = hashlib.sha256(), 0
         with self._zip.open(name, "w", force_zip64=True) as member:
             for block in _join_blocks(pieces):
@@ -210,6 +217,7 @@ class ArchiveWriter:
         self._members[name] = {"sha256": digest.hexdigest(), "bytes": size}
 
     def close(self) -> None:
+        """Write the manifest and the directory. The file itself stays open."""
         manifest = {
             "format": FORMAT, "isoscope": VERSION, "exported_at": self.exported_at, "members": self._members
         }  # fmt: skip
@@ -217,8 +225,8 @@ class ArchiveWriter:
         self._zip.close()
 
 
-def _join_blocks(pieces: Iterable[bytes]) -> Iterable[bytes]:
-    """Join pieces into blocks, because compressing each row separately is slow."""
+def _join_blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join short pieces into blocks, because compressing each row separately is slow."""
     block = bytearray()
     for piece in pieces:
         block += piece

@@ -53,15 +53,16 @@ class CheckedArchive(NamedTuple):
     content_hash: str
     """Hash of all rows. Two exports of an experiment share it, unless the experiment changed between them."""
     n_rows: int
+    """Number of database rows that an import adds for the runs and openings."""
 
 
 class Archive:
-    """Iterates over the rows of an archive, and checks the hash of each member at its end."""
+    """The records of an untrusted archive. A wrong record, member or hash raises InvalidError when it is read."""
 
     def __init__(self, zip_container: Container) -> None:
         self._container = zip_container
         self.bytes_read = 0
-        """Total size of the lines yielded so far."""
+        """Total size of the lines that were read so far."""
         if MANIFEST not in zip_container.names:
             raise InvalidError(
                 f"Expected an exported experiment, got a zip archive without {MANIFEST}. "
@@ -76,41 +77,44 @@ class Archive:
             )
         self.manifest = _validate(Manifest, document, MANIFEST)
         listed_names, member_names = set(self.manifest.members), zip_container.names - {MANIFEST}
-        if missing := [name for name in REQUIRED_MEMBERS if name not in member_names] or sorted(
-            listed_names - member_names
-        ):
+        missing = [name for name in REQUIRED_MEMBERS if name not in member_names]
+        missing += sorted(listed_names - member_names)
+        if missing:
             raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is incomplete. {ADVICE}")
         if unlisted := sorted(member_names - listed_names):
             raise InvalidError(f"{unlisted[0]!r} is not in the manifest: the file was altered. {ADVICE}")
 
     def check(self) -> CheckedArchive:
+        """Read all members. Raise InvalidError or TooLargeError if they could not be imported."""
         for name in self.manifest.members:
-            for _ in self._blocks(name):  # the hash is checked at the end
+            for _ in self._blocks(name):  # the hash is checked after the last block
                 pass
         experiment = self.experiment()
-        last_steps = self._check_runs(experiment)
+        run_ids = self._check_runs(experiment)
         n_steps = 0
+        last_steps: dict[str, int] = {}
         layer_counts: dict[str, int] = {}
         for n_steps, step in enumerate(self.steps(), start=1):
             if n_steps > MAX_STEPS:
                 raise TooLargeError(f"{container.STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
-            if step.step <= last_steps.get(_require_run(step.run, last_steps, container.STEPS), -1):
+            run_id = _require_run(step.run, run_ids, container.STEPS)
+            if run_id in last_steps and step.step <= last_steps[run_id]:
                 raise InvalidError(f"{container.STEPS} repeats a step of a run, or steps are out of order. {ADVICE}")
-            last_steps[step.run] = step.step
-            for values in (step.layers or {}).values():
-                if layer_counts.setdefault(step.run, len(values)) != len(values):
+            last_steps[run_id] = step.step
+            for layer_values in (step.layers or {}).values():
+                if layer_counts.setdefault(run_id, len(layer_values)) != len(layer_values):
                     raise InvalidError(f"{container.STEPS} has steps of a run with unequal layer counts. {ADVICE}")
         figures = self.run_figures()
-        keys = ((_require_run(figure.run, last_steps, container.RUN_FIGURES), figure.slug) for figure in figures)
-        n_rows = len(last_steps) + n_steps + _count_distinct(keys, f"{container.RUN_FIGURES} has a figure of a run")
+        figure_keys = ((_require_run(figure.run, run_ids, container.RUN_FIGURES), figure.slug) for figure in figures)
+        n_figures = _count_distinct(figure_keys, f"{container.RUN_FIGURES} has a figure of a run")
+        n_rows = len(run_ids) + n_steps + n_figures
         for split in Split:
             predictions = self.predictions(experiment.config.task, split)
-            run_ids = (_require_run(run, last_steps, container.PREDICTIONS) for run, _ in predictions)
-            n_rows += _count_distinct(run_ids, f"The file has the {split} predictions of a run")
-        n_rows += self._check_sealed(last_steps)
-        n_rows += sum(len(run.timeline) + len(run.tags) for run in self.runs()) + len(list(self.openings()))
+            predicted_ids = (_require_run(run_id, run_ids, container.PREDICTIONS) for run_id, _ in predictions)
+            n_rows += _count_distinct(predicted_ids, f"The file has the {split} predictions of a run")
+        n_rows += self._check_sealed(run_ids) + sum(len(run.timeline) + len(run.tags) for run in self.runs())
         members = self.manifest.members
-        # An empty member counts as a missing one.
+        # An export with an empty optional member has the same hash as one that leaves the member out.
         optional = [name for name in container.OPTIONAL_MEMBERS if name in members and members[name].bytes]
         hashes = "".join(members[name].sha256 for name in (*container.REQUIRED_MEMBERS, *optional))
         return CheckedArchive(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), n_rows)
@@ -124,7 +128,7 @@ class Archive:
             yield _validate_by_origin(RunRecord, LoggedRunRecord, line, f"{container.RUNS}, line {number}")
 
     def steps(self) -> Iterator[StepRecord]:
-        """Yield steps, read by pydantic's faster parser because there may be millions."""
+        """Yield the steps of all runs. They are read by pydantic's faster parser, because there may be millions."""
         for number, line in enumerate(self._lines(container.STEPS), start=1):
             with _locating_errors(f"{container.STEPS}, line {number}"):
                 step = StepRecord.model_validate_json(line)
@@ -136,9 +140,9 @@ class Archive:
     def predictions(self, task: TaskKind, split: Split = Split.VALIDATION) -> Iterator[tuple[str, Predictions]]:
         """Yield the id and the predictions of each run that has predictions for the split."""
         name = container.PREDICTIONS if split is Split.VALIDATION else container.SEALED_PREDICTIONS
-        for run, parts in groupby(self._records(name, PredictionsRecord), key=lambda record: record.run):
+        for run_id, records in groupby(self._records(name, PredictionsRecord), key=lambda record: record.run):
             try:
-                yield run, join_predictions(parts, task, split)
+                yield run_id, join_predictions(records, task, split)
             except ValueError as error:
                 raise InvalidError(f"{name} cannot be what a run predicted: {error}. {ADVICE}") from None
 
@@ -149,18 +153,20 @@ class Archive:
         yield from self._records(container.OPENINGS, OpeningRecord)
 
     def _records(self, name: str, record_class: type[RecordT]) -> Iterator[RecordT]:
+        """Yield a record for each line of a member, or none if the archive lacks the member."""
         lines = self._lines(name) if name in self.manifest.members else iter(())
         for number, line in enumerate(lines, start=1):
             location = f"{name}, line {number}"
             yield _validate(record_class, _parse(line, location), location)
 
-    def _check_runs(self, experiment: ExperimentRecord) -> dict[str, int]:
-        last_steps: dict[str, int] = {}
-        positions = set()
+    def _check_runs(self, experiment: ExperimentRecord) -> set[str]:
+        """Return the ids of the runs. Raise InvalidError if the runs contradict each other or the experiment."""
+        run_ids: set[str] = set()
+        positions: set[int] = set()
         for run in self.runs():
-            if len(last_steps) == MAX_RUNS:
+            if len(run_ids) == MAX_RUNS:
                 raise TooLargeError(f"{container.RUNS} has more than {MAX_RUNS:,} runs, the limit here.")
-            if run.id in last_steps or run.position in positions:
+            if run.id in run_ids or run.position in positions:
                 raise InvalidError(f"{container.RUNS} has two runs of the same id or position. {ADVICE}")
             if isinstance(experiment, LoggedExperimentRecord) != isinstance(run, LoggedRunRecord):
                 raise InvalidError(
@@ -174,36 +180,40 @@ class Archive:
                     raise InvalidError(
                         f"A run in {container.RUNS} has a {field} that is not among those of the grid. {ADVICE}"
                     )
-            last_steps[run.id] = -1
+            run_ids.add(run.id)
             positions.add(run.position)
-        if not last_steps:
+        if not run_ids:
             raise InvalidError(f"{container.RUNS} is empty: there is no run to show. {ADVICE}")
-        return last_steps
+        return run_ids
 
     def _check_sealed(self, run_ids: Collection[str]) -> int:
+        """Return the number of sealed scores and openings. Raise InvalidError if they contradict the runs."""
         scored_ids = (_require_run(score.run, run_ids, container.SEALED_SCORES) for score in self.sealed_scores())
-        n = _count_distinct(scored_ids, f"{container.SEALED_SCORES} has the score of a run")
+        n_scores = _count_distinct(scored_ids, f"{container.SEALED_SCORES} has the score of a run")
         positions = {run.position for run in self.runs()}
-        for expected, opening in enumerate(self.openings(), start=1):
-            if opening.number != expected or expected > MAX_OPENINGS:
+        n_openings = 0
+        for n_openings, opening in enumerate(self.openings(), start=1):
+            if opening.number != n_openings or n_openings > MAX_OPENINGS:
                 raise InvalidError(f"The openings are not numbered 1, 2, 3 and so on: the file was altered. {ADVICE}")
             if opening.position not in positions:
                 raise InvalidError(f"An opening chose a run that is not in the file. {ADVICE}")
-        return n
+        return n_scores + n_openings
 
     def _lines(self, name: str) -> Iterator[bytes]:
-        last_line = b""
+        """Yield the lines of a member without their line breaks."""
+        incomplete_line = b""
         for block in self._blocks(name):
-            *lines, last_line = (last_line + block).split(b"\n")
-            if max(map(len, (*lines, last_line))) > MAX_LINE_BYTES:
+            *lines, incomplete_line = (incomplete_line + block).split(b"\n")
+            if max(map(len, (*lines, incomplete_line))) > MAX_LINE_BYTES:
                 raise TooLargeError(f"{name} has a line of more than {MAX_LINE_BYTES:,} bytes, the limit here.")
             for line in lines:
                 self.bytes_read += len(line)
                 yield line
-        if last_line:
+        if incomplete_line:
             raise InvalidError(f"The last line of {name} is cut off. {ADVICE}")
 
     def _blocks(self, name: str) -> Iterator[bytes]:
+        """Yield a member in blocks. Raise InvalidError after the last one if they do not have the manifest's hash."""
         digest, member = hashlib.sha256(), self.manifest.members[name]
         for block in self._container.blocks(name):
             digest.update(block)
@@ -214,8 +224,8 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    with open_zip(path, BROKEN_MESSAGE) as opened:
-        yield Archive(Container(opened))
+    with open_zip(path, BROKEN_MESSAGE) as zip_file:
+        yield Archive(Container(zip_file))
 
 
 def check_archive(path: Path) -> CheckedArchive:
@@ -225,7 +235,7 @@ def check_archive(path: Path) -> CheckedArchive:
 
 
 def _count_distinct(keys: Iterable[Hashable], subject: str) -> int:
-    """Return the number of keys. Raise InvalidError at a duplicate, with a message that starts with ``subject``."""
+    """Return the number of keys. Raise InvalidError at a duplicate; its message is "{subject} twice"."""
     distinct_keys: set[Hashable] = set()
     for key in keys:
         if key in distinct_keys:
@@ -235,6 +245,7 @@ def _count_distinct(keys: Iterable[Hashable], subject: str) -> int:
 
 
 def _require_run(run_id: str, run_ids: Collection[str], name: str) -> str:
+    """Return the run id that the member ``name`` refers to. Raise InvalidError if it is not among ``run_ids``."""
     if run_id not in run_ids:
         raise InvalidError(f"{name} has a run that is not in {container.RUNS}. {ADVICE}")
     return run_id
@@ -248,7 +259,7 @@ def _validate(record_class: type[RecordT], document: object, location: str) -> R
 def _validate_by_origin(
     launched_class: type[RecordT], logged_class: type[RecordT], text: bytes, location: str
 ) -> RecordT:
-    """Validate a record as launched or as logged by a script, according to its configuration."""
+    """Parse the JSON of an experiment or a run; its configuration says whether it was launched or logged."""
     document = _parse(text, location)
     config = document.get("config") if isinstance(document, dict) else None
     is_logged = isinstance(config, dict) and config.get("logged") is True
@@ -257,6 +268,7 @@ def _validate_by_origin(
 
 @contextmanager
 def _locating_errors(location: str) -> Iterator[None]:
+    """Raise InvalidError that starts with the file and line, in place of pydantic's error."""
     try:
         yield
     except ValidationError as error:
