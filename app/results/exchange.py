@@ -33,7 +33,7 @@ from app.figures.figure import Figure
 from app.results.archive import container
 from app.results.archive.container import FORMAT, README_TEXT, ArchiveWriter, write_json
 from app.results.archive.records import AttemptRecord, DatasetRecord, ExperimentRecord, RunRecord
-from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, split_predictions
+from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord, predictions_to_records
 from app.results.openings import list_openings
 from app.storage import Incoming
 from app.storage.storage import BLOCK_BYTES
@@ -149,7 +149,7 @@ def _prediction_records(context: Context, run_ids: Sequence[str], split: Split) 
     with context.sessions() as session:
         for run_id in run_ids:
             for predictions in read_predictions(session, [run_id], split).values():
-                yield from split_predictions(run_id, predictions, split)
+                yield from predictions_to_records(run_id, predictions, split)
 
 
 def _column_values(row: Any, names: Iterable[str]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from app.results.archive.records import (
     RunRecord,
     StepRecord,
 )
-from app.results.archive.sealed_records import MAX_OPENINGS, OpeningRecord, SealedScoreRecord, join_predictions
+from app.results.archive.sealed_records import MAX_OPENINGS, OpeningRecord, SealedScoreRecord, predictions_from_records
 from app.results.run_table import as_cell, setting_of
 from isoscope.core.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
@@ -142,7 +142,7 @@ class Archive:
         name = container.PREDICTIONS if split is Split.VALIDATION else container.SEALED_PREDICTIONS
         for run_id, records in groupby(self._records(name, PredictionsRecord), key=lambda record: record.run):
             try:
-                yield run_id, join_predictions(records, task, split)
+                yield run_id, predictions_from_records(records, task, split)
             except ValueError as error:
                 raise InvalidError(f"{name} cannot be what a run predicted: {error}. {ADVICE}") from None
 

@@ -40,14 +40,14 @@ from isoscope.files.strict import Strict
 from isoscope.files.text import Quoting
 from isotropy.catalog import Regularizer
 
-PREDICTIONS_AT_ONCE = 5000
-"""Maximum number of rows in a line of an archive."""
-FIRST_YEAR, LAST_YEAR = 2000, 2200
+MAX_ROWS_PER_RECORD = 5000
+"""Maximum number of predictions in one record, which is one line of an archive."""
+FIRST_YEAR, END_YEAR = 2000, 2200
 
 
 def _require_plausible_time(moment: datetime) -> datetime:
-    if not FIRST_YEAR <= moment.year < LAST_YEAR:
-        raise ValueError(f"expected a time from {FIRST_YEAR} to {LAST_YEAR}, got one of the year {moment.year}")
+    if not FIRST_YEAR <= moment.year < END_YEAR:
+        raise ValueError(f"expected a time from {FIRST_YEAR} to {END_YEAR}, got one of the year {moment.year}")
     return moment
 
 
@@ -57,8 +57,9 @@ def _require_one_line(tag: str) -> str:
     return tag
 
 
-def _validate_in_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    valid_grid = check(grid)
+def _validate_in_order(grid: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """Validate a grid and return its fields in the given order, which pydantic does not keep."""
+    valid_grid = validate(grid)
     return {name: valid_grid[name] for name in grid}
 
 
@@ -190,7 +191,7 @@ class RunRecord(Strict):
         return attempts
 
     @model_validator(mode="after")
-    def _check_complete(self) -> Self:
+    def _check_results_and_config(self) -> Self:
         if self.results is not None and self.status is RunStatus.FINISHED:
             for field in self.REQUIRED_RESULTS:
                 if field not in self.results.model_fields_set:
@@ -199,7 +200,7 @@ class RunRecord(Strict):
             raise ValueError(f"expected a model's name of at most 200 characters, got {len(self.config.model)}")
         for field in ("regularizer", "lam", "zeta", "seed"):
             configured = getattr(self.config, field)
-            # Scripts give zeta for I-STAR only; the column always has a number.
+            # A script's config has zeta for I-STAR only, but the column ``zeta`` of a run always has a number.
             if getattr(self, field) != (0.0 if configured is None else configured):
                 raise ValueError(
                     f"expected {field} = {configured}, as in the config of the run, got {getattr(self, field)}"
@@ -244,7 +245,7 @@ class PredictionsRecord(Strict):
 
     run: Id
     split: Split
-    rows: list[Count] = Field(min_length=1, max_length=PREDICTIONS_AT_ONCE)
+    rows: list[Count] = Field(min_length=1, max_length=MAX_ROWS_PER_RECORD)
     reference: list[Number] | None
     predicted: list[Number] | list[Answer]
     exact_match: list[Number] | None = None
@@ -259,7 +260,7 @@ class PredictionsRecord(Strict):
         return self
 
 
-# Results that a script gives, or that are computed from what it logged.
+# Results that a script reports, or that are computed from what it logged.
 SCRIPT_FIELDS = {
     *Learning.model_fields, "metrics", "metric_reasons", "n_validation", "by_layer", "by_layer_n", "further",
 }  # fmt: skip

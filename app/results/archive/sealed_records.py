@@ -1,4 +1,4 @@
-"""Sealed scores, openings and predictions of runs in an archive."""
+"""Sealed scores and openings in an archive, and predictions as records of an archive."""
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from app.db.models import ChoiceKind, Split
 from app.db.predictions import MAX_ROWS, MAX_TEXT_BYTES, Predictions, read_column
 from app.db.run_results import Reason
 from app.db.types import Count, Number
-from app.results.archive.records import PREDICTIONS_AT_ONCE, Id, Moment, Name, PredictionsRecord, Sha256
+from app.results.archive.records import MAX_ROWS_PER_RECORD, Id, Moment, Name, PredictionsRecord, Sha256
 from isoscope.core.task import Metric, TaskKind
 from isoscope.files.strict import Strict
 
@@ -43,53 +43,55 @@ class OpeningRecord(Strict):
     opened_before: Annotated[Count, Field(le=1_000_000)]
 
 
-def split_predictions(run_id: str, predictions: Predictions, split: Split) -> Iterator[dict[str, Any]]:
-    for start in range(0, len(predictions), PREDICTIONS_AT_ONCE):
-        selected = slice(start, start + PREDICTIONS_AT_ONCE)
-        predicted = predictions.predicted[selected]
+def predictions_to_records(run_id: str, predictions: Predictions, split: Split) -> Iterator[dict[str, Any]]:
+    """Yield the predictions of a run as values of ``PredictionsRecord``, a few thousand rows in each."""
+    for start in range(0, len(predictions), MAX_ROWS_PER_RECORD):
+        positions = slice(start, start + MAX_ROWS_PER_RECORD)
+        predicted = predictions.predicted[positions]
         yield {
             "run": run_id,
             "split": split.value,
-            "rows": predictions.rows[selected].tolist(),
-            "reference": _slice_to_list(predictions.reference, selected),
+            "rows": predictions.rows[positions].tolist(),
+            "reference": _slice_to_list(predictions.reference, positions),
             "predicted": list(predicted) if isinstance(predicted, tuple) else predicted.tolist(),
-            "exact_match": _slice_to_list(predictions.exact_match, selected),
-            "f1": _slice_to_list(predictions.f1, selected),
+            "exact_match": _slice_to_list(predictions.exact_match, positions),
+            "f1": _slice_to_list(predictions.f1, positions),
         }
 
 
-def join_predictions(records: Iterable[PredictionsRecord], task: TaskKind, split: Split) -> Predictions:
-    """Join the records of one run, with at most one of them as Python lists in memory.
+def predictions_from_records(records: Iterable[PredictionsRecord], task: TaskKind, split: Split) -> Predictions:
+    """Join the records of one run. Memory holds one of them at a time, and arrays of the others.
 
     Raises:
         ValueError: they cannot be predictions of one run of this task.
 
     """
-    columns: dict[str, list[NDArray[Any]]] = {"reference": [], "predicted": [], "exact_match": [], "f1": []}
+    arrays: dict[str, list[NDArray[Any]]] = {"reference": [], "predicted": [], "exact_match": [], "f1": []}
+    numeric_columns = [name for name in arrays if name != "predicted" or task is not TaskKind.SPAN]
     rows: list[NDArray[np.int64]] = []
-    texts: list[str] = []
-    n = size = 0
+    answers: list[str] = []
+    n_rows = n_characters = 0
     for record in records:
         if record.split is not split:
             raise ValueError(f"expected {split} as split, got {record.split}")
-        n += len(record.rows)
-        size += sum(len(text) for text in record.predicted if isinstance(text, str))
-        if n > MAX_ROWS or size > MAX_TEXT_BYTES:
+        n_rows += len(record.rows)
+        n_characters += sum(len(value) for value in record.predicted if isinstance(value, str))
+        if n_rows > MAX_ROWS or n_characters > MAX_TEXT_BYTES:
             raise ValueError(f"expected at most {MAX_ROWS:,} rows and {MAX_TEXT_BYTES:,} bytes of answers of a run")
         rows.append(np.array(record.rows, dtype=np.int64))
         if task is TaskKind.SPAN:
             if any(not isinstance(value, str) for value in record.predicted):
                 raise ValueError("expected answers as text, got numbers")
-            texts.extend(map(str, record.predicted))
-        for name, column in columns.items():
-            if (values := getattr(record, name)) is not None and (name != "predicted" or task is not TaskKind.SPAN):
-                column.append(read_column(values, task))
-    reference, predicted, exact_match, f1 = (np.concatenate(arrays) if arrays else None for arrays in columns.values())
-    predictions = tuple(texts) if task is TaskKind.SPAN else predicted
-    if predictions is None:
+            answers.extend(map(str, record.predicted))
+        for name in numeric_columns:
+            if (values := getattr(record, name)) is not None:
+                arrays[name].append(read_column(values, task))
+    reference, numbers, exact_match, f1 = (np.concatenate(parts) if parts else None for parts in arrays.values())
+    predicted = tuple(answers) if task is TaskKind.SPAN else numbers
+    if predicted is None:
         raise ValueError("expected predictions")
-    return Predictions(np.concatenate(rows), reference, predictions, exact_match, f1)
+    return Predictions(np.concatenate(rows), reference, predicted, exact_match, f1)
 
 
-def _slice_to_list(column: NDArray[Any] | None, selected: slice) -> list[Any] | None:
-    return None if column is None else column[selected].tolist()
+def _slice_to_list(column: NDArray[Any] | None, positions: slice) -> list[Any] | None:
+    return None if column is None else column[positions].tolist()
