@@ -19,7 +19,7 @@ from isoscope.cli.printing import (
 )
 from isoscope.client import Isoscope
 from isoscope.client.encodings import likely_settings
-from isoscope.core.beir_layout import folder_paths
+from isoscope.core.beir_layout import list_beir_files
 from isoscope.core.errors import InvalidError
 from isoscope.stores import FAISS_SUFFIXES, LocalCopy, copy_index, copy_table
 from isotropy.catalog import MEASURES
@@ -158,7 +158,8 @@ def encode(isoscope: Isoscope, arguments: Namespace) -> int:
         dataset = isoscope.find_dataset(arguments.dataset)
         texts = isoscope.texts_of_dataset(dataset, arguments.split, name=arguments.name)
     else:
-        with upload_progress(folder_paths(arguments.file) if arguments.file.is_dir() else [arguments.file]) as progress:
+        files = list_beir_files(arguments.file) if arguments.file.is_dir() else [arguments.file]
+        with upload_progress(files) as progress:
             texts = isoscope.upload_texts(arguments.file, name=arguments.name, progress=progress)
     settings: dict[str, Any] = {**likely_settings(texts), "model": arguments.model}
     settings |= {"text_columns": arguments.text_columns} if arguments.text_columns else {}

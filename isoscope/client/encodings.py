@@ -7,7 +7,7 @@ from typing import Any
 
 from isoscope.client.connection import Connection, Progress, Reference, Row, id_of, name_of_folder
 from isoscope.client.data import BUSY_STATUSES, POLL_SECONDS
-from isoscope.core.beir_layout import folder_paths
+from isoscope.core.beir_layout import list_beir_files
 from isoscope.core.errors import InvalidError
 
 
@@ -28,7 +28,7 @@ class Encodings(Connection):
     def upload_texts(self, file: str | Path, *, name: str | None = None, progress: Progress | None = None) -> Row:
         """Upload a file of texts as a draft with ``columns``; for a BEIR data set the corpus, with ``qrels``."""
         path = Path(file)
-        files = folder_paths(path) if path.is_dir() else [path]
+        files = list_beir_files(path) if path.is_dir() else [path]
         display_name = name or (path.resolve().name if path.is_dir() else name_of_folder(path))
         return self.send_files(
             "/api/encodings", [("file", text_file) for text_file in files], {"name": display_name}, progress

@@ -10,7 +10,7 @@ from isoscope.address import RETRYABLE_STATUSES
 from isoscope.client.connection import Connection, Progress, Reference, RefusedError, Row, path_of
 from isoscope.client.data import Datasets, patch_body
 from isoscope.core.errors import InvalidError, UnavailableError
-from isoscope.core.formatting import quoted
+from isoscope.core.formatting import quote_for_search
 from isoscope.files.yaml_document import MAX_CHARACTERS, read_yaml
 
 # States of a run that change by themselves, unlike paused.
@@ -58,7 +58,7 @@ class Experiments(Datasets):
         return self.get("experiments", experiment)
 
     def find_experiment(self, name: str) -> Row:
-        experiments = self.experiments(f"experiment={quoted(name)}")
+        experiments = self.experiments(f"experiment={quote_for_search(name)}")
         if not experiments:
             raise InvalidError(f"There is no experiment {name!r} on {self.url}, by its name or its id.", "experiment")
         if len(experiments) > 1:

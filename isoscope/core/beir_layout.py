@@ -7,7 +7,7 @@ from isoscope.core.errors import InvalidError
 
 CORPUS, QUERIES, QRELS_SUFFIX = "corpus.jsonl", "queries.jsonl", ".tsv"
 ZIP_SUFFIX = ".zip"
-LAYOUT = "A BEIR data set holds corpus.jsonl, queries.jsonl and qrels/test.tsv"
+BEIR_LAYOUT = "A BEIR data set holds corpus.jsonl, queries.jsonl and qrels/test.tsv"
 
 
 def is_beir(filenames: Sequence[str]) -> bool:
@@ -15,10 +15,10 @@ def is_beir(filenames: Sequence[str]) -> bool:
     return len(filenames) > 1 or any(name.lower().endswith(ZIP_SUFFIX) for name in filenames)
 
 
-def folder_paths(folder: Path) -> list[Path]:
-    """Return the files of a BEIR data set in a folder; raise InvalidError if there are none."""
-    texts = [path for path in (folder / CORPUS, folder / QUERIES) if path.is_file()]
+def list_beir_files(folder: Path) -> list[Path]:
+    """Return the paths of the corpus, the queries and the qrels in a folder; raise InvalidError if one is missing."""
+    corpus, queries = folder / CORPUS, folder / QUERIES
     qrels = sorted((folder / "qrels").glob(f"*{QRELS_SUFFIX}"))
-    if len(texts) < 2 or not qrels:
-        raise InvalidError(f"{folder} is no BEIR data set. {LAYOUT}.", "file")
-    return [*texts, *qrels]
+    if not corpus.is_file() or not queries.is_file() or not qrels:
+        raise InvalidError(f"{folder} is no BEIR data set. {BEIR_LAYOUT}.", "file")
+    return [corpus, queries, *qrels]

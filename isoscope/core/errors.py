@@ -17,8 +17,8 @@ class FieldError(NamedTuple):
 class IsoscopeError(Exception):
     """Base of all errors whose message is shown to the user.
 
-    ``field`` is the form field or JSON key at fault, ``page`` the path of the record that the message names,
-    ``other_errors`` those of other fields.
+    ``field`` is the form field or JSON key at fault, ``page`` the URL path of the record that the message names, and
+    ``other_errors`` are the errors of other fields.
     """
 
     message: str
@@ -30,6 +30,7 @@ class IsoscopeError(Exception):
         return self.message
 
     def at(self, field: str) -> str:
+        """Return the messages about a field as one text, which is empty if there are none."""
         return " ".join(error.detail for error in self.errors if error.field == field)
 
     @property
@@ -78,7 +79,7 @@ class AbandonedError(IsoscopeError):
 
 @contextmanager
 def value_errors_as_invalid() -> Iterator[None]:
-    """Raise any ValueError of ``isotropy``, whose message says what to do, as InvalidError."""
+    """Raise InvalidError instead of any ValueError. Only for ``isotropy``, whose messages are written for users."""
     try:
         yield
     except ValueError as error:
@@ -86,18 +87,18 @@ def value_errors_as_invalid() -> Iterator[None]:
 
 
 def combine_errors(errors: Iterable[FieldError]) -> InvalidError:
-    """Combine errors into one InvalidError without duplicates."""
+    """Combine one or more errors into one InvalidError without duplicates."""
     first_error, *other_errors = dict.fromkeys(errors)
     return InvalidError(first_error.detail, first_error.field, other_errors=tuple(other_errors))
 
 
 def check_all(*checks: Callable[[], object]) -> None:
     """Run every check, then raise one InvalidError with all their errors."""
-    faults: list[FieldError] = []
+    field_errors: list[FieldError] = []
     for check in checks:
         try:
             check()
         except InvalidError as error:
-            faults += error.errors
-    if faults:
-        raise combine_errors(faults)
+            field_errors += error.errors
+    if field_errors:
+        raise combine_errors(field_errors)

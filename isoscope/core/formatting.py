@@ -20,7 +20,7 @@ MAX_LISTED = 10
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Format to significant digits: 0.847, −12.3, 48,213, 1.20 × 10⁻⁵."""
+    """Format to significant digits, without rounding integer digits: 0.847, −12.3, 48,213, 1.20 × 10⁻⁵."""
     if value is None:
         return MISSING
     if value == 0:
@@ -28,28 +28,32 @@ def number(value: float | None, digits: int = 3) -> str:
     exponent = floor(log10(abs(float(f"{value:.{digits - 1}e}"))))
     if exponent < -4 or exponent > 8:
         mantissa = f"{value:.{digits - 1}e}".split("e")[0]
-        return _signed(f"{mantissa} × 10{str(exponent).translate(SUPERSCRIPTS)}")
-    return _signed(f"{value:,.{max(digits - 1 - exponent, 0)}f}")
+        return _with_true_minus(f"{mantissa} × 10{str(exponent).translate(SUPERSCRIPTS)}")
+    return _with_true_minus(f"{value:,.{max(digits - 1 - exponent, 0)}f}")
 
 
-def with_error(value: float, error: float | None) -> str:
-    """Format a number with half its 95% interval to two digits: −0.005 ± 0.066; three digits without one."""
-    if not error:
-        return number(value) + ("" if error is None else " ± 0")
-    spread = number(error, 2)
-    if "×" in spread:
-        return f"{number(value)} ± {spread}"
-    decimals = len(spread.partition(".")[2])
-    return _signed(f"{value:z,.{decimals}f} ± {spread}")
+def with_error(value: float, half_width: float | None) -> str:
+    """Format a number with half the width of its 95% interval, to the same decimals: −0.005 ± 0.066.
+
+    Without an interval, the number has three digits.
+    """
+    if not half_width:
+        return number(value) + ("" if half_width is None else " ± 0")
+    margin = number(half_width, 2)
+    if "×" in margin:
+        return f"{number(value)} ± {margin}"
+    decimals = len(margin.partition(".")[2])
+    return _with_true_minus(f"{value:z,.{decimals}f} ± {margin}")
 
 
 def significant(value: float, error: float | None) -> str:
-    """Format to three digits, or fewer if the error is large: 0.0908 with 0.030 becomes 0.091."""
-    spread = number(error, 2) if error else ""
-    decimals = len(spread.partition(".")[2])
-    if not spread or "×" in spread or "×" in number(value) or decimals >= len(number(value).partition(".")[2]):
-        return number(value)
-    return _signed(f"{value:z,.{decimals}f}")
+    """Format to three digits, or to the decimals of the error if it has fewer: 0.0908 with 0.030 becomes 0.091."""
+    value_text = number(value)
+    error_text = number(error, 2) if error else ""
+    decimals = len(error_text.partition(".")[2])
+    if not error_text or "×" in error_text + value_text or decimals >= len(value_text.partition(".")[2]):
+        return value_text
+    return _with_true_minus(f"{value:z,.{decimals}f}")
 
 
 def with_se(value: float | None, se: float | None) -> str:
@@ -59,12 +63,12 @@ def with_se(value: float | None, se: float | None) -> str:
 
 def two_decimals(value: float) -> str:
     """Format a cosine or score: 0.40, −0.13, never −0.00."""
-    return _signed(f"{value:.2f}".replace("-0.00", "0.00"))
+    return _with_true_minus(f"{value:.2f}".replace("-0.00", "0.00"))
 
 
 def short(value: float | None) -> str:
-    """Format a setting as typed: −1, 0.2, 3e−5."""
-    return MISSING if value is None else _signed(f"{value:.12g}".replace("e-0", "e-"))
+    """Format a setting as a user would type it: −1, 0.2, 3e−5."""
+    return MISSING if value is None else _with_true_minus(f"{value:.12g}".replace("e-0", "e-"))
 
 
 def tick(value: float) -> str:
@@ -74,11 +78,11 @@ def tick(value: float) -> str:
 
 def count(value: int | None) -> str:
     """Format an integer with thousands marked: 250,000."""
-    return MISSING if value is None else _signed(f"{value:,}")
+    return MISSING if value is None else _with_true_minus(f"{value:,}")
 
 
 def percent(share: float) -> str:
-    """Format a share of 0 to 1 without rounding to 0% or 100%: 0.4%, 61%, 99.7%, more than 99.9%."""
+    """Format a share from 0 to 1 without rounding it to 0% or 100%: 0.4%, 61%, 99.7%, more than 99.9%."""
     percentage = 100 * share
     if 0 < percentage < 0.05:
         return "less than 0.1%"
@@ -95,14 +99,14 @@ def plural(value: int, noun: str, nouns: str | None = None) -> str:
 
 def size(value: int) -> str:
     """Format bytes in decimal units: 9.61 MB."""
-    amount, unit = float(value), 0
-    while amount >= 1000 and unit < len(BYTE_UNITS) - 1:
-        amount, unit = amount / 1000, unit + 1
-    return f"{value} {BYTE_UNITS[0]}" if unit == 0 else f"{number(amount)} {BYTE_UNITS[unit]}"
+    amount, unit_index = float(value), 0
+    while amount >= 1000 and unit_index < len(BYTE_UNITS) - 1:
+        amount, unit_index = amount / 1000, unit_index + 1
+    return f"{value} {BYTE_UNITS[0]}" if unit_index == 0 else f"{number(amount)} {BYTE_UNITS[unit_index]}"
 
 
 def limit(value: int) -> str:
-    """Format a limit in bytes in binary units where these are whole: 2 GiB."""
+    """Format a limit in bytes as a whole number of GiB, MiB or KiB if it is one, and like ``size`` otherwise."""
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if value and value % 2**power == 0:
             return f"{count(value >> power)} {unit}"
@@ -110,17 +114,17 @@ def limit(value: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Format a time in its two largest units: 2 min 5 s."""
+    """Format a time in its two largest units, 2 min 5 s, or in tenths of a second below ten seconds."""
     if seconds is None:
         return MISSING
     if seconds < 10:
         return f"{seconds:.1f} s"
-    minutes, rest_seconds = divmod(round(seconds), 60)
+    minutes, remaining_seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest_seconds, "s")]
-    largest_unit = next((index for index, (amount, _) in enumerate(parts) if amount), 3)
-    return " ".join(f"{amount} {unit}" for amount, unit in parts[largest_unit : largest_unit + 2] if amount)
+    amounts = [(days, "d"), (hours, "h"), (minutes, "min"), (remaining_seconds, "s")]
+    largest = next(index for index, (amount, _) in enumerate(amounts) if amount)
+    return " ".join(f"{amount} {unit}" for amount, unit in amounts[largest : largest + 2] if amount)
 
 
 def durations(low: float, high: float) -> str:
@@ -130,13 +134,13 @@ def durations(low: float, high: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """Format a rough time in the largest unit that it holds at least twice: 24 hours, 90 seconds."""
+    """Format a rough time in the largest unit of which it has at least two: 24 hours, 90 seconds."""
     noun, length = next(((noun, length) for noun, length in UNIT_SECONDS if seconds >= 2 * length), ("second", 1))
     return plural(max(1, round(seconds / length)), noun)
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """Format the time since a moment in one unit: 3 minutes ago."""
+    """Format the time since a moment in its largest unit: 3 minutes ago."""
     seconds = (now - moment).total_seconds()
     for noun, length in UNIT_SECONDS:
         if seconds >= length:
@@ -153,35 +157,36 @@ def capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def quoted(text: str) -> str:
-    """Quote a value for the run search."""
+def quote_for_search(text: str) -> str:
+    """Quote a value for a query of the run search."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def starred(name: str) -> str:
-    """Return a measure's name with its star as printed: IsoScore★."""
+    """Return a measure's name with a true star: IsoScore★."""
     return name.replace("*", "★")
 
 
-def _signed(text: str) -> str:
+def _with_true_minus(text: str) -> str:
     return text.replace("-", "−")
 
 
 def quote(name: str) -> str:
+    """Quote a name for a message, shortened to 80 characters."""
     ellipsis = "..." if len(name) > MAX_SHOWN_CHARACTERS else ""
     return repr(name[:MAX_SHOWN_CHARACTERS]) + ellipsis
 
 
 def listed(names: Collection[str]) -> str:
-    """Return the first ten names in quotes, and the number of names left out."""
+    """Return the first ten names in quotes, and the number of further names: 'a', 'b' and 3 more."""
     suffix = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
     return ", ".join(map(quote, islice(names, MAX_LISTED))) + suffix
 
 
 @contextmanager
 def prefixed_errors(filename: str, field: str | None = None) -> Iterator[None]:
-    """Prefix errors with the file name, and set their form field if they have none."""
+    """Put the file name before the message of errors, and set their form field if they have none."""
     try:
         yield
     except IsoscopeError as error:
@@ -189,5 +194,5 @@ def prefixed_errors(filename: str, field: str | None = None) -> Iterator[None]:
 
 
 def storable(text: str) -> str:
-    """Replace what UTF-8 or PostgreSQL cannot hold, lone surrogates and NUL."""
+    """Replace characters that UTF-8 or PostgreSQL cannot hold: lone surrogates by "?", NUL by U+FFFD."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -12,7 +12,7 @@ class TaskKind(StrEnum):
 
 
 class Metric(StrEnum):
-    """Measures of performance on the validation rows."""
+    """Measures of how well a model solves a task."""
 
     ACCURACY = "accuracy"
     F1 = "f1"
@@ -41,4 +41,4 @@ METRICS: dict[TaskKind, tuple[Metric, ...]] = {
 }
 
 SPLIT_STEMS = frozenset(("train", "training", "validation", "valid", "val", "dev", "test"))
-"""Names of files that say which split they hold, and not of what."""
+"""Names of files, without suffix, that name a split and not the data set."""

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from isoscope.core.beir_layout import CORPUS, LAYOUT, QRELS_SUFFIX, QUERIES, folder_paths
+from isoscope.core.beir_layout import BEIR_LAYOUT, CORPUS, QRELS_SUFFIX, QUERIES, list_beir_files
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import listed, prefixed_errors, quote
 from isoscope.files.columns import TextsDescription, describe_texts, open_table
@@ -49,14 +49,14 @@ def find_beir(files: Iterable[NamedFile]) -> BeirFiles:
         name = PurePosixPath(file.filename).name
         is_qrels = name.endswith(QRELS_SUFFIX)
         if not is_qrels and name not in (CORPUS, QUERIES):
-            raise InvalidError(f"{quote(name)} has no place here. {LAYOUT}.", "file")
+            raise InvalidError(f"{quote(name)} has no place here. {BEIR_LAYOUT}.", "file")
         files_by_key, key = (qrels, name.removesuffix(QRELS_SUFFIX)) if is_qrels else (texts, name)
         if key in files_by_key:
             raise InvalidError(f"{quote(name)} is there twice. Choose the files of one data set.", "file")
         files_by_key[key] = file
     missing = [name for name in (CORPUS, QUERIES) if name not in texts] + ([] if qrels else ["qrels/test.tsv"])
     if missing:
-        raise InvalidError(f"There is no {' and no '.join(missing)}. {LAYOUT}.", "file")
+        raise InvalidError(f"There is no {' and no '.join(missing)}. {BEIR_LAYOUT}.", "file")
     if len(qrels) > MAX_SPLITS:
         raise TooLargeError(f"There are {len(qrels):,} files of qrels, more than {MAX_SPLITS}. Leave some out.", "file")
     if invalid_splits := [split for split in qrels if not 0 < len(split) <= MAX_SPLIT_CHARACTERS]:
@@ -82,7 +82,7 @@ def choose_split(splits: Iterable[str], requested: str | None) -> str:
 def open_beir(path: Path) -> Iterator[BeirFiles]:
     """Open a data set in a folder or a zip file, unpacked until the context ends."""
     if path.is_dir():
-        yield find_beir(NamedFile(member, member.name) for member in folder_paths(path))
+        yield find_beir(NamedFile(member, member.name) for member in list_beir_files(path))
         return
     with TemporaryDirectory(prefix="isoscope-beir-") as folder:
         yield find_beir(unpack(path, Path(folder)))
@@ -95,7 +95,7 @@ def unpack(path: Path, folder: Path) -> list[NamedFile]:
     """
     with path.open("rb") as stream:
         if not stream.read(4).startswith(ZIP_MAGIC):
-            raise InvalidError(f"This is not a zip file. {LAYOUT}, in a folder or a zip file.", "file")
+            raise InvalidError(f"This is not a zip file. {BEIR_LAYOUT}, in a folder or a zip file.", "file")
     with open_zip(path, ZIP_ERROR) as archive:
         members = _select_members(archive.infolist())
         files = []
@@ -109,7 +109,7 @@ def unpack(path: Path, folder: Path) -> list[NamedFile]:
 
 def _select_members(directory: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
     if len(directory) > MAX_MEMBERS:
-        raise TooLargeError(f"The zip file has {len(directory):,} members, more than {MAX_MEMBERS:,}. {LAYOUT}.")
+        raise TooLargeError(f"The zip file has {len(directory):,} members, more than {MAX_MEMBERS:,}. {BEIR_LAYOUT}.")
     members = []
     for member in directory:
         path = PurePosixPath(member.filename)

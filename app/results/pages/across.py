@@ -47,7 +47,7 @@ from app.training.run_actions import RUNS
 from app.web.dependencies import ContextDep
 from app.web.responses import FileKind, figure_file, redirect_to, render, render_figure
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import quoted
+from isoscope.core.formatting import quote_for_search
 
 router = APIRouter(prefix="/compare/runs")
 
@@ -72,7 +72,7 @@ def show_runs(
     if experiment:
         searched_ids = query.q.removeprefix("experiment=").split(",") if EXPERIMENT_SEARCH.fullmatch(query.q) else []
         ids = dict.fromkeys([*searched_ids, *filter(None, experiment)])
-        joined = ",".join(row_id if row_id.isalnum() else quoted(row_id) for row_id in ids)
+        joined = ",".join(row_id if row_id.isalnum() else quote_for_search(row_id) for row_id in ids)
         return redirect_to(f"/compare/runs?{query.to_query_string(q=f'experiment={joined}')}")
     values: dict[str, Any] = {"query": query, "sweep_query": sweep_query}
     problem = None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.core.beir_layout import folder_paths, is_beir
+from isoscope.core.beir_layout import is_beir, list_beir_files
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.beir import choose_split, describe_beir, find_beir, open_beir, read_beir_ids, unpack
 from isoscope.files.ground_truth import Judgment, read_qrels
@@ -62,14 +62,14 @@ def test_folder_and_zip_file_read_alike(tmp_path):
     (folder / "qrels").mkdir(parents=True)
     for name, text in FILES.items():
         (folder / name).write_text(text)
-    assert [path.name for path in folder_paths(folder)] == ["corpus.jsonl", "queries.jsonl", "dev.tsv", "test.tsv"]
+    assert [path.name for path in list_beir_files(folder)] == ["corpus.jsonl", "queries.jsonl", "dev.tsv", "test.tsv"]
     for path in (folder, zipped(tmp_path / "scifact.zip")):
         with open_beir(path) as files:
             assert read_beir_ids(files.corpus) == ["d1", "d2", "3"]
             assert list(files.qrels) == ["test", "dev"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidError, match="is no BEIR data set"):
-        folder_paths(tmp_path / "empty")
+        list_beir_files(tmp_path / "empty")
 
 
 def test_zip_or_several_files_are_beir():
