@@ -13,8 +13,8 @@ from isoscope.cli.printing import (
     CELL_LEGEND,
     MEASURE_NAMES,
     NAME_WIDTH,
-    cell,
     describe_dependence,
+    format_measure,
     lines_by_group,
     write,
 )
@@ -84,7 +84,7 @@ def _report_lines(
     yield f"labels: {matrix.selection.labels or f'none{advice}'}"
     yield CELL_LEGEND
     cells = {
-        slug: cell(result.value, result.score.se, result.score.reason, result.n, cloud.n, result.detail)
+        slug: format_measure(result.value, result.score.se, result.score.reason, result.n, cloud.n, result.detail)
         for slug, result in results.items()
     }
     yield from lines_by_group(cells)

@@ -17,13 +17,13 @@ SERVER_ENTRY_POINTS = "isoscope.commands"
 
 
 class Command(NamedTuple):
-    """A command's summary and module."""
+    """A command's summary, and the function that runs it."""
 
     help: str
-    # Module in ``isoscope.cli`` that holds ``function``; empty for commands of the server.
+    # Module in ``isoscope.cli`` that holds ``function``; both are empty for commands of the server.
     module: str = ""
     function: str = ""
-    # Whether it connects to a dashboard.
+    # Whether the function takes a connection to a dashboard.
     needs_dashboard: bool = True
 
 
@@ -50,7 +50,9 @@ COMMANDS = {
         "choose post-processing, dimensions and storage by your task", "local", "decide", needs_dashboard=False
     ),
     "upgrade": Command("stay with a model, bridge to a new one or re-embed", "local", "upgrade", needs_dashboard=False),
-    "calibrate": Command("find the similarity from which on a pair is a match", "local", "calibrate", False),
+    "calibrate": Command(
+        "find the similarity from which on a pair is a match", "local", "calibrate", needs_dashboard=False
+    ),
     "check": Command(
         "find what is wrong with the vectors of files, without a server", "local", "check", needs_dashboard=False
     ),
@@ -58,7 +60,7 @@ COMMANDS = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code."""
+    """Run a command, by default that of the process's arguments, and return its exit code."""
     command_line = sys.argv[1:] if words is None else list(words)
     try:
         arguments = make_parser(command_line[:1]).parse_args(command_line)
@@ -77,6 +79,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def make_parser(command_names: Sequence[str]) -> ArgumentParser:
+    """Return a parser that lists all commands, but knows only the arguments of the named ones."""
     parser = ArgumentParser(
         prog="isoscope",
         description="Measure isotropy, and train for it. score, check, decide, upgrade and calibrate read files and "

@@ -8,7 +8,7 @@ from typing import Any
 from isoscope.cli.local import parse_names
 from isoscope.cli.printing import (
     CELL_LEGEND,
-    cell,
+    format_measure,
     lines_by_group,
     note,
     number,
@@ -24,7 +24,7 @@ from isoscope.core.errors import InvalidError
 from isoscope.stores import FAISS_SUFFIXES, LocalCopy, copy_index, copy_table
 from isotropy.catalog import MEASURES
 
-SETTINGS = (
+ENCODING_SETTINGS = (
     "label_column",
     "score_column",
     "match",
@@ -35,9 +35,8 @@ SETTINGS = (
     "batch_size",
     "seed",
 )
-SCORES = ("isoscore", "mean_cosine")
-# Stands for null in options: no limit.
-ALL = "all"
+LAYER_MEASURES = ("isoscore", "mean_cosine")
+ALL = "all"  # the value of an option that stands for null: no limit
 
 
 def upload_arguments(command: ArgumentParser) -> None:
@@ -64,46 +63,38 @@ def upload_arguments(command: ArgumentParser) -> None:
 def upload(isoscope: Isoscope, arguments: Namespace) -> int:
     """Upload vectors to a dashboard and have them measured there; isoscope score measures without one."""
     with TemporaryDirectory(prefix="isoscope-") as folder:
-        copy = _copy_stored_vectors(arguments, Path(folder))
-        files = [copy.vectors] if copy else arguments.files
-        annotations = arguments.annotations or (copy.annotations if copy else None)
-        name = arguments.name or (copy.vectors.stem if copy else None)
+        local_copy = _copy_stored_vectors(arguments, Path(folder))
+        files = [local_copy.vectors] if local_copy else arguments.files
+        annotations = arguments.annotations or (local_copy.annotations if local_copy else None)
+        name = arguments.name or (local_copy.vectors.stem if local_copy else None)
         with upload_progress([*files, *([annotations] if annotations else [])]) as progress:
             embedding = isoscope.upload(
                 *files, annotations=annotations, name=name, commit=not arguments.draft, progress=progress
             )
-    if copy and copy.remark:
-        note(copy.remark)
-        isoscope.describe_embedding(embedding, notes=copy.remark)
-    scores = isoscope.score(embedding) if arguments.wait and not arguments.draft else {}
+    if local_copy and local_copy.remark:
+        note(local_copy.remark)
+        isoscope.describe_embedding(embedding, notes=local_copy.remark)
+    measurements = isoscope.score(embedding) if arguments.wait and not arguments.draft else {}
     if arguments.json:
-        return write_json(isoscope.embedding(embedding) if scores else embedding)
+        return write_json(isoscope.embedding(embedding) if measurements else embedding)
     address_line = f"{embedding['name']}: {isoscope.url}/embeddings/{embedding['id']}"
-    if not scores:
+    if not measurements:
         return write([address_line])
     n_rows = isoscope.embedding(embedding)["n"]
-    scores_in_order = {slug: scores[slug] for slug in MEASURES if slug in scores}
-    cells = {
-        slug: cell(
-            measurement["value"],
-            measurement["se"],
-            measurement["reason"],
-            measurement["n"],
-            n_rows,
-            measurement.get("detail"),
-        )
-        for slug, measurement in scores_in_order.items()
-    }
-    return write([address_line, CELL_LEGEND, *lines_by_group(cells)])
+    value_texts = {}
+    for slug in [slug for slug in MEASURES if slug in measurements]:
+        value, se, reason, n = (measurements[slug][key] for key in ("value", "se", "reason", "n"))
+        value_texts[slug] = format_measure(value, se, reason, n, n_rows, measurements[slug].get("detail"))
+    return write([address_line, CELL_LEGEND, *lines_by_group(value_texts)])
 
 
 def _copy_stored_vectors(arguments: Namespace, folder: Path) -> LocalCopy | None:
-    """Copy a table or an index into files; None if the files are uploaded as they are."""
+    """Copy a table or a FAISS index to files. Return None if the vectors are in files that can be uploaded."""
     if arguments.table:
         return copy_table(arguments.postgres, arguments.table, arguments.column, arguments.keep, folder)
     if arguments.postgres or arguments.column or arguments.keep:
         raise InvalidError("--postgres, --column and --keep read a table. Name it by --table.")
-    is_index = [file.suffix.lower() in FAISS_SUFFIXES for file in arguments.files] == [True]
+    is_index = len(arguments.files) == 1 and arguments.files[0].suffix.lower() in FAISS_SUFFIXES
     return copy_index(arguments.files[0], folder) if is_index else None
 
 
@@ -163,30 +154,30 @@ def encode(isoscope: Isoscope, arguments: Namespace) -> int:
             texts = isoscope.upload_texts(arguments.file, name=arguments.name, progress=progress)
     settings: dict[str, Any] = {**likely_settings(texts), "model": arguments.model}
     settings |= {"text_columns": arguments.text_columns} if arguments.text_columns else {}
-    settings |= {
-        name: (None if value == ALL else value) for name in SETTINGS if (value := getattr(arguments, name)) is not None
-    }
+    given_options = {name: getattr(arguments, name) for name in ENCODING_SETTINGS}
+    settings |= {name: None if value == ALL else value for name, value in given_options.items() if value is not None}
     if arguments.plan:
         plan = isoscope.plan_encoding(texts, settings)
         if arguments.json:
             return write_json(plan)
         return write([", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in plan.items())])
     encoding = isoscope.launch_encoding(texts, settings)
-    lines = [f"{isoscope.url}/encodings/{encoding['id']}"]
+    address = f"{isoscope.url}/encodings/{encoding['id']}"
+    query_lines = []
     if qrels := encoding["qrels"]:
         splits = ", ".join(f"{judged_split['split']} ({judged_split['judgments']:,})" for judged_split in qrels)
-        lines.append(f"queries: {isoscope.url}/encodings/{qrels[0]['queries_id']}; judgments: {splits}")
+        query_lines = [f"queries: {isoscope.url}/encodings/{qrels[0]['queries_id']}; judgments: {splits}"]
     if not arguments.wait:
-        return write_json(encoding) if arguments.json else write([f"{encoding['name']}: {lines[0]}", *lines[1:]])
-    for line in lines:
+        return write_json(encoding) if arguments.json else write([f"{encoding['name']}: {address}", *query_lines])
+    for line in (address, *query_lines):
         note(line)
     layers = isoscope.layers(isoscope.wait_for_encoding(encoding))
     if arguments.json:
         return write_json(layers)
     rows = []
     for layer in layers:
-        scores = {measurement["measure"]: measurement["value"] for measurement in layer["measurements"]}
-        rows.append((str(layer["layer"]), layer["pooling"], *(number(scores.get(slug)) for slug in SCORES)))
+        values = {measurement["measure"]: measurement["value"] for measurement in layer["measurements"]}
+        rows.append((str(layer["layer"]), layer["pooling"], *(number(values.get(slug)) for slug in LAYER_MEASURES)))
     return write(table(("Layer", "Pooling", "IsoScore", "Mean cosine"), rows))
 
 

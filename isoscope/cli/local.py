@@ -12,8 +12,8 @@ from isoscope.threads import limit_thread_spinning
 from isotropy.catalog import MEASURES, METRICS, Similarity
 from isotropy.catalog.calibration import PROMISES
 
-# Packages of ``isoscope decide`` to install, by the module to import.
-PACKAGES = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
+# Packages that decide and upgrade need, by the module to import.
+PIP_PACKAGES = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
 METRIC_HELP = "metric to judge by (default: the usual one for the task)"
 
 
@@ -77,7 +77,7 @@ def add_file_arguments(command: ArgumentParser) -> None:
 
 @contextmanager
 def _loading_torch() -> Iterator[None]:
-    """Prepare an import that loads torch, which other commands do not need; name a package that is not installed."""
+    """Prepare for an import that loads torch. Raise UnavailableError if a package that it needs is not installed."""
     limit_thread_spinning()
     try:
         yield
@@ -96,7 +96,8 @@ def parse_seed(text: str) -> int:
 
 
 def parse_names(text: str) -> list[str]:
-    return [name for part in text.split(",") if (name := part.strip())]
+    """Split at commas, without blanks and empty names."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _parse_measures(text: str) -> list[str]:
@@ -134,7 +135,8 @@ def calibrate_arguments(command: ArgumentParser) -> None:
         "--false-match-rate", type=float, choices=PROMISES, help="share of other pairs to take at most"
     )
     command.add_argument("--save-map", type=Path, metavar="FILE", help="write the map of the chosen remedy")
-    command.set_defaults(full=None, metric=None)  # it tries the remedies only
+    # Code that decide shares reads both: no ``full`` tries only the remedies, and None does not propose --full.
+    command.set_defaults(full=None, metric=None)
 
 
 def calibrate(arguments: Namespace) -> int:
@@ -147,8 +149,8 @@ def calibrate(arguments: Namespace) -> int:
 def upgrade_arguments(command: ArgumentParser) -> None:
     command.add_argument("old", type=Path, metavar="OLD", help="vectors of the old model, as stored")
     command.add_argument("new", type=Path, metavar="NEW", help="vectors of the new model of the same texts, or of some")
-    truth = _add_task_arguments(command, "nothing shows which model is better")
-    truth.add_argument("--queries", nargs=2, type=Path, metavar=("OLDQ", "NEWQ"), help="vectors of queries by both")
+    group = _add_task_arguments(command, "nothing shows which model is better")
+    group.add_argument("--queries", nargs=2, type=Path, metavar=("OLDQ", "NEWQ"), help="vectors of queries by both")
     command.add_argument("--metric", choices=METRICS, help=METRIC_HELP)
     command.add_argument("--retain", type=_parse_share, default=0.95, help="share that a bridge has to keep")
     command.add_argument("--save-bridge", type=Path, metavar="FILE", help="write the bridge as safetensors")
@@ -156,22 +158,23 @@ def upgrade_arguments(command: ArgumentParser) -> None:
 
 def _add_corpus_arguments(command: ArgumentParser, without_truth: str) -> None:
     command.add_argument("corpus", nargs="+", type=Path, metavar="CORPUS", help="vectors, in the order of their rows")
-    truth = _add_task_arguments(command, without_truth)
-    truth.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")
+    group = _add_task_arguments(command, without_truth)
+    group.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")
 
 
 def _add_task_arguments(command: ArgumentParser, without_truth: str) -> _ArgumentGroup:
-    truth = command.add_argument_group("ground truth", f"choose one; without any, {without_truth}")
-    truth.add_argument(
+    """Add a task's arguments. Return the group of its ground truth, whose description ends with ``without_truth``."""
+    group = command.add_argument_group("ground truth", f"choose one; without any, {without_truth}")
+    group.add_argument(
         "--qrels",
         type=Path,
         metavar="FILE",
         help="query ids, document ids and relevance as in BEIR, or a BEIR folder or zip file",
     )
-    truth.add_argument("--split", metavar="NAME", help="split of the BEIR data set (default: test)")
-    truth.add_argument("--pairs", type=Path, metavar="FILE", help="scored pairs of row ids")
-    truth.add_argument("--labels", metavar="COL", help="column or array of labels")
-    truth.add_argument(
+    group.add_argument("--split", metavar="NAME", help="split of the BEIR data set (default: test)")
+    group.add_argument("--pairs", type=Path, metavar="FILE", help="scored pairs of row ids")
+    group.add_argument("--labels", metavar="COL", help="column or array of labels")
+    group.add_argument(
         "--annotations", type=Path, metavar="FILE", help="file of ids, labels or groups for the rows of the corpus"
     )
     command.add_argument(
@@ -191,7 +194,7 @@ def _add_task_arguments(command: ArgumentParser, without_truth: str) -> _Argumen
     )
     command.add_argument("--seed", type=parse_seed, default=0, help="seed of the split and of random methods")
     command.add_argument("--json", action="store_true", help="print one JSON document")
-    return truth
+    return group
 
 
 def decide(arguments: Namespace) -> int:
@@ -199,7 +202,8 @@ def decide(arguments: Namespace) -> int:
     _prepare_task("decide")
     from isoscope.decide import print_decision, print_decisions  # noqa: PLC0415 - it loads torch
 
-    return (print_decisions if len(arguments.vectors or ()) > 1 else print_decision)(arguments)
+    has_several_embeddings = len(arguments.vectors or ()) > 1
+    return print_decisions(arguments) if has_several_embeddings else print_decision(arguments)
 
 
 def upgrade(arguments: Namespace) -> int:
@@ -211,7 +215,8 @@ def upgrade(arguments: Namespace) -> int:
 
 
 def _prepare_task(command: str) -> None:
-    missing = [package for module, package in PACKAGES.items() if find_spec(module) is None]
+    """Prepare for an import that loads torch. Raise UnavailableError if a package of tasks is not installed."""
+    missing = [package for module, package in PIP_PACKAGES.items() if find_spec(module) is None]
     if missing:
         raise UnavailableError(
             f"isoscope {command} needs {' and '.join(missing)}, not installed here: "

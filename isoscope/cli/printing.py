@@ -22,10 +22,11 @@ CELL_LEGEND = (
 )
 
 Value = float | list[float | None] | None
+"""A measure of one number, or of a list of numbers, each None if undefined."""
 
 
 def write(lines: Iterable[str]) -> int:
-    """Print lines and return the exit code: 1 if writing fails, without a message for a closed pipe."""
+    """Print lines and return the exit code. It is 1 if they cannot be written; a closed pipe gives no message."""
     try:
         sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
@@ -43,23 +44,25 @@ def write_json(document: Any) -> int:
 
 
 def note(sentence: str) -> None:
-    """Print progress to standard error."""
+    """Print a sentence to standard error, apart from the results on standard output."""
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (heads, *rows)]
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (headers, *rows)]
 
 
 def number(value: float | None) -> str:
+    """Format to four digits, and None as a hyphen."""
     return "-" if value is None else f"{value:.4g}"
 
 
 @contextmanager
 def upload_progress(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
-    """Yield a callback that reports bytes sent."""
+    """Show a progress bar of the bytes sent. Yield a function to be called with the size of each part."""
     from tqdm import tqdm  # noqa: PLC0415 - commands that send nothing do not need it
 
     total = sum(file.stat().st_size for file in files if file.is_file())
@@ -67,38 +70,42 @@ def upload_progress(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
         yield bar.update
 
 
-def lines_by_group(cells: Mapping[str, str]) -> Iterator[str]:
+def lines_by_group(value_texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each measure, given by slug, under the headings of their groups."""
     for group, heading in GROUPS.items():
-        group_cells = {slug: text for slug, text in cells.items() if MEASURES[slug].group == group}
-        if group_cells:
+        group_texts = {slug: text for slug, text in value_texts.items() if MEASURES[slug].group == group}
+        if group_texts:
             yield f"\n{heading}"
-        for slug, text in group_cells.items():
+        for slug, text in group_texts.items():
             yield f"  {MEASURE_NAMES[slug]:{NAME_WIDTH}}  {text}"
 
 
-def describe_dependence(by: str, groups: int) -> str | None:
+def describe_dependence(grouping: str, n_groups: int) -> str | None:
     """Return a sentence about duplicate or grouped rows; None if all rows are independent."""
-    if by == "duplicates":
-        return f"exact duplicates count as one row in errors and bias corrections: {groups:,} are distinct"
-    if by == "groups":
-        return f"rows of one group count as one in errors and bias corrections: {groups:,} groups"
+    if grouping == "duplicates":
+        return f"exact duplicates count as one row in errors and bias corrections: {n_groups:,} are distinct"
+    if grouping == "groups":
+        return f"rows of one group count as one in errors and bias corrections: {n_groups:,} groups"
     return None
 
 
-def cell(
+def format_measure(
     value: Value,
     se: float | None,
     reason: str | None,
     n: int,
-    total: int | None,
+    n_rows: int | None,
     detail: Mapping[str, Any] | None = None,
 ) -> str:
-    """Format a value with its standard error, the ``parts`` of its detail, and ``n`` unless it equals ``total``."""
+    """Format a value with its standard error and its detail's ``parts``, or the reason why it is undefined.
+
+    The number ``n`` of measured rows follows if it is not ``n_rows``, the number of all.
+    """
     if value is None:
         return f"undefined: {reason}"
     values = value if isinstance(value, list) else [value]
-    text = ", ".join("-" if item is None else f"{item:.6g}" for item in values)
+    numbers = ", ".join("-" if item is None else f"{item:.6g}" for item in values)
     error = "" if se is None else f" (SE {se:.2g})"
-    parts = {name.replace("_", " "): part for name, part in (detail or {}).get("parts", {}).items() if part is not None}
-    suffix = "".join(f", {name} {part:.4g}" for name, part in parts.items())
-    return f"{text}{error}{suffix}" + ("" if n == total else f"  (n = {n:,})")
+    parts = (detail or {}).get("parts", {})
+    part_texts = [f", {name.replace('_', ' ')} {part:.4g}" for name, part in parts.items() if part is not None]
+    return f"{numbers}{error}{''.join(part_texts)}" + ("" if n == n_rows else f"  (n = {n:,})")

@@ -8,9 +8,9 @@ from isoscope.client import Isoscope
 from isoscope.client.connection import Row
 from isotropy.catalog import REGULARIZERS
 
-LONGEST_NAME = 40
+MAX_NAME_CHARACTERS = 40
 OPTIONS_BY_REGULARIZER = {str(name): penalty.options for name, penalty in REGULARIZERS.items()}
-HEADS = ("Run", "Experiment", "Status", "Regularizer", "λ", "ζ", "Seed", "Performance", "IsoScore★")
+HEADERS = ("Run", "Experiment", "Status", "Regularizer", "λ", "ζ", "Seed", "Performance", "IsoScore★")
 
 
 def runs_arguments(command: ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def runs(isoscope: Isoscope, arguments: Namespace) -> int:
     cells = [
         (
             run["id"],
-            run["experiment"][:LONGEST_NAME],
+            run["experiment"][:MAX_NAME_CHARACTERS],
             run["status"],
             run["regularizer"],
             number(run["lam"]),
@@ -51,7 +51,7 @@ def runs(isoscope: Isoscope, arguments: Namespace) -> int:
         )
         for run in rows
     ]
-    return write(table(HEADS, cells) if rows else ["There are no such runs."])
+    return write(table(HEADERS, cells) if rows else ["There are no such runs."])
 
 
 def predictions_arguments(command: ArgumentParser) -> None:
@@ -92,8 +92,8 @@ def import_experiment_arguments(command: ArgumentParser) -> None:
 def import_experiment(isoscope: Isoscope, arguments: Namespace) -> int:
     """Import an experiment that isoscope export, or its page, wrote on another dashboard."""
     with upload_progress([arguments.file]) as progress:
-        row = isoscope.import_experiment(arguments.file, wait=False, progress=progress)
-    page = f"imports/{row['id']}"
+        record = isoscope.import_experiment(arguments.file, wait=False, progress=progress)
+    page = f"imports/{record['id']}"
     if not arguments.no_wait:
         if not isoscope.health()["workers_alive"]:
             note("No worker is running. The import waits until one starts.")
@@ -101,12 +101,12 @@ def import_experiment(isoscope: Isoscope, arguments: Namespace) -> int:
 
         with tqdm(desc="importing", unit=" rows", unit_scale=True, disable=None, leave=False) as bar:
 
-            def update_bar(import_: Row) -> None:
-                bar.total = import_["total"]
-                bar.update(import_["done"] - bar.n)
+            def update_bar(running_import: Row) -> None:
+                bar.total = running_import["total"]
+                bar.update(running_import["done"] - bar.n)
 
-            row = isoscope.wait_for_import(row, update_bar)
-        page = f"experiments/{row['id']}"
-    return (
-        write_json(row) if arguments.json else write([f"{row.get('name', arguments.file.name)}: {isoscope.url}/{page}"])
-    )
+            record = isoscope.wait_for_import(record, update_bar)
+        page = f"experiments/{record['id']}"
+    if arguments.json:
+        return write_json(record)
+    return write([f"{record.get('name', arguments.file.name)}: {isoscope.url}/{page}"])

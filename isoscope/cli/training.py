@@ -14,7 +14,7 @@ from isoscope.core.formatting import about, plural, size
 QUOTING_MEANINGS = {"text": "are part of the text", "quoted": "enclose cells"}
 SPLITS = ("train", "validation", "test")
 STANDARD_INPUT = "-"
-HEADS = ("Setting", "Choice", "Seeds", "Test", "95% ±", "Difference", "95% ±", "Validation")
+HEADERS = ("Setting", "Choice", "Seeds", "Test", "95% ±", "Difference", "95% ±", "Validation")
 
 
 def upload_dataset_arguments(command: ArgumentParser) -> None:
@@ -45,7 +45,8 @@ def upload_dataset_arguments(command: ArgumentParser) -> None:
 def upload_dataset(isoscope: Isoscope, arguments: Namespace) -> int:
     """Upload the rows of a data set to a dashboard: train and validation, and test rows whose scores are sealed."""
     files = [file for file in (arguments.train, arguments.validation, arguments.test) if file is not None]
-    values = {split: text.split(",") for split in SPLITS if (text := getattr(arguments, f"{split}_values")) is not None}
+    value_texts = {split: getattr(arguments, f"{split}_values") for split in SPLITS}
+    split_values = {split: text.split(",") for split, text in value_texts.items() if text is not None}
     with upload_progress(files) as progress:
         dataset = isoscope.upload_dataset(
             arguments.train,
@@ -55,7 +56,7 @@ def upload_dataset(isoscope: Isoscope, arguments: Namespace) -> int:
             test_fraction=arguments.test_fraction,
             split_seed=arguments.seed,
             split_column=arguments.split_column,
-            split_values=values,
+            split_values=split_values,
             quoting=arguments.quoting,
             name=arguments.name,
             progress=progress,
@@ -63,10 +64,9 @@ def upload_dataset(isoscope: Isoscope, arguments: Namespace) -> int:
     if arguments.json:
         return write_json(dataset)
     counts = ", ".join(f"{dataset[f'n_{split}']} {split}" for split in SPLITS if dataset[f"n_{split}"] is not None)
-    quotes = [
-        f"quotes of {split} rows {QUOTING_MEANINGS[reading]}" for split, reading in (dataset["quoting"] or {}).items()
-    ]
-    return write([f"{dataset['name']}: {isoscope.url}/datasets/{dataset['id']}", f"rows: {counts}", *quotes])
+    quoting_by_split = dataset["quoting"] or {}
+    quoting_lines = [f"quotes of {split} rows {QUOTING_MEANINGS[name]}" for split, name in quoting_by_split.items()]
+    return write([f"{dataset['name']}: {isoscope.url}/datasets/{dataset['id']}", f"rows: {counts}", *quoting_lines])
 
 
 def sweep_arguments(command: ArgumentParser) -> None:
@@ -74,10 +74,10 @@ def sweep_arguments(command: ArgumentParser) -> None:
     command.add_argument("--dataset", metavar="NAME", help="data set by name or id, instead of dataset_id in the file")
     command.add_argument("--name", help="name of the experiment, instead of the one in the file")
     command.add_argument("--plan", action="store_true", help="print runs, steps and estimated time; launch nothing")
-    _wait_argument(command)
+    _add_wait_argument(command)
 
 
-def _wait_argument(command: ArgumentParser) -> None:
+def _add_wait_argument(command: ArgumentParser) -> None:
     command.add_argument("--wait", action="store_true", help="wait until all runs end; exit 1 if one did not finish")
 
 
@@ -112,7 +112,7 @@ def sweep(isoscope: Isoscope, arguments: Namespace) -> int:
 
 
 def _follow(isoscope: Isoscope, experiment: Row, arguments: Namespace) -> int:
-    """Print the address of an experiment; with ``--wait`` how its runs ended."""
+    """Print the address of an experiment, or with ``--wait`` how its runs ended. Return the exit code."""
     address_line = f"{experiment['name']}: {isoscope.url}/experiments/{experiment['id']}"
     if not arguments.wait:
         return write_json(experiment) if arguments.json else write([address_line])
@@ -127,9 +127,9 @@ def _follow(isoscope: Isoscope, experiment: Row, arguments: Namespace) -> int:
         note(f"{ended_experiment['held']} To run them anyway: isoscope resume {experiment['id']}")
     counts = Counter(run["status"] for run in ended_experiment["runs"])
     line = ", ".join(f"{count} {status}" for status, count in counts.items())
-    return (write_json(ended_experiment) if arguments.json else write([line])) or int(
-        counts["finished"] + counts["pruned"] < counts.total()
-    )
+    write_code = write_json(ended_experiment) if arguments.json else write([line])
+    has_failures = counts["finished"] + counts["pruned"] < counts.total()
+    return 1 if has_failures else write_code
 
 
 def resume_arguments(command: ArgumentParser) -> None:
@@ -146,7 +146,7 @@ def resume(isoscope: Isoscope, arguments: Namespace) -> int:
 def add_seeds_arguments(command: ArgumentParser) -> None:
     command.add_argument("experiment", metavar="EXPERIMENT", help="name or id of the experiment")
     command.add_argument("--seeds", type=int, metavar="N", help="how many (default: as its conclusion proposes)")
-    _wait_argument(command)
+    _add_wait_argument(command)
 
 
 def add_seeds(isoscope: Isoscope, arguments: Namespace) -> int:
@@ -180,6 +180,7 @@ def open_test(isoscope: Isoscope, arguments: Namespace) -> int:
 
 
 def _score_lines(opening: Row) -> list[str]:
+    """Return the score of the first choice, later changes of the choice, and a table of all settings."""
     first_opening, *later_openings = opening["openings"]
     estimate = opening["chosen"]["test"] or {"mean": None, "ci95_half_width": None}
     margin = "" if estimate["ci95_half_width"] is None else f" ± {number(estimate['ci95_half_width'])}"
@@ -196,10 +197,11 @@ def _score_lines(opening: Row) -> list[str]:
     rows = []
     for score in opening["scores"]:
         test, difference, validation = score["test"] or {}, score["difference"] or {}, score["validation"] or {}
+        opening_number = score["chosen"]  # None if the setting was never chosen
         rows.append(
             (
                 score["label"],
-                {None: "not chosen", 1: "chosen"}.get(score["chosen"], "chosen afterward"),
+                {None: "not chosen", 1: "chosen"}.get(opening_number, "chosen afterward"),
                 str(test.get("n", "-")),
                 number(test.get("mean")),
                 number(test.get("ci95_half_width")),
@@ -208,4 +210,4 @@ def _score_lines(opening: Row) -> list[str]:
                 number(validation.get("mean")),
             )
         )
-    return [*lines, *table(HEADS, rows)]
+    return [*lines, *table(HEADERS, rows)]
