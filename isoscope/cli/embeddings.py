@@ -117,10 +117,7 @@ def encode_arguments(command: ArgumentParser) -> None:
     )
     command.add_argument("--labels", dest="label_column", metavar="COL", help="column of labels")
     command.add_argument(
-        "--scores",
-        dest="score_column",
-        metavar="COL",
-        help="column of scores of text pairs, which judge the layers",
+        "--scores", dest="score_column", metavar="COL", help="column of scores of text pairs, which judge the layers"
     )
     command.add_argument("--match", type=float, metavar="SCORE", help="minimum score of a match, which sets a cutoff")
     command.add_argument(

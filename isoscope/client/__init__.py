@@ -57,7 +57,7 @@ class Isoscope(Embeddings, Postprocessings, Tasks, Encodings, Imports, Runs, Scr
 
     def activity(self, *, limit: int = 50, offset: int = 0) -> list[Row]:
         """Return who changed what, newest first."""
-        return self.listed("/api/activity", limit=limit, offset=offset)[0]
+        return self.get_page("/api/activity", limit=limit, offset=offset)[0]
 
     def health(self) -> Row:
         return self.get("health")

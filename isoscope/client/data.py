@@ -3,12 +3,12 @@
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from isoscope.client.connection import Connection, Progress, Reference, Row, id_of, name_of_folder, path_of
 from isoscope.core.errors import InvalidError
 
-# States of embeddings and encodings that a worker still changes.
+# States of embeddings, encodings and tasks that a worker still changes.
 BUSY_STATUSES = ("making", "inspecting", "measuring", "queued", "running")
 POLL_SECONDS = 1.0
 
@@ -34,9 +34,9 @@ class Datasets(Connection):
         """Upload train, validation and test rows: .tsv, .csv, .jsonl or .parquet.
 
         Scores on test rows are sealed: see ``open_test``. Instead of files, ``validation_fraction`` and
-        ``test_fraction`` draw train rows by ``split_seed``, or ``split_column`` names the split of each row;
-        ``split_values`` maps its values, such as ``{"validation": ["dev"]}``. ``quoting`` of .tsv files is ``"text"``
-        or ``"quoted"``. Without a ``name``, ``RTE/train.tsv`` is called RTE.
+        ``test_fraction`` draw rows from the train rows by ``split_seed``, or ``split_column`` holds the split of each
+        row. ``split_values`` maps splits to their values in that column, such as ``{"validation": ["dev"]}``.
+        ``quoting`` of .tsv files is ``"text"`` or ``"quoted"``. Without a ``name``, ``RTE/train.tsv`` is called RTE.
 
         >>> isoscope.upload_dataset("train.tsv", "dev.tsv", test="test.tsv", name="MRPC")["n_test"]
         1725
@@ -66,7 +66,7 @@ class Datasets(Connection):
         return self.get("datasets", dataset)
 
     def find_dataset(self, name: str) -> Row:
-        """Return the newest data set with a name or id."""
+        """Return the newest data set with a name or id; raise InvalidError if there is none."""
         datasets = self.datasets()
         match = next((dataset for dataset in datasets if name in (dataset["id"], dataset["name"])), None)
         if match is None:
@@ -75,7 +75,7 @@ class Datasets(Connection):
         return match
 
     def read_dataset(self, dataset: Reference, quoting: str) -> Row:
-        """Set how quotes of its .tsv files are read, ``"text"`` or ``"quoted"``; no experiment may use it yet."""
+        """Set how a data set's quotes are read, ``"text"`` or ``"quoted"``, before any experiment uses it."""
         return self.put("datasets", dataset, "quoting", json={"quoting": quoting})
 
     def delete_dataset(self, dataset: Reference) -> None:
@@ -93,7 +93,7 @@ class Embeddings(Connection):
         commit: bool = True,
         progress: Progress | None = None,
     ) -> Row:
-        """Upload one file of vectors, or several shards; measured at once unless ``commit`` is off.
+        """Upload vectors, in one file or in shards. They are measured at once unless ``commit`` is off.
 
         >>> isoscope.upload("part-1.npy", "part-2.npy", annotations="labels.csv", name="Reviews")["status"]
         'inspecting'
@@ -106,13 +106,15 @@ class Embeddings(Connection):
 
     def embeddings(self, q: str | None = None, *, limit: int = 50, offset: int = 0, **search: Any) -> list[Row]:
         """Return embeddings, newest first; ``q`` searches names, files, notes and tags."""
-        return self.listed("/api/embeddings", q=q, limit=limit, offset=offset, **search)[0]
+        return self.get_page("/api/embeddings", q=q, limit=limit, offset=offset, **search)[0]
 
     def embedding(self, embedding: Reference) -> Row:
         return self.get("embeddings", embedding)
 
     def score(self, embedding: Reference) -> dict[str, Row]:
-        """Return the measurements of an embedding by slug, once it is measured.
+        """Wait until an embedding is measured, and return its measurements by slug.
+
+        Raises InvalidError if it is a draft, or could not be measured.
 
         >>> isoscope.score(isoscope.upload("embeddings.npy"))["isoscore"]["value"]
         0.31
@@ -128,7 +130,7 @@ class Embeddings(Connection):
         return self.patch("embeddings", embedding, json=patch_body(change))
 
     def select(self, embedding: Reference, selection: Mapping[str, Any], *, commit: bool = True) -> Row:
-        """Choose the vectors, names and labels in an embedding's files; measured at once unless ``commit`` is off.
+        """Choose the vectors, names and labels in an embedding's files. Measures at once unless ``commit`` is off.
 
         >>> isoscope.select(draft, {"vectors": "hidden", "labels": "class"})
         """
@@ -136,7 +138,7 @@ class Embeddings(Connection):
         return self.put("embeddings", embedding, "selection", params=query, json=dict(selection))
 
     def commit(self, embedding: Reference, *, similarity: str | None = None) -> Row:
-        """Measure a draft; ``similarity`` of neighbors is ``"cosine"``, ``"dot"`` or ``"euclidean"``."""
+        """Measure a draft, with neighbors by ``"cosine"``, ``"dot"`` or ``"euclidean"`` as ``similarity``."""
         query = {"similarity": similarity} if similarity else {}
         return self.post("embeddings", embedding, "commit", params=query)
 
@@ -153,7 +155,7 @@ class Embeddings(Connection):
         dimensions: Sequence[int] = (),
         name: str | None = None,
     ) -> Row:
-        """Create and measure an embedding without a finding's rows and dimensions, or without those given.
+        """Create and measure an embedding without a finding's rows and dimensions, or the given ones, counted from 0.
 
         >>> isoscope.select_without(embedding, rows=[3, 17], name="Reviews, cleaned")
         """
@@ -165,54 +167,53 @@ class Embeddings(Connection):
         return self.get("embeddings", embedding, "figure-data", slug)
 
     def zeta_curve(self, embedding: Reference, source: str = "identity", **query: Any) -> Row:
-        """Return IsoScore* at 101 values of zeta, shrunk toward the identity, all rows or another embedding."""
+        """Return IsoScore* at 101 values of zeta; ``source`` is ``"identity"``, ``"sample"`` or ``"embedding"``."""
         return self.get("embeddings", embedding, "curves", "zeta", source=source, **query)
 
     def request_zeta_curve(self, embedding: Reference, source: Reference) -> Row:
-        """Compute the curve that shrinks toward another embedding's covariance."""
+        """Request the curve that shrinks toward another embedding's covariance; a worker computes it."""
         return self.post("embeddings", embedding, "curves", "zeta", json={"source_id": id_of(source)})
 
     def neighbors(self, embedding: Reference, name: str | None = None, *, text: str | None = None) -> Row:
-        """Return the rows nearest to a row by its name, or to a text that was looked up."""
+        """Return the rows nearest to the row called ``name``, or to a ``text`` that was looked up."""
         query = {"name": name} if text is None else {"text": text}
         return self.get("embeddings", embedding, "neighbors", **query)
 
     def request_neighbors(self, embedding: Reference, text: str) -> Row:
-        """Look up the rows nearest to a text; ask again until the ``status`` is ready or failed.
+        """Start to look up the rows nearest to a text; ``neighbors`` returns them once its ``status`` is ready.
 
         Only for embeddings that were encoded on the dashboard.
         """
         return self.post("embeddings", embedding, "neighbors", json={"text": text})
 
     def download_file(self, embedding: Reference, position: int, target: str | Path) -> Path:
-        """Write a file of an embedding as it was uploaded; they count from 0."""
+        """Write a file of an embedding as it was uploaded; ``position`` counts its files from 0."""
         return self.download(path_of("embeddings", embedding, "files", position), target)
 
     def download_vectors(self, embedding: Reference, target: str | Path) -> Path:
-        """Write the vectors as .npy or .safetensors."""
+        """Write the vectors to a target that ends in .npy or .safetensors."""
         suffix = Path(target).suffix
         if suffix not in (".npy", ".safetensors"):
             raise InvalidError(f"Expected a target that ends in .npy or .safetensors, got {target}.")
         return self.download(path_of("embeddings", embedding, f"vectors{suffix}"), target)
 
     def compare(self, *embeddings: Reference, to: str = "first") -> Row:
-        """Return every measure of embeddings, and differences to the first (``to="previous"``: to the one before)."""
+        """Return every measure of embeddings, and differences to the ``"first"`` one or to the ``"previous"`` one."""
         return self.get("compare", id=[id_of(embedding) for embedding in embeddings], to=to)
 
     def align(self, *embeddings: Reference, to: str = "first") -> list[Row]:
-        """Compare embeddings of the same rows row by row with the first, or with the ``"previous"`` one."""
+        """Start to compare embeddings of the same rows, row by row, with the first or with the ``"previous"`` one."""
         body = {"id": [id_of(embedding) for embedding in embeddings], "to": to}
-        rows: list[Row] = self.ask("POST", path_of("compare", "alignments"), json=body)
-        return rows
+        return cast("list[Row]", self.ask("POST", path_of("compare", "alignments"), json=body))
 
     def alignments(self, *embeddings: Reference, to: str = "first") -> list[Row]:
-        """Return the alignment of embeddings with the first: CKA, neighbors, Procrustes, ``upgrade``."""
+        """Return what ``align`` computed: CKA, shared neighbors, Procrustes residual and ``upgrade`` of each pair."""
         return self.get_list("compare", "alignments", id=[id_of(embedding) for embedding in embeddings], to=to)
 
     def moved_rows(
         self, first: Reference, second: Reference, *, by: str = "neighbors", limit: int = 100, offset: int = 0
     ) -> Row:
-        """Return the rows that kept fewest neighbors between aligned embeddings, or moved most by ``"residual"``."""
+        """Return the rows that moved most between aligned embeddings, by shared ``"neighbors"`` or ``"residual"``."""
         ids = [id_of(first), id_of(second)]
         return self.get("compare", "rows", id=ids, by=by, limit=limit, offset=offset)
 
@@ -226,7 +227,7 @@ class Embeddings(Connection):
         return self.post("embeddings", embedding, "restore")
 
     def trash(self, *, limit: int = 50, offset: int = 0) -> Row:
-        """Return the trash, and how many bytes deleting it would free."""
+        """Return the embeddings in the trash, and how many bytes deleting them would free."""
         return self.get("trash", limit=limit, offset=offset)
 
     def empty_trash(self) -> Row:
@@ -234,6 +235,7 @@ class Embeddings(Connection):
         return self.delete("trash")
 
     def purge_embedding(self, embedding: Reference) -> Row:
+        """Permanently delete one embedding in the trash."""
         return self.delete("trash", embedding)
 
 
@@ -249,11 +251,11 @@ class Postprocessings(Connection):
         return self.post("embeddings", embedding, "postprocessings", json={"method": method, "parameters": parameters})
 
     def postprocessings(self, embedding: Reference) -> list[Row]:
-        """Return the trials on the current selection, newest first."""
+        """Return the methods tried on an embedding's current selection, newest first."""
         return self.get_list("embeddings", embedding, "postprocessings")
 
     def postprocessing(self, embedding: Reference, postprocessing: Reference) -> Row:
-        """Return one trial, with results when its ``status`` is ``ready``."""
+        """Return one trial of a method, with results once its ``status`` is ``ready``."""
         return self.get("embeddings", embedding, "postprocessings", postprocessing)
 
     def delete_postprocessing(self, embedding: Reference, postprocessing: Reference) -> None:
@@ -264,11 +266,11 @@ class Postprocessings(Connection):
         return self.download(path_of(*segments), target)
 
     def make_embedding(self, embedding: Reference, postprocessing: Reference, name: str | None = None) -> Row:
-        """Create an embedding of all rows mapped by a trial."""
+        """Create an embedding of all rows, mapped by the method of a trial."""
         return self.post("embeddings", embedding, "postprocessings", postprocessing, "embedding", json={"name": name})
 
 
 def patch_body(change: Mapping[str, Any]) -> Row:
-    """Return changed fields as JSON, with tags as a list."""
+    """Return changed fields as the body of a request, with tags as a list."""
     tags = change.get("tags")
     return dict(change) if tags is None else {**change, "tags": list(tags)}

@@ -15,9 +15,9 @@ class Encodings(Connection):
     """Texts, and the embeddings that a model makes of them."""
 
     def encode(self, file: str | Path, model: str, *, name: str | None = None, **settings: Any) -> Row:
-        """Upload texts and encode them with a model; without ``text_columns`` the likeliest is taken.
+        """Upload texts and encode them with a model, by default those of the likeliest column.
 
-        For a BEIR data set, a folder or a zip file, returns the corpus; its queries are encoded too.
+        A BEIR data set is a folder or a zip file. Its queries are encoded too; the encoding of its corpus is returned.
 
         >>> encoding = isoscope.encode("texts.txt", model="all-MiniLM-L6-v2", poolings=["first", "mean"])
         >>> isoscope.layers(isoscope.wait_for_encoding(encoding))
@@ -26,7 +26,7 @@ class Encodings(Connection):
         return self.launch_encoding(texts, {**likely_settings(texts), "model": model, **settings})
 
     def upload_texts(self, file: str | Path, *, name: str | None = None, progress: Progress | None = None) -> Row:
-        """Upload a file of texts as a draft with ``columns``; for a BEIR data set the corpus, with ``qrels``."""
+        """Upload texts and return a draft with their ``columns``, or of a BEIR data set its corpus with ``qrels``."""
         path = Path(file)
         files = list_beir_files(path) if path.is_dir() else [path]
         display_name = name or (path.resolve().name if path.is_dir() else name_of_folder(path))
@@ -35,7 +35,7 @@ class Encodings(Connection):
         )
 
     def texts_of_dataset(self, dataset: Reference, split: str = "validation", *, name: str | None = None) -> Row:
-        """Return a draft of the ``train`` or ``validation`` texts of a data set."""
+        """Create a draft of the ``train`` or ``validation`` texts of a data set."""
         fields = {"dataset_id": id_of(dataset), "split": split, "name": name}
         form = {field: value for field, value in fields.items() if value is not None}
         return self.post("encodings", data=form)
@@ -47,7 +47,7 @@ class Encodings(Connection):
         return self.get("encodings", encoding)
 
     def plan_encoding(self, encoding: Reference, config: Mapping[str, Any]) -> Row:
-        """Return the embeddings, rows and bytes that a configuration would make."""
+        """Return how many embeddings, rows and bytes a configuration would make, without launching it."""
         return self.post("encodings", encoding, "plan", json=dict(config))
 
     def launch_encoding(self, encoding: Reference, config: Mapping[str, Any]) -> Row:
@@ -58,7 +58,7 @@ class Encodings(Connection):
         return self.post("encodings", encoding, "launch", json=dict(config))
 
     def wait_for_encoding(self, encoding: Reference) -> Row:
-        """Return an encoding once its layers are measured; raise InvalidError if it failed."""
+        """Wait until an encoding's layers are measured and return the encoding; raise InvalidError if it failed."""
         while (row := self.encoding(encoding))["status"] in BUSY_STATUSES:
             time.sleep(POLL_SECONDS)
         if row["status"] == "failed":
@@ -71,7 +71,7 @@ class Encodings(Connection):
         return self.post("encodings", encoding, "cancel")
 
     def layers(self, encoding: Reference) -> list[Row]:
-        """Return the embedding of each layer and pooling with its measurements."""
+        """Return the embedding of each layer and pooling, with its measurements."""
         return self.get_list("encodings", encoding, "layers")
 
     def delete_encoding(self, encoding: Reference) -> None:
@@ -80,11 +80,9 @@ class Encodings(Connection):
 
 
 def likely_settings(texts: Mapping[str, Any]) -> Row:
-    """Return the settings that the page would propose: the likeliest column, or a BEIR data set's texts."""
+    """Return the settings that the page proposes: the first column, preferably of texts, or all of a BEIR corpus."""
     if texts["qrels"]:
         return {"text_columns": ["text"], "max_rows": None}
     columns = texts["columns"]
-    text_columns = [column["name"] for column in columns if column["kind"] == "text"] or [
-        column["name"] for column in columns
-    ]
-    return {"text_columns": text_columns[:1]}
+    text_columns = [column for column in columns if column["kind"] == "text"]
+    return {"text_columns": [column["name"] for column in (text_columns or columns)[:1]]}

@@ -1,6 +1,6 @@
 """Runs, runs of scripts, and figures over the API.
 
-A figure has title, numbers, and ``plot`` as plotly takes it; null where there is nothing to draw yet.
+A figure is a dictionary with a title, its numbers, and ``plot`` for plotly, which is None if nothing can be drawn yet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from typing import Any
 from isoscope.client.connection import Connection, Reference, Row, id_of, path_of
 from isoscope.core.errors import InvalidError
 
-TEXTS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
+TABLE_FORMATS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
 
 class Runs(Connection):
@@ -19,7 +19,7 @@ class Runs(Connection):
     def runs(
         self, q: str = "", *, sort: str = "", experiment: Reference | None = None, limit: int = 50, offset: int = 0
     ) -> list[Row]:
-        """Return the runs of a search, in one experiment or in all, newest first unless sorted otherwise.
+        """Return runs that match the search ``q``, in one experiment or in all, newest first unless sorted otherwise.
 
         >>> isoscope.runs("task:cola lam<0 status:finished", sort="-performance")
         """
@@ -28,14 +28,14 @@ class Runs(Connection):
     def page_of_runs(
         self, q: str = "", *, sort: str = "", experiment: Reference | None = None, limit: int = 50, offset: int = 0
     ) -> tuple[list[Row], int]:
-        """Return a page of the runs of a search, and their total number."""
-        return self.listed(_runs_path(experiment), q=q, sort=sort, limit=limit, offset=offset)
+        """Return a page of the runs that match a search, and the number of all that match."""
+        return self.get_page(_runs_path(experiment), q=q, sort=sort, limit=limit, offset=offset)
 
     def all_runs(self, q: str = "", *, sort: str = "", experiment: Reference | None = None) -> Iterator[Row]:
         return self.all_rows(_runs_path(experiment), q=q, sort=sort)
 
     def run(self, run: Reference) -> Row:
-        """Return one run with configuration, results, environment and everything it logged."""
+        """Return one run with its configuration, results, environment and everything it logged."""
         return self.get("runs", run)
 
     def request_of_run(self, run: Reference) -> Row:
@@ -46,7 +46,7 @@ class Runs(Connection):
         return self.get("runs", run, "request")
 
     def table_of_runs(self, q: str = "", *, group: Iterable[str] = (), **options: Any) -> Row:
-        """Return means of groups of the runs of a search, with half their 95% intervals.
+        """Return means over groups of the runs that match a search, with half the width of their 95% intervals.
 
         >>> isoscope.table_of_runs("task:cola", group=["lam"], columns="isotropy")["rows"]
         """
@@ -55,27 +55,31 @@ class Runs(Connection):
     def download_table_of_runs(
         self, target: str | Path, q: str = "", *, group: Iterable[str] = (), **options: Any
     ) -> Path:
-        """Write ``table_of_runs`` as .md, .tex or .csv."""
+        """Write the table of ``table_of_runs`` to a target that ends in .md, .tex or .csv."""
         suffix = Path(target).suffix
-        if suffix not in TEXTS:
-            raise InvalidError(f"Expected a target that ends in {', '.join(TEXTS)}, got {str(target)!r}.", "target")
-        query = {"q": q, "group": list(group), "format": TEXTS[suffix], **options}
+        if suffix not in TABLE_FORMATS:
+            suffixes = ", ".join(TABLE_FORMATS)
+            raise InvalidError(f"Expected a target that ends in {suffixes}, got {str(target)!r}.", "target")
+        query = {"q": q, "group": list(group), "format": TABLE_FORMATS[suffix], **options}
         return self.download(path_of("compare", "runs", "table"), target, params=query)
 
     def conclusion_of_runs(self, q: str = "", *, group: Iterable[str] = (), on: str = "") -> Row:
-        """Return the conclusion from the runs of a search, and what limits comparing them."""
+        """Return the conclusion from the runs that match a search, and what limits it.
+
+        ``on`` is a data set's id and a metric, such as ``"<id>.accuracy"``, by default those of the most finished runs.
+        """
         return self.get("compare", "runs", "conclusion", q=q, group=list(group), on=on)
 
     def settings_of_runs(self, q: str = "") -> Row:
-        """Return the settings in which the runs of a search differ, and those that they share."""
+        """Return the settings in which the runs that match a search differ, and those that they share."""
         return self.get("compare", "runs", "settings", q=q)
 
     def activation(self, run: Reference) -> Row:
-        """Return mean and standard deviation of each dimension of the trained model's sentence vectors."""
+        """Return the mean and standard deviation of each dimension of the trained model's sentence vectors."""
         return self.get("runs", run, "activation")
 
     def predictions(self, run: Reference, *, split: str = "validation") -> Iterator[Row]:
-        """Yield a run's prediction for each row; those of ``split="test"`` are sealed until ``open_test``.
+        """Yield a run's prediction for each row. Those for the test split are sealed until ``open_test``.
 
         >>> wrong = [row for row in isoscope.predictions(run) if row["predicted"] != row["reference"]]
         """
@@ -98,7 +102,7 @@ class Runs(Connection):
         self.delete("runs", run)
 
     def act_on_runs(self, action: str, runs: Iterable[Reference]) -> Row:
-        """Cancel, retry or delete several runs; return ``done`` and ``refused``.
+        """Apply ``cancel``, ``retry`` or ``delete`` to several runs; return ``done`` and ``refused``.
 
         >>> isoscope.act_on_runs("retry", isoscope.all_runs("status:failed"))["refused"]
         []
@@ -106,7 +110,7 @@ class Runs(Connection):
         return self._act("runs", action, runs)
 
     def act_on_experiments(self, action: str, experiments: Iterable[Reference]) -> Row:
-        """Cancel, retry or delete several experiments."""
+        """Apply ``cancel``, ``retry`` or ``delete`` to several experiments."""
         return self._act("experiments", action, experiments)
 
     def act_on_embeddings(self, action: str, embeddings: Iterable[Reference]) -> Row:
@@ -121,7 +125,7 @@ class ScriptRuns(Connection):
     """Runs of the user's own scripts."""
 
     def begin_run(self, announcement: Mapping[str, Any]) -> Row:
-        """Announce a run: experiment, dataset, model, task, metric, regularizer, lam, zeta, seed, settings."""
+        """Announce a run by experiment, dataset, model, task, metric, regularizer, lam, zeta, seed and settings."""
         return self.post("runs", json=dict(announcement))
 
     def log_steps(self, run: Reference, steps: Iterable[Mapping[str, Any]]) -> Row:
@@ -132,7 +136,7 @@ class ScriptRuns(Connection):
         return self.post("runs", run, "steps", json={"steps": [dict(step) for step in steps]})
 
     def log_predictions(self, run: Reference, predictions: Mapping[str, Any]) -> Row:
-        """Log predictions for up to 10,000 validation rows, as columns of one length.
+        """Log predictions for up to 10,000 validation rows, as columns of equal length.
 
         >>> isoscope.log_predictions(run, {"rows": [0, 1], "reference": [1, 0], "predicted": [1, 1]})
         """
@@ -171,7 +175,7 @@ class Figures(Connection):
         return self.get("encodings", encoding, "figures", slug, **query)
 
     def figure_of_comparison(self, slug: str, *embeddings: Reference, **query: Any) -> Row:
-        """Return a figure of several embeddings, or over the steps of layers and checkpoints."""
+        """Return a figure of several embeddings, such as the layers of a model or its checkpoints in order."""
         return self.get("compare", "figures", slug, id=[id_of(embedding) for embedding in embeddings], **query)
 
     def figures_of_runs(self, q: str = "") -> list[str]:
