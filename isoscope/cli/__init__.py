@@ -23,8 +23,6 @@ class Command(NamedTuple):
     # Module in ``isoscope.cli`` that holds ``function``; both are empty for commands of the server.
     module: str = ""
     function: str = ""
-    # Whether the function takes a connection to a dashboard.
-    needs_dashboard: bool = True
 
 
 COMMANDS = {
@@ -45,17 +43,11 @@ COMMANDS = {
     "open-test": Command("freeze a choice and open an experiment's test scores", "training", "open_test"),
     "export": Command("write an experiment as a zip file", "runs", "export"),
     "import": Command("import an experiment from a zip file", "runs", "import_experiment"),
-    "score": Command("measure the vectors of files, without a server", "local", "score", needs_dashboard=False),
-    "decide": Command(
-        "choose post-processing, dimensions and storage by your task", "local", "decide", needs_dashboard=False
-    ),
-    "upgrade": Command("stay with a model, bridge to a new one or re-embed", "local", "upgrade", needs_dashboard=False),
-    "calibrate": Command(
-        "find the similarity from which on a pair is a match", "local", "calibrate", needs_dashboard=False
-    ),
-    "check": Command(
-        "find what is wrong with the vectors of files, without a server", "local", "check", needs_dashboard=False
-    ),
+    "score": Command("measure the vectors of files, without a server", "local", "score"),
+    "decide": Command("choose post-processing, dimensions and storage by your task", "local", "decide"),
+    "upgrade": Command("stay with a model, bridge to a new one or re-embed", "local", "upgrade"),
+    "calibrate": Command("find the similarity from which on a pair is a match", "local", "calibrate"),
+    "check": Command("find what is wrong with the vectors of files, without a server", "local", "check"),
 }
 
 
@@ -103,8 +95,9 @@ def make_parser(command_names: Sequence[str]) -> ArgumentParser:
         function = getattr(module, command.function)
         subparser.description = function.__doc__
         getattr(module, f"{command.function}_arguments")(subparser)
-        if command.needs_dashboard:
+        needs_dashboard = command.module != "local"
+        if needs_dashboard:
             subparser.add_argument("--url", metavar="URL", help="address of the dashboard (default: ISOSCOPE_URL)")
             subparser.add_argument("--json", action="store_true", help="print the response as one JSON document")
-        subparser.set_defaults(run=function, needs_dashboard=command.needs_dashboard)
+        subparser.set_defaults(run=function, needs_dashboard=needs_dashboard)
     return parser

@@ -25,16 +25,8 @@ from isoscope.stores import FAISS_SUFFIXES, LocalCopy, copy_index, copy_table
 from isotropy.catalog import MEASURES
 
 ENCODING_SETTINGS = (
-    "label_column",
-    "score_column",
-    "match",
-    "poolings",
-    "layers",
-    "max_rows",
-    "max_length",
-    "batch_size",
-    "seed",
-)
+    "label_column", "score_column", "match", "poolings", "layers", "max_rows", "max_length", "batch_size", "seed",
+)  # fmt: skip
 LAYER_MEASURES = ("isoscore", "mean_cosine")
 ALL = "all"  # the value of an option that stands for null: no limit
 

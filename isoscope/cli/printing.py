@@ -90,17 +90,9 @@ def describe_dependence(grouping: str, n_groups: int) -> str | None:
 
 
 def format_measure(
-    value: Value,
-    se: float | None,
-    reason: str | None,
-    n: int,
-    n_rows: int | None,
-    detail: Mapping[str, Any] | None = None,
+    value: Value, se: float | None, reason: str | None, n: int, n_rows: int | None, detail: Mapping[str, Any] | None
 ) -> str:
-    """Format a value with its standard error and its detail's ``parts``, or the reason why it is undefined.
-
-    The number ``n`` of measured rows follows if it is not ``n_rows``, the number of all.
-    """
+    """Format a value, its standard error and the ``parts`` of its detail, and ``n`` unless that is ``n_rows``."""
     if value is None:
         return f"undefined: {reason}"
     values = value if isinstance(value, list) else [value]

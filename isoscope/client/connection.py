@@ -21,8 +21,7 @@ from isoscope.core.task import SPLIT_STEMS
 TIMEOUT = httpx2.Timeout(300.0, connect=10.0)
 # How long to retry a request that the server refuses because it gets too many.
 BUSY_SECONDS = 600.0
-# When to retry if the server does not say.
-RETRY_SECONDS = 5.0
+RETRY_SECONDS = 5.0  # if the server does not say when to retry
 ROWS_PER_PAGE = 500
 
 # A JSON object of the API: see ``/api/openapi.json`` of the server.

@@ -112,9 +112,7 @@ class Embeddings(Connection):
         return self.get("embeddings", embedding)
 
     def score(self, embedding: Reference) -> dict[str, Row]:
-        """Wait until an embedding is measured, and return its measurements by slug.
-
-        Raises InvalidError if it is a draft, or could not be measured.
+        """Wait for an embedding's measurements and return them by slug. Raise InvalidError for a draft or a failure.
 
         >>> isoscope.score(isoscope.upload("embeddings.npy"))["isoscore"]["value"]
         0.31

@@ -10,7 +10,7 @@ from typing import Any
 from isoscope.client.connection import Connection, Reference, Row, id_of, path_of
 from isoscope.core.errors import InvalidError
 
-TABLE_FORMATS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
+FORMATS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
 
 class Runs(Connection):
@@ -57,17 +57,13 @@ class Runs(Connection):
     ) -> Path:
         """Write the table of ``table_of_runs`` to a target that ends in .md, .tex or .csv."""
         suffix = Path(target).suffix
-        if suffix not in TABLE_FORMATS:
-            suffixes = ", ".join(TABLE_FORMATS)
-            raise InvalidError(f"Expected a target that ends in {suffixes}, got {str(target)!r}.", "target")
-        query = {"q": q, "group": list(group), "format": TABLE_FORMATS[suffix], **options}
+        if suffix not in FORMATS:
+            raise InvalidError(f"Expected a target that ends in {', '.join(FORMATS)}, got {str(target)!r}.", "target")
+        query = {"q": q, "group": list(group), "format": FORMATS[suffix], **options}
         return self.download(path_of("compare", "runs", "table"), target, params=query)
 
     def conclusion_of_runs(self, q: str = "", *, group: Iterable[str] = (), on: str = "") -> Row:
-        """Return the conclusion from the runs that match a search, and what limits it.
-
-        ``on`` is a data set's id and a metric, such as ``"<id>.accuracy"``, by default those of the most finished runs.
-        """
+        """Return the conclusion from the runs that match a search; ``on`` is a data set and metric, as ``<id>.f1``."""
         return self.get("compare", "runs", "conclusion", q=q, group=list(group), on=on)
 
     def settings_of_runs(self, q: str = "") -> Row:

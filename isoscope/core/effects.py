@@ -7,10 +7,7 @@ from isotropy.catalog import MEASURES, NEIGHBORS_KEPT, effect_name
 def effect_sentence(
     finding_slug: str, measure: str, before: float | None, after: float | None, after_se: float | None
 ) -> str:
-    """Describe how fixing a finding changes a measure. Values are None if undefined.
-
-    The finding ``drift`` has no fix: its values are those of the baseline and those of the vectors now.
-    """
+    """Describe how a measure changes by fixing a finding, or has changed by ``drift``. Undefined values are None."""
     is_drift = finding_slug == "drift"
     if measure == NEIGHBORS_KEPT and after is not None:
         digits = 0 if after < 0.995 else 1

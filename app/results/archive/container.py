@@ -96,10 +96,9 @@ BROKEN_MESSAGE = (
 
 
 class Container:
-    """The members of a zip file, after a check that their names and sizes are those of an export."""
+    """The members of a zip file. Raises InvalidError or TooLargeError if their names or sizes are not an export's."""
 
     def __init__(self, zip_file: zipfile.ZipFile) -> None:
-        """Raise InvalidError or TooLargeError if the zip file cannot be an export."""
         self._zip = zip_file
         self.names = frozenset(zip_file.namelist())
         members = zip_file.infolist()
@@ -145,10 +144,7 @@ class Container:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Parse untrusted JSON, and replace characters that the database cannot hold.
-
-    Raise InvalidError if the text is not JSON, is nested too deeply, or has a number that is too large or too small.
-    """
+    """Parse untrusted JSON. Raise InvalidError if it is invalid, too deep, or has a number that cannot be stored."""
     try:
         value = json.loads(text, parse_constant=_reject_constant, parse_float=_parse_float, parse_int=_parse_int)
         return map_json(value, lambda leaf: storable(leaf) if isinstance(leaf, str) else leaf)

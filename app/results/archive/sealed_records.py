@@ -60,12 +60,7 @@ def predictions_to_records(run_id: str, predictions: Predictions, split: Split) 
 
 
 def predictions_from_records(records: Iterable[PredictionsRecord], task: TaskKind, split: Split) -> Predictions:
-    """Join the records of one run. Memory holds one of them at a time, and arrays of the others.
-
-    Raises:
-        ValueError: they cannot be predictions of one run of this task.
-
-    """
+    """Join the records of a run. Raise ValueError if they cannot be predictions of one run of this task."""
     arrays: dict[str, list[NDArray[Any]]] = {"reference": [], "predicted": [], "exact_match": [], "f1": []}
     numeric_columns = [name for name in arrays if name != "predicted" or task is not TaskKind.SPAN]
     rows: list[NDArray[np.int64]] = []
