@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from isoscope.check import describe_finding, names_column, open_files, read_with_progress
 from isoscope.cli.printing import (
-    CELL_LEGEND,
+    MEASURE_LEGEND,
     MEASURE_NAMES,
     NAME_WIDTH,
     describe_dependence,
@@ -82,7 +82,7 @@ def _report_lines(
     candidates = [column.name for column in matrix.contents.annotations if column.n_distinct <= MAX_DISTINCT]
     advice = f"; for silhouettes choose a column by --labels: {listed(candidates)}" if candidates else ""
     yield f"labels: {matrix.selection.labels or f'none{advice}'}"
-    yield CELL_LEGEND
+    yield MEASURE_LEGEND
     cells = {
         slug: format_measure(result.value, result.score.se, result.score.reason, result.n, cloud.n, result.detail)
         for slug, result in results.items()

@@ -7,7 +7,7 @@ from typing import Any
 
 from isoscope.cli.local import parse_names
 from isoscope.cli.printing import (
-    CELL_LEGEND,
+    MEASURE_LEGEND,
     format_measure,
     lines_by_group,
     note,
@@ -74,10 +74,11 @@ def upload(isoscope: Isoscope, arguments: Namespace) -> int:
         return write([address_line])
     n_rows = isoscope.embedding(embedding)["n"]
     value_texts = {}
-    for slug in [slug for slug in MEASURES if slug in measurements]:
+    measured_slugs = [slug for slug in MEASURES if slug in measurements]
+    for slug in measured_slugs:
         value, se, reason, n = (measurements[slug][key] for key in ("value", "se", "reason", "n"))
         value_texts[slug] = format_measure(value, se, reason, n, n_rows, measurements[slug].get("detail"))
-    return write([address_line, CELL_LEGEND, *lines_by_group(value_texts)])
+    return write([address_line, MEASURE_LEGEND, *lines_by_group(value_texts)])
 
 
 def _copy_stored_vectors(arguments: Namespace, folder: Path) -> LocalCopy | None:

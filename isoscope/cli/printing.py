@@ -15,7 +15,7 @@ MEASURE_NAMES = {
     slug: starred(measure.name) + (f" ({measure.value})" if measure.value else "") for slug, measure in MEASURES.items()
 }
 NAME_WIDTH = max(map(len, MEASURE_NAMES.values()))
-CELL_LEGEND = (
+MEASURE_LEGEND = (
     "SE is the standard error; of a biased measure only the spread between samples of this size. IsoScore and "
     "participation ratio describe these rows: read their bias-corrected forms for the population. n stands in brackets "
     "where rows were sampled or left out"

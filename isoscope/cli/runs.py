@@ -8,7 +8,7 @@ from isoscope.client import Isoscope
 from isoscope.client.connection import Row
 from isotropy.catalog import REGULARIZERS
 
-MAX_NAME_CHARACTERS = 40
+LONGEST_NAME = 40  # characters
 OPTIONS_BY_REGULARIZER = {str(name): penalty.options for name, penalty in REGULARIZERS.items()}
 HEADERS = ("Run", "Experiment", "Status", "Regularizer", "λ", "ζ", "Seed", "Performance", "IsoScore★")
 
@@ -40,7 +40,7 @@ def runs(isoscope: Isoscope, arguments: Namespace) -> int:
     cells = [
         (
             run["id"],
-            run["experiment"][:MAX_NAME_CHARACTERS],
+            run["experiment"][:LONGEST_NAME],
             run["status"],
             run["regularizer"],
             number(run["lam"]),

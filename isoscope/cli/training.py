@@ -118,9 +118,9 @@ def _follow(isoscope: Isoscope, experiment: Row, arguments: Namespace) -> int:
         return write_json(experiment) if arguments.json else write([address_line])
     note(address_line)
 
-    def note_progress(row: Row) -> None:
-        n_ended = sum(run["status"] not in UNFINISHED_STATUSES for run in row["runs"])
-        note(f"{n_ended} of {len(row['runs'])} runs have ended")
+    def note_progress(record: Row) -> None:
+        n_ended = sum(run["status"] not in UNFINISHED_STATUSES for run in record["runs"])
+        note(f"{n_ended} of {len(record['runs'])} runs have ended")
 
     ended_experiment = isoscope.wait(experiment, note_progress)
     if ended_experiment["held"]:
@@ -197,11 +197,11 @@ def _score_lines(opening: Row) -> list[str]:
     rows = []
     for score in opening["scores"]:
         test, difference, validation = score["test"] or {}, score["difference"] or {}, score["validation"] or {}
-        opening_number = score["chosen"]  # None if the setting was never chosen
         rows.append(
             (
                 score["label"],
-                {None: "not chosen", 1: "chosen"}.get(opening_number, "chosen afterward"),
+                # The number of the opening that chose this setting, or None.
+                {None: "not chosen", 1: "chosen"}.get(score["chosen"], "chosen afterward"),
                 str(test.get("n", "-")),
                 number(test.get("mean")),
                 number(test.get("ci95_half_width")),

@@ -42,7 +42,7 @@ class RefusedError(IsoscopeError):
 
 
 class Connection:
-    """A connection to a dashboard. Paths of the API are given as parts, each a name, a number or a record."""
+    """A connection to a dashboard. Methods take a path as text, or the parts from which ``path_of`` makes it."""
 
     def __init__(self, url: str | None = None, token: str | None = None) -> None:
         address = read_address(url, token)
@@ -78,7 +78,7 @@ class Connection:
         return cast("Row", self.ask("PATCH", path_of(*path), **arguments))
 
     def delete(self, *path: Reference | int) -> Row:
-        """Return the response as a record, which is empty if the response has no body."""
+        """Delete a record and return the response, which is an empty dictionary if it has no body."""
         return cast("Row", self.ask("DELETE", path_of(*path)) or {})
 
     def send_files(
@@ -132,7 +132,7 @@ class Connection:
             offset += ROWS_PER_PAGE
 
     def _send(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
-        """Send a request, again if the server is too busy, and return the last response, whatever its status."""
+        """Send a request and return the response, whatever its status. Retry while the server is too busy."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -186,7 +186,7 @@ def name_of_folder(file: str | Path) -> str | None:
 
 
 def path_of(*parts: Reference | int) -> str:
-    """Join names, ids and records to a path of the API."""
+    """Return the path of the API for names, ids and records, such as ``/api/runs/ID`` for "runs" and a run."""
     return "".join(f"/{quote(id_of(part), safe='')}" for part in ("api", *parts))
 
 

@@ -33,7 +33,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def with_error(value: float, half_width: float | None) -> str:
-    """Format a number and half the width of its 95% interval, −0.005 ± 0.066, or without one to three digits."""
+    """Format a number with half the width of its 95% interval: −0.005 ± 0.066. Without one, use three digits."""
     if not half_width:
         return number(value) + ("" if half_width is None else " ± 0")
     margin = number(half_width, 2)

@@ -53,7 +53,7 @@ class CheckedArchive(NamedTuple):
     content_hash: str
     """Hash of all rows. Two exports of an experiment share it, unless the experiment changed between them."""
     n_rows: int
-    """Number of database rows that an import adds for the runs and openings."""
+    """Number of database rows that an import writes, besides the experiment and its data set."""
 
 
 class Archive:
