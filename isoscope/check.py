@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from isoscope.cli.local import PIP_PACKAGES
+from isoscope.cli.local import PACKAGES
 from isoscope.cli.printing import write
 from isoscope.core.effects import effect_sentence
 from isoscope.core.errors import InvalidError
@@ -103,7 +103,7 @@ def _decide_by_labels(matrix: Matrix, cloud: Cloud, seed: int) -> Decision | Non
         proposal = propose(matrix.contents)
         selection = selection.model_copy(update={"labels": proposal.labels, "names": proposal.names})
     labels = find_labels(selection, matrix.contents.annotations, cloud.n, matrix.d, cloud.n_independent)
-    if labels is None or cloud.n_left_out or any(find_spec(module) is None for module in PIP_PACKAGES):
+    if labels is None or cloud.n_left_out or any(find_spec(module) is None for module in PACKAGES):
         return None
     labeled = select(matrix.contents, selection.model_copy(update={"labels": labels}))
     try:

@@ -13,7 +13,7 @@ from isotropy.catalog import MEASURES, METRICS, Similarity
 from isotropy.catalog.calibration import PROMISES
 
 # Packages that decide and upgrade need, by the module to import.
-PIP_PACKAGES = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
+PACKAGES = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
 METRIC_HELP = "metric to judge by (default: the usual one for the task)"
 
 
@@ -216,7 +216,7 @@ def upgrade(arguments: Namespace) -> int:
 
 def _prepare_task(command: str) -> None:
     """Prepare for an import that loads torch. Raise UnavailableError if a package of tasks is not installed."""
-    missing = [package for module, package in PIP_PACKAGES.items() if find_spec(module) is None]
+    missing = [package for module, package in PACKAGES.items() if find_spec(module) is None]
     if missing:
         raise UnavailableError(
             f"isoscope {command} needs {' and '.join(missing)}, not installed here: "

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from isoscope.cli.local import PIP_PACKAGES
+from isoscope.cli.local import PACKAGES
 from isotropy.catalog import Similarity
 from tests.task_rows import hidden_side
 
@@ -244,4 +244,4 @@ def test_missing_package_is_named_before_reading_files(decide, monkeypatch):
     assert code == 1
     assert "faiss-cpu" in printed.err
     assert "isoscope[files,torch,decide]" in printed.err
-    assert set(PIP_PACKAGES) == {"torch", "faiss", "pytrec_eval", "sklearn"}
+    assert set(PACKAGES) == {"torch", "faiss", "pytrec_eval", "sklearn"}

@@ -186,7 +186,9 @@ def _token_moments(
     return tokens
 
 
-def _last_layer_values(sentences: SentenceMeasures, pair_measures: Mapping[str, LayerScores]) -> dict[str, LastLayerValue]:
+def _last_layer_values(
+    sentences: SentenceMeasures, pair_measures: Mapping[str, LayerScores]
+) -> dict[str, LastLayerValue]:
     scores = {measure: (score, sentences.n) for measure, score in sentences.last_layer_scores().items()}
     scores |= {measure: (layers.scores[-1], layers.n) for measure, layers in pair_measures.items()}
     return {
