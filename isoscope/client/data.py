@@ -165,7 +165,7 @@ class Embeddings(Connection):
         return self.get("embeddings", embedding, "figure-data", slug)
 
     def zeta_curve(self, embedding: Reference, source: str = "identity", **query: Any) -> Row:
-        """Return IsoScore* at 101 values of zeta; ``source`` is ``"identity"``, ``"sample"`` or ``"embedding"``."""
+        """Return IsoScore* at 101 values of zeta, shrunk toward the ``"identity"``, ``"sample"`` or ``"embedding"``."""
         return self.get("embeddings", embedding, "curves", "zeta", source=source, **query)
 
     def request_zeta_curve(self, embedding: Reference, source: Reference) -> Row:
