@@ -74,7 +74,9 @@ class Tasks(Connection):
         calibration = (self.task(task)["results"] or {}).get("calibration")
         if calibration is None:
             raise InvalidError("This task has no cutoffs. Its `notes` may say why.")
-        kind, rate = ("miss", miss_rate or 0.05) if false_match_rate is None else ("false_match", false_match_rate)
+        if miss_rate is None:
+            miss_rate = 0.05
+        kind, rate = ("miss", miss_rate) if false_match_rate is None else ("false_match", false_match_rate)
         for cutoff in calibration["spaces"][-1]["cutoffs"]:
             if cutoff["kind"] == kind and cutoff["promise"] == rate:
                 return dict(cutoff)

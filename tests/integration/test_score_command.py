@@ -184,7 +184,7 @@ def test_missing_package_is_named_and_interrupt_is_quiet(score, npy, monkeypatch
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("isoscope.score.read_cloud", interrupt)
+    monkeypatch.setattr("isoscope.check.read_cloud", interrupt)
     printed, code = score(npy)
     assert (printed.out, code) == ("", 130)
     monkeypatch.delitem(sys.modules, "isoscope.score", raising=False)

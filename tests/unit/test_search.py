@@ -7,7 +7,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from app.db.config import TrainingOptions
 from app.results.search.conditions import FIELDS, SearchTerm, SearchValue, parse_conditions, parse_search, sort_column
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import quoted
+from isoscope.core.formatting import quote_for_search
 
 TYPED = st.lists(
     st.sampled_from([*FIELDS, *':=<>!,"- \\%_', "λ", "!=", "<=", "none", "1e-5", "−1", "2026-01-31", "finished", "x"]),
@@ -67,7 +67,7 @@ class TestLanguage:
 
     @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=50))
     def test_quoted_text_is_read_unchanged(self, text):
-        assert terms(f"task:{quoted(text)}") == [(False, "task", ":", [text])]
+        assert terms(f"task:{quote_for_search(text)}") == [(False, "task", ":", [text])]
 
 
 class TestRefusals:

@@ -65,13 +65,13 @@ def predictions_from_records(records: Iterable[PredictionsRecord], task: TaskKin
     numeric_columns = [name for name in arrays if name != "predicted" or task is not TaskKind.SPAN]
     rows: list[NDArray[np.int64]] = []
     answers: list[str] = []
-    n_rows = n_characters = 0
+    n_rows = n_bytes = 0
     for record in records:
         if record.split is not split:
             raise ValueError(f"expected {split} as split, got {record.split}")
         n_rows += len(record.rows)
-        n_characters += sum(len(value) for value in record.predicted if isinstance(value, str))
-        if n_rows > MAX_ROWS or n_characters > MAX_TEXT_BYTES:
+        n_bytes += sum(len(value.encode()) for value in record.predicted if isinstance(value, str))
+        if n_rows > MAX_ROWS or n_bytes > MAX_TEXT_BYTES:
             raise ValueError(f"expected at most {MAX_ROWS:,} rows and {MAX_TEXT_BYTES:,} bytes of answers of a run")
         rows.append(np.array(record.rows, dtype=np.int64))
         if task is TaskKind.SPAN:
