@@ -23,8 +23,8 @@ from isoscope.core.formatting import count, number, plural
 from isotropy.catalog import Regularizer
 
 MAX_NAME_LENGTH = 40
-# Fraction of the axis for a number beyond the longest bar.
-NUMBER_MARGIN = 0.22
+# Margins beyond the longest bar, as fractions of the axis: with and without a number there.
+NUMBER_MARGIN, PLAIN_MARGIN = 0.22, 0.1
 # Maximum number of settings in a plot. The table has all.
 MAX_SETTINGS = 60
 DIFFERENCE_HEADS = [
@@ -34,7 +34,7 @@ DIFFERENCE_HEADS = [
 
 
 class MethodBar(NamedTuple):
-    """The best setting of a method on one side of zero."""
+    """The best setting of a regularizer with λ on one side of zero, out of ``n_settings``."""
 
     method: str
     setting: Setting
@@ -44,7 +44,7 @@ class MethodBar(NamedTuple):
 
 
 def method_bars(table: RunTable, metric: str) -> Figure:
-    bars = list(_best_bars(table))
+    bars = list(_find_best_settings(table))
     pruned = describe_pruned(table, "Left out")
     trivial = TrivialPredictor.from_runs(table, [run for bar in bars for run in bar.runs])
     caption = ""
@@ -83,12 +83,13 @@ def method_bars(table: RunTable, metric: str) -> Figure:
                 for bar in bars
             ],
         ),
-        draw=partial(_draw_bars, table, bars, metric, trivial),
+        draw=partial(_draw_method_bars, table, bars, metric, trivial),
         empty=None if bars else pruned.strip() or explain_empty(table),
     )
 
 
-def _best_bars(table: RunTable) -> Iterator[MethodBar]:
+def _find_best_settings(table: RunTable) -> Iterator[MethodBar]:
+    """Yield a bar for each regularizer and sign of λ, without settings that have pruned runs."""
     runs_by_setting = {
         setting: runs
         for setting, runs in table.by_setting(table.scored_runs).items()
@@ -112,24 +113,25 @@ def _best_bars(table: RunTable) -> Iterator[MethodBar]:
                 yield MethodBar(method, best, runs_by_setting[best], means[best], len(settings))
 
 
-def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial: TrivialPredictor) -> go.Figure:
+def _draw_method_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial: TrivialPredictor) -> go.Figure:
     metric_range = METRIC_RANGES[metric]
     means = [bar.performance for bar in bars]
     ends = [end for mean in means for end in mean.ends]
     low, high = min(0.0, *ends), max(0.0, *ends)
-    margin = NUMBER_MARGIN * (high - low) or 1.0
-    lower_margin = margin if any(mean.mean < 0 for mean in means) else 0.1 * -low
-    upper_margin = margin if any(mean.mean >= 0 for mean in means) else 0.0
+    number_margin = NUMBER_MARGIN * (high - low) or 1.0
+    lower_margin = number_margin if any(mean.mean < 0 for mean in means) else PLAIN_MARGIN * -low
+    upper_margin = number_margin if any(mean.mean >= 0 for mean in means) else 0.0
     limits = trivial.widen([low - lower_margin, high + upper_margin])
-    lines = trivial.line_shapes(limits, "x")
-    ticks = []
+    trivial_lines = trivial.line_shapes(limits, "x")
+    tick_labels = []
     for bar in bars:
         name = REGULARIZER_NAMES[bar.setting.regularizer]
         setting_label = table.label(bar.setting).removeprefix(name).removeprefix(", ")
         if bar.n_settings > 1:
-            ticks.append(f"{bar.method}<br>{escape_text(setting_label, MAX_NAME_LENGTH)}")
+            tick_label = f"{bar.method}<br>{escape_text(setting_label, MAX_NAME_LENGTH)}"
         else:
-            ticks.append(name if bar.setting.is_baseline else escape_text(f"{name}, {setting_label}", MAX_NAME_LENGTH))
+            tick_label = name if bar.setting.is_baseline else escape_text(f"{name}, {setting_label}", MAX_NAME_LENGTH)
+        tick_labels.append(tick_label)
     return plot(
         [
             *(go.Bar(
@@ -147,30 +149,29 @@ def _draw_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial:
             for index, bar in enumerate(bars)),
             *trivial.cross_traces([(bar.setting, bar.performance.mean, index) for index, bar in enumerate(bars)]),
         ],
-        shapes=lines,
-        showlegend=bool(lines),
+        shapes=trivial_lines,
+        showlegend=bool(trivial_lines),
         annotations=[
             # The number stands beyond the end of the interval, away from zero.
-            *({"x": bar.performance.ends[1 if bar.performance.mean >= 0 else 0], "y": index,
-               "text": f" {number(bar.performance.mean)} ", "showarrow": False,
-               "xanchor": "right" if bar.performance.mean < 0 else "left"}
-            for index, bar in enumerate(bars)),
+            {"x": bar.performance.ends[0 if bar.performance.mean < 0 else 1], "y": index,
+             "text": f" {number(bar.performance.mean)} ", "showarrow": False,
+             "xanchor": "right" if bar.performance.mean < 0 else "left"}
+            for index, bar in enumerate(bars)
         ],
-        xaxis={"title": {"text": f"{metric_range.title} ({metric_range.range})"},
-               "range": limits},
-        yaxis={"tickvals": list(range(len(bars))), "ticktext": ticks,
+        xaxis={"title": {"text": f"{metric_range.title} ({metric_range.range})"}, "range": limits},
+        yaxis={"tickvals": list(range(len(bars))), "ticktext": tick_labels,
                "autorange": "reversed", "ticks": "", "showgrid": False},
     )  # fmt: skip
 
 
 def baseline_differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> Figure:
-    """Return mean differences in performance with simultaneous 95% intervals, one row per setting."""
+    """Return a figure of mean differences in performance with simultaneous 95% intervals, one for each setting."""
     caption, reason_if_empty = "", None
     if comparisons:
         n_comparisons = max(comparison.family_size for comparison in comparisons)
-        simultaneous = f", simultaneous over {count(n_comparisons)} comparisons" if n_comparisons > 1 else ""
+        family_note = f", simultaneous over {count(n_comparisons)} comparisons" if n_comparisons > 1 else ""
         caption = (
-            f"Bars are 95% intervals{simultaneous}: a bar that excludes 0 is a verdict if it has three seeds or more."
+            f"Bars are 95% intervals{family_note}: a bar that excludes 0 is a verdict if it has three seeds or more."
         )
         if n_without_bar := sum(comparison.contrast.p is None for comparison in comparisons):
             caption += (
@@ -180,9 +181,9 @@ def baseline_differences(table: RunTable, comparisons: Sequence[Comparison], met
         if (n := len(comparisons)) > MAX_SETTINGS:
             caption += f" The first {MAX_SETTINGS} of {count(n)} settings are drawn."
     else:
-        all_final = all(run.status.final for run in table.runs)
+        all_ended = all(run.status.final for run in table.runs)
         no_pairs = "No setting has a run at λ = 0 with the same seed to be compared with."
-        reason_if_empty = no_pairs if all_final else explain_empty(table)
+        reason_if_empty = no_pairs if all_ended else explain_empty(table)
     return Figure(
         slug="differences",
         title="Difference from λ = 0",
@@ -207,12 +208,12 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
     for index, comparison in enumerate(comparisons):
         low, high = comparison.contrast.low, comparison.contrast.high
         label = escape_text(comparison.label, MAX_NAME_LENGTH)
-        bounds = "no interval" if low is None or high is None else format_interval(low, high)
+        interval = "no interval" if low is None or high is None else format_interval(low, high)
         rows = f" × {plural(comparison.n_rows, 'row')}" if comparison.n_rows is not None else ""
-        bar: dict[str, object] = {"visible": False}
+        interval_bar: dict[str, object] = {"visible": False}
         if high is not None:
-            bar = {"type": "data", "array": [high - comparison.estimate], "color": palette.QUIET,
-                   "thickness": 2, "width": 5}  # fmt: skip
+            interval_bar = {"type": "data", "array": [high - comparison.estimate], "color": palette.QUIET,
+                            "thickness": 2, "width": 5}  # fmt: skip
         traces.append(
             go.Scatter(
                 x=[comparison.estimate],
@@ -224,8 +225,8 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
                     "symbol": "circle" if comparison.verdict in DECIDED else "circle-open",
                     "line": {"width": 2},
                 },
-                error_x=bar,
-                hovertext=f"{label}: {comparison.verdict.value}<br>{format_signed(comparison.estimate)} {bounds}"
+                error_x=interval_bar,
+                hovertext=f"{label}: {comparison.verdict.value}<br>{format_signed(comparison.estimate)} {interval}"
                 f"<br>{plural(len(comparison.seeds), 'seed')}{rows}",
                 hoverinfo="text",
             )
