@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import ceil
 from statistics import fmean
 
 import plotly.graph_objects as go
@@ -19,7 +20,8 @@ from app.results.statistics.estimate import LAST_PART, Estimate, Row, estimate_o
 from isoscope.core.formatting import number
 from isotropy.catalog import MEASURES
 
-SHARE_NAMES = tuple(share.removeprefix("anisotropy_") for share in ANISOTROPY_MEASURES)
+ANISOTROPY_COLUMNS = tuple(measure.removeprefix("anisotropy_") for measure in ANISOTROPY_MEASURES)
+MAX_LAYER_TICKS = 12
 # A step, and the values of all layers at it.
 LayerMeasurement = tuple[int, Sequence[float | None]]
 
@@ -27,19 +29,15 @@ LayerMeasurement = tuple[int, Sequence[float | None]]
 def measure_during_training(
     table: RunTable, measurements_by_run: Mapping[str, LayerMeasurements], measure: str, sample: str = ""
 ) -> Figure:
-    """Return a measure of the last layer over steps, as the mean over seeds of each setting.
+    """Return a figure of a measure of the last layer over steps, as the mean over seeds of each setting.
 
     ``sample`` is a sentence about the part of the measurements that is drawn, if not all.
     """
-    means = {
-        setting: points
-        for setting, runs in table.by_setting(table.runs).items()
-        if (
-            points := sweep_curves.mean_curve(
-                (run.seed, _last_layer(measurements_by_run.get(run.id, ()), measure)) for run in runs
-            )
-        )
-    }
+    means = {}
+    for setting, runs in table.by_setting(table.runs).items():
+        curves = ((run.seed, _last_layer_curve(measurements_by_run.get(run.id, ()), measure)) for run in runs)
+        if points := sweep_curves.mean_curve(curves):
+            means[setting] = points
     vectors = "mean vectors, one of each text," if uses_text_vectors(measure) else "tokens"
     source = f"of the {vectors} of a few {describe_texts(table.runs)}, the same at every step{caution_of(measure)}"
     return Figure(
@@ -51,7 +49,7 @@ def measure_during_training(
         else "",
         table=sweep_curves.mean_table(table, measure, means),
         draw=lambda: plot(
-            sweep_curves.mean_traces(table, means, bands=sweep_curves.can_draw_bands(means)),
+            sweep_curves.mean_traces(table, means, with_bands=sweep_curves.should_draw_bands(means)),
             showlegend=True,
             xaxis=STEP_AXIS,
             uirevision="curves",
@@ -67,45 +65,46 @@ def measure_during_training(
 
 
 def late_anisotropy(table: RunTable, measurements_by_run: Mapping[str, LayerMeasurements], sample: str = "") -> Figure:
-    """Return k-th anisotropy of the last layer, raw and centered, averaged over the last part of training.
+    """Return a figure of k-th anisotropy of the last layer, averaged over the last part of training.
 
     ``sample`` is a sentence about the part of the measurements that is drawn, if not all.
     """
     means: dict[Setting, list[Estimate | None]] = {}
     for setting, runs in table.finished_by_setting.items():
-        shares = [
+        setting_means = [
             estimate_over_seeds(
-                (run.seed, tail_mean(_last_layer(run_measurements, share), run_measurements[-1][0]))
+                (run.seed, tail_mean(_last_layer_curve(measurements, measure), last_step=measurements[-1][0]))
                 for run in runs
-                if (run_measurements := measurements_by_run.get(run.id))
+                if (measurements := measurements_by_run.get(run.id))
             )
-            for share in ANISOTROPY_MEASURES
+            for measure in ANISOTROPY_MEASURES
         ]
-        if any(shares):
-            means[setting] = shares
-    sizes = [mean.n for shares in means.values() for mean in shares if mean]
-    intervals = max(sizes, default=0) > 1
+        if any(setting_means):
+            means[setting] = setting_means
+    seed_counts = [mean.n for setting_means in means.values() for mean in setting_means if mean]
+    has_intervals = max(seed_counts, default=0) > 1
     return Figure(
         slug="late-anisotropy",
         title="k-th anisotropy late in training",
         caption=f"Of the last layer, averaged over the measurements in the last {100 * LAST_PART:.0f}% of training. "
-        f"{describe_means(sizes)} Raw: with the mean of the points; centered: without it.{sample}"
+        f"{describe_means(seed_counts)} Raw: with the mean of the points; centered: without it.{sample}"
         if means
         else "",
         table=FigureTable(
-            [*table.heads, *SHARE_NAMES, *(f"{name}_ci95_half_width" for name in SHARE_NAMES if intervals),
-             *(f"{name}_seeds" for name in SHARE_NAMES)],
+            [*table.heads, *ANISOTROPY_COLUMNS,
+             *(f"{name}_ci95_half_width" for name in ANISOTROPY_COLUMNS if has_intervals),
+             *(f"{name}_seeds" for name in ANISOTROPY_COLUMNS)],
             [
                 [
                     *table.cells(setting),
-                    *(mean.mean if mean else None for mean in shares),
-                    *(mean.half_width if mean else None for mean in shares if intervals),
-                    *(mean.n if mean else 0 for mean in shares),
+                    *(mean.mean if mean else None for mean in setting_means),
+                    *(mean.half_width if mean else None for mean in setting_means if has_intervals),
+                    *(mean.n if mean else 0 for mean in setting_means),
                 ]
-                for setting, shares in means.items()
+                for setting, setting_means in means.items()
             ],
         ),
-        draw=partial(_draw_shares, table, means),
+        draw=partial(_draw_late_anisotropy, table, means),
         empty=explain_absence(means, table.runs,
             "Averages appear when the first run has ended.",
             "No run measured anisotropy during training.",
@@ -113,7 +112,8 @@ def late_anisotropy(table: RunTable, measurements_by_run: Mapping[str, LayerMeas
     )  # fmt: skip
 
 
-def _last_layer(measurements: LayerMeasurements, measure: str) -> list[tuple[int, float]]:
+def _last_layer_curve(measurements: LayerMeasurements, measure: str) -> list[tuple[int, float]]:
+    """Return pairs of a step and the last layer's value at it, without steps where it is missing."""
     return [
         (step, value)
         for step, layers in measurements
@@ -121,15 +121,15 @@ def _last_layer(measurements: LayerMeasurements, measure: str) -> list[tuple[int
     ]
 
 
-def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | None]]) -> go.Figure:
+def _draw_late_anisotropy(table: RunTable, means: Mapping[Setting, Sequence[Estimate | None]]) -> go.Figure:
     panels = (("x", slice(3)), ("x2", slice(3, None)))  # three raw measures, then three centered ones
     return plot(
         [
             go.Scatter(
-                x=list(range(1, len(shares[panel]) + 1)),
-                y=[share.mean if share else None for share in shares[panel]],
+                x=list(range(1, len(setting_means[panel]) + 1)),
+                y=[mean.mean if mean else None for mean in setting_means[panel]],
                 error_y={
-                    "array": [share.half_width if share else None for share in shares[panel]],
+                    "array": [mean.half_width if mean else None for mean in setting_means[panel]],
                     "thickness": 1.2,
                     "width": 3,
                 },
@@ -140,7 +140,7 @@ def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | No
                 hovertemplate=f"{legend.hover_label(table, setting)}<br>k = %{{x}}: %{{y:.3~g}}<extra></extra>",
                 **legend.entry(table, setting, list(means)) | ({} if axis == "x" else {"showlegend": False}),
             )
-            for setting, shares in means.items()
+            for setting, setting_means in means.items()
             for axis, panel in panels
         ],
         showlegend=True,
@@ -151,7 +151,7 @@ def _draw_shares(table: RunTable, means: Mapping[Setting, Sequence[Estimate | No
 
 
 def run_heat_map(run: Run, measure: str) -> Figure:
-    """Return a measure of a run by layer and step. Large values are dark."""
+    """Return a heat map of a measure of a run by layer and step. Large values are dark."""
     measurements = [(step.step, step.layers[measure]) for step in run.steps if step.layers and measure in step.layers]
     return _heat_map([run], measurements, measure, f"{title_of(measure)} by layer and step", "")
 
@@ -159,7 +159,7 @@ def run_heat_map(run: Run, measure: str) -> Figure:
 def setting_heat_map(
     table: RunTable, setting: Setting, measurements_by_run: Mapping[str, LayerMeasurements], measure: str, sample: str
 ) -> Figure:
-    """Return a measure by layer and step, as the mean over the seeds of a setting.
+    """Return a heat map of a measure by layer and step, as the mean over the seeds of a setting.
 
     ``sample`` is a sentence about the part of the measurements that is drawn, if not all.
     """
@@ -169,10 +169,15 @@ def setting_heat_map(
         for step, layers in measurements_by_run.get(run.id, ()):
             if values := layers.get(measure):
                 rows_by_step.setdefault(step, []).append((run.seed, values))
-    seeds_by_layer = [(step, group_by_position(rows)) for step, rows in sorted(rows_by_step.items())]
-    measurements = [(step, [fmean(seeds) if seeds else None for seeds in layers]) for step, layers in seeds_by_layer]
-    sizes = [len(seeds) for _, layers in seeds_by_layer for seeds in layers if seeds]
-    means_note = f" {'Means over seeds' if max(sizes) > 1 else 'Of one seed'} ({format_sizes(sizes)})." if sizes else ""
+    measurements: list[LayerMeasurement] = []
+    seed_counts: list[int] = []
+    for step, rows in sorted(rows_by_step.items()):
+        seed_values_of_layers = group_by_position(rows)
+        measurements.append((step, [fmean(values) if values else None for values in seed_values_of_layers]))
+        seed_counts += [len(values) for values in seed_values_of_layers if values]
+    means_note = ""
+    if seed_counts:
+        means_note = f" {'Means over seeds' if max(seed_counts) > 1 else 'Of one seed'} ({format_sizes(seed_counts)})."
     title = f"{title_of(measure)} by layer and step, {table.label(setting)}"
     return _heat_map(runs, measurements, measure, title, means_note + sample)
 
@@ -180,7 +185,7 @@ def setting_heat_map(
 def _heat_map(
     runs: Sequence[AnyRun], measurements: Sequence[LayerMeasurement], measure: str, title: str, note: str
 ) -> Figure:
-    depth = max((len(values) for _, values in measurements), default=0)
+    n_layers = max((len(values) for _, values in measurements), default=0)
     numbers = [value for _, values in measurements for value in values if value is not None]
     shade_note = f"Light is {number(min(numbers))}, dark {number(max(numbers))}; range" if numbers else "Range"
     vectors = "one mean vector for each" if uses_text_vectors(measure) else "the tokens"
@@ -192,10 +197,10 @@ def _heat_map(
         caption=f"By layer, {describe_source(runs, source)}. {shade_note}: {MEASURES[slug_of(measure)].range}."
         f"{gap_note if any(None in values for _, values in measurements) else ''}{note}",
         table=FigureTable(
-            ["step", *(f"layer_{layer + 1}" for layer in range(depth))],
-            [[step, *values, *[None] * (depth - len(values))] for step, values in measurements],
+            ["step", *(f"layer_{layer + 1}" for layer in range(n_layers))],
+            [[step, *values, *[None] * (n_layers - len(values))] for step, values in measurements],
         ),
-        draw=partial(_draw_heat_map, measurements, depth),
+        draw=partial(_draw_heat_map, measurements, n_layers),
         empty=explain_absence(
             measurements,
             runs,
@@ -205,11 +210,11 @@ def _heat_map(
     )
 
 
-def _draw_heat_map(measurements: Sequence[LayerMeasurement], depth: int) -> go.Figure:
+def _draw_heat_map(measurements: Sequence[LayerMeasurement], n_layers: int) -> go.Figure:
     heat_map = go.Heatmap(
         x=[step for step, _ in measurements],
-        y=list(range(1, depth + 1)),
-        z=[[values[layer] if layer < len(values) else None for _, values in measurements] for layer in range(depth)],
+        y=list(range(1, n_layers + 1)),
+        z=[[values[layer] if layer < len(values) else None for _, values in measurements] for layer in range(n_layers)],
         xgap=1,
         ygap=1,
         colorscale=palette.COLORSCALE,
@@ -222,5 +227,5 @@ def _draw_heat_map(measurements: Sequence[LayerMeasurement], depth: int) -> go.F
     return plot(
         [heat_map],
         xaxis={"title": {"text": "Optimizer step"}, **bare_axis, **x_range},
-        yaxis={"title": {"text": "Layer"}, "dtick": max(1, -(-depth // 12)), "tick0": 1, **bare_axis},
+        yaxis={"title": {"text": "Layer"}, "dtick": max(1, ceil(n_layers / MAX_LAYER_TICKS)), "tick0": 1, **bare_axis},
     )

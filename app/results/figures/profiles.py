@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import sqrt
+from math import ceil, sqrt
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from app.results.captions import (
     join_first,
 )
 from app.results.figures import legend
+from app.results.figures.layer_curves import MAX_LAYER_TICKS
 from app.results.labels import slug_of, title_of
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import Estimate, estimate, group_by_position
@@ -33,43 +34,44 @@ RunData = Mapping[str, Mapping[str, Any]]
 
 
 class Profile(NamedTuple):
-    """Mean and standard deviation of every dimension over ``n`` rows, averaged over seeds."""
+    """Mean and standard deviation of every dimension over ``n_rows`` rows, averaged over seeds."""
 
     mean: list[float]
     std: list[float]
-    n: int
-    seeds: int
+    n_rows: int
+    n_seeds: int
 
 
-def activation_profiles(table: RunTable, activations: RunData) -> Figure:
-    """Return the mean activations of each setting as a line, with their spread if only one setting is drawn.
+def activation_profiles(table: RunTable, activation_by_run: RunData) -> Figure:
+    """Return a figure of the mean activations of each setting, with their spread if only one setting is drawn.
 
-    ``activations`` have the ``mean`` and ``std`` of each dimension, and ``n``.
+    Each activation has the ``mean`` and ``std`` of each dimension, and the number ``n`` of rows.
     """
-    runs_by_setting = table.by_setting(run for run in table.runs if run.id in activations)
+    runs_by_setting = table.by_setting(run for run in table.runs if run.id in activation_by_run)
     profiles: dict[Setting, Profile] = {}
-    uneven_labels = []
+    left_out_labels = []
     for setting, runs in runs_by_setting.items():
-        if len({len(activations[run.id]["mean"]) for run in runs}) > 1:
-            uneven_labels.append(table.label(setting))
+        if len({len(activation_by_run[run.id]["mean"]) for run in runs}) > 1:
+            left_out_labels.append(table.label(setting))
             continue
-        squares = ((run.seed, [std * std for std in activations[run.id]["std"]]) for run in runs)
+        means = ((run.seed, activation_by_run[run.id]["mean"]) for run in runs)
+        variances = ((run.seed, [std * std for std in activation_by_run[run.id]["std"]]) for run in runs)
         profiles[setting] = Profile(
-            [fmean(seeds) for seeds in group_by_position((run.seed, activations[run.id]["mean"]) for run in runs)],
-            [sqrt(fmean(seeds)) for seeds in group_by_position(squares)],
-            min(activations[run.id]["n"] for run in runs),
+            [fmean(seed_means) for seed_means in group_by_position(means)],
+            [sqrt(fmean(seed_variances)) for seed_variances in group_by_position(variances)],
+            min(activation_by_run[run.id]["n"] for run in runs),
             len({run.seed for run in runs}),
         )
     left_out_note = ""
-    if uneven_labels:
+    if left_out_labels:
         left_out_note = (
             " Not drawn, because their models have different numbers of dimensions: "
-            f"{join_first(uneven_labels)}. Group by model to draw them."
+            f"{join_first(left_out_labels)}. Group by model to draw them."
         )
     caption = ""
     if profiles:
-        texts = describe_texts(table.runs, min(profile.n for profile in profiles.values()))
-        seeds = format_sizes([profile.seeds for profile in profiles.values()])
+        texts = describe_texts(table.runs, min(profile.n_rows for profile in profiles.values()))
+        seeds = format_sizes([profile.n_seeds for profile in profiles.values()])
         has_bands = len(profiles) <= MAX_BANDS
         band_note = " (line) with one standard deviation on each side (band)" if has_bands else ""
         caption = f"Mean of each dimension{band_note} of the last layer’s sentence vectors, n = {texts}"
@@ -92,6 +94,7 @@ def activation_profiles(table: RunTable, activations: RunData) -> Figure:
 
 
 def _profile_table(table: RunTable, profiles: Mapping[Setting, Profile]) -> FigureTable:
+    """Return a row for each dimension, with a column of means and one of standard deviations for each setting."""
     if not profiles:
         return FigureTable([], [])
     heads = [
@@ -99,13 +102,13 @@ def _profile_table(table: RunTable, profiles: Mapping[Setting, Profile]) -> Figu
         for setting in profiles
         for head in ("mean", "standard_deviation")
     ]
-    width = max(len(profile.mean) for profile in profiles.values())
+    n_dimensions = max(len(profile.mean) for profile in profiles.values())
     columns: list[Sequence[Cell]] = [
-        [*column, *[None] * (width - len(column))]
+        [*column, *[None] * (n_dimensions - len(column))]
         for profile in profiles.values()
         for column in (profile.mean, profile.std)
     ]
-    return FigureTable(["dimension", *heads], ColumnarRows(range(width), *columns))
+    return FigureTable(["dimension", *heads], ColumnarRows(range(n_dimensions), *columns))
 
 
 def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.Figure:
@@ -118,7 +121,7 @@ def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.F
             low, high = (
                 [mean + sign * std for mean, std in zip(profile.mean, profile.std, strict=True)] for sign in (-1, 1)
             )
-            traces += band(x, low, high, color, 0.22)
+            traces += band(x, low, high, color, opacity=0.22)
         traces.append(
             go.Scatter(
                 x=x,
@@ -131,35 +134,36 @@ def _draw_profiles(table: RunTable, profiles: Mapping[Setting, Profile]) -> go.F
                 "<br>mean %{y:.3g}, sd %{customdata:.3g}<extra></extra>",
             )
         )
-    width = max(len(profile.mean) for profile in profiles.values())
+    n_dimensions = max(len(profile.mean) for profile in profiles.values())
     return plot(
         traces,
         showlegend=not has_bands,
-        xaxis={"title": {"text": "Dimension"}, "range": [-0.5, width - 0.5]},
+        xaxis={"title": {"text": "Dimension"}, "range": [-0.5, n_dimensions - 0.5]},
         yaxis={"title": {"text": "Activation (band: 1 sd)" if has_bands else "Mean activation"}},
     )
 
 
-def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
-    """Return a measure by layer as a line for each setting.
+def measure_by_layer(table: RunTable, result_by_run: RunData, measure: str) -> Figure:
+    """Return a figure of a measure by layer, with a line for each setting.
 
-    ``results`` have the ``values`` and ``reasons`` of each layer, and ``n``.
+    Each result has the ``values`` by layer, the ``reasons`` for missing ones, and the number ``n`` of rows, if known.
     """
     means: dict[Setting, list[Estimate | None]] = {}
     for setting, runs in table.by_setting(table.runs).items():
-        layers = group_by_position((run.seed, results[run.id]["values"]) for run in runs if run.id in results)
-        if any(layers):
-            means[setting] = [estimate(seeds) if seeds else None for seeds in layers]
+        rows = ((run.seed, result_by_run[run.id]["values"]) for run in runs if run.id in result_by_run)
+        seed_values_of_layers = group_by_position(rows)
+        if any(seed_values_of_layers):
+            means[setting] = [estimate(values) if values else None for values in seed_values_of_layers]
     caption = ""
     if means:
-        n_rows = sorted({result["n"] for result in results.values() if result.get("n") is not None})
-        lower_size = f"{count(n_rows[0])} to " if len(n_rows) > 1 else ""
-        texts = f" of {lower_size}{describe_texts(table.runs, n_rows[-1])}" if n_rows else ""
+        row_counts = sorted({result["n"] for result in result_by_run.values() if result.get("n") is not None})
+        smallest_count = f"{count(row_counts[0])} to " if len(row_counts) > 1 else ""
+        texts = f" of {smallest_count}{describe_texts(table.runs, row_counts[-1])}" if row_counts else ""
         source = describe_source(table.runs, f"of the sentence vectors{texts}")
         caption = f"By layer, {source}. Range: {MEASURES[slug_of(measure)].range}."
         if len(table.runs) > 1:
             caption += f" {describe_means([mean.n for layers in means.values() for mean in layers if mean])}"
-    reasons = [reason for result in results.values() for reason in result.get("reasons", []) if reason]
+    reasons = [reason for result in result_by_run.values() for reason in result.get("reasons", []) if reason]
     reason_if_empty = explain_absence(
         means, table.runs, "The first line appears here when the first run has finished.", "It was not measured."
     )
@@ -181,7 +185,7 @@ def measure_by_layer(table: RunTable, results: RunData, measure: str) -> Figure:
 
 
 def _draw_layers(table: RunTable, means: Mapping[Setting, Sequence[Estimate | None]], title: str) -> go.Figure:
-    depth = max(map(len, means.values()))
+    n_layers = max(map(len, means.values()))
     traces = []
     for setting, layers in means.items():
         color = legend.color(table, setting)
@@ -201,6 +205,6 @@ def _draw_layers(table: RunTable, means: Mapping[Setting, Sequence[Estimate | No
     return plot(
         traces,
         showlegend=len(means) > 1,
-        xaxis={"title": {"text": "Layer"}, "dtick": max(1, -(-depth // 12)), "range": [0.7, depth + 0.3]},
+        xaxis={"title": {"text": "Layer"}, "dtick": ceil(n_layers / MAX_LAYER_TICKS), "range": [0.7, n_layers + 0.3]},
         yaxis={"title": {"text": title}, "rangemode": "nonnegative"},
     )

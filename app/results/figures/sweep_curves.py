@@ -21,7 +21,7 @@ from isoscope.core.task import TaskKind
 
 # Pairs of a step and the value logged at it.
 Curve = Sequence[tuple[int, float]]
-# For each setting, the mean over its runs at every step at which any of them logged.
+# For each setting, pairs of a step and the mean over the seeds that logged a value at it.
 Means = Mapping[Setting, Sequence[tuple[int, Estimate]]]
 
 # With more settings, only the table has the intervals, because bands would overlap.
@@ -36,9 +36,9 @@ class LoggedQuantity(NamedTuple):
     slug: str
     column: Literal["task_loss", "penalty"]
     title: str
-    axis: str
-    """Title of the y axis."""
+    axis_title: str
     description: str
+    """What the caption says about values of runs that a worker trained."""
 
 
 TASK_LOSS = LoggedQuantity("learning", "task_loss", "Learning curves", "Task loss", "without the penalty")
@@ -47,11 +47,13 @@ PENALTY = LoggedQuantity("penalties", "penalty", "Penalty during training", "Pen
 
 
 class CurveStyle(NamedTuple):
-    """How curves are drawn: with single runs, on a logarithmic scale, smoothed over a window of logged values."""
+    """How curves are drawn."""
 
     seeds: bool = False
+    """Whether the curves of single runs are drawn too."""
     log: bool = False
     window: int = 1
+    """Number of logged values in the moving average; one of ``WINDOWS``."""
 
 
 def logged_curves(
@@ -61,7 +63,10 @@ def logged_curves(
     sample: str = "",
     style: CurveStyle = CurveStyle(),  # noqa: B008
 ) -> Figure:
-    """Return a line for each setting. ``sample`` is a sentence about the part of the values drawn, if not all."""
+    """Return a figure with a line for each setting.
+
+    ``sample`` is a sentence about the part of the values that is drawn, if not all.
+    """
     curves = {run: smooth(curves_by_run[run.id], style.window) for run in table.runs if curves_by_run.get(run.id)}
     means = {
         setting: mean_curve((run.seed, curves[run]) for run in runs)
@@ -89,13 +94,13 @@ def logged_curves(
             means,
             table.runs,
             "The curves begin when the first run has trained a few steps.",
-            f"No run logged a {quantity.axis.lower()}.",
+            f"No run logged a {quantity.axis_title.lower()}.",
         ),
     )
 
 
 def smooth(curve: Curve, window: int) -> Curve:
-    """Average each value with its neighbors over ``window`` logged values, fewer near the ends."""
+    """Return the moving average of a curve over an odd ``window`` of logged values, fewer near its ends."""
     if window == 1:
         return curve
     reach = window // 2
@@ -115,20 +120,20 @@ def mean_curve(curves: Iterable[tuple[int, Curve]]) -> list[tuple[int, Estimate]
 
 
 def count_seeds(means: Means) -> list[int]:
-    """Return the number of seeds that each mean is taken over."""
+    """Return the number of seeds in each mean, at every step of every setting."""
     return [mean.n for points in means.values() for _, mean in points]
 
 
-def can_draw_bands(means: Means) -> bool:
+def should_draw_bands(means: Means) -> bool:
     """Return whether to draw intervals as bands: some exist, and few enough to be distinguishable."""
     return len(means) <= MAX_BANDS and max(count_seeds(means), default=0) > 1
 
 
-def mean_traces(table: RunTable, means: Means, *, bands: bool) -> list[go.Scatter]:
-    """Return the means as lines, drawn over their intervals if ``bands``."""
+def mean_traces(table: RunTable, means: Means, *, with_bands: bool) -> list[go.Scatter]:
+    """Return the means as lines, over their intervals as bands if ``with_bands``."""
     drawn_settings = list(means)
     traces = []
-    for setting, points in means.items() if bands else ():
+    for setting, points in means.items() if with_bands else ():
         # A band for each stretch of steps with an interval.
         for has_interval, stretch in groupby(points, key=lambda point: point[1].half_width is not None):
             if has_interval:
@@ -177,11 +182,11 @@ def _caption(
     runs: Sequence[AnyRun], quantity: LoggedQuantity, means: Means, style: CurveStyle, is_log: bool, sample: str
 ) -> str:
     seed_counts = count_seeds(means)
-    crowded = max(seed_counts) > 1 and not (style.seeds or can_draw_bands(means))
+    too_many_bands = max(seed_counts) > 1 and not (style.seeds or should_draw_bands(means))
     sentences = (
-        f"{quantity.axis} {describe_source(runs, quantity.description)}.",
+        f"{quantity.axis_title} {describe_source(runs, quantity.description)}.",
         describe_means(seed_counts),
-        "The intervals are in the table: this many bands would overlap." if crowded else "",
+        "The intervals are in the table: this many bands would overlap." if too_many_bands else "",
         "Thin lines are single runs." if style.seeds else "",
         f"Smoothed: each value is the mean of the {style.window} logged values around it."
         if style.window > 1
@@ -198,36 +203,37 @@ def _draw(
     # Fit the axis to the lines: a band may reach below zero, where these losses and their logarithms do not exist.
     values = [mean.mean for points in means.values() for _, mean in points]
     values += [value for curve in curves.values() for _, value in curve]
-    axis: dict[str, Any] = {"title": {"text": quantity.axis}}
+    axis: dict[str, Any] = {"title": {"text": quantity.axis_title}}
     if is_log:
-        axis = log_axis(f"{quantity.axis}, logarithmic", values)
+        axis = log_axis(f"{quantity.axis_title}, logarithmic", values)
     elif quantity is TASK_LOSS and min(values, default=0) >= 0:  # the loss that a script logs may be below zero
         axis["rangemode"] = "nonnegative"
-    # One trace with gaps for each entry of the legend, which hides it: hundreds of traces would block browsers.
+    # The curves of a legend entry, which it hides, are one trace with gaps: hundreds of traces would block browsers.
     drawn_settings = list(means)
-    points: dict[tuple[str, str, str], list[tuple[int | None, float | None, str]]] = {}
+    gap = (None, None, "")
+    points_by_trace: dict[tuple[str, str, str], list[tuple[int | None, float | None, str]]] = {}
     for run, curve in curves.items():
         setting = table.setting(run)
         label = f"{legend.hover_label(table, setting)}, seed {run.seed}"
-        entry = legend.entry(table, setting, drawn_settings)["legendgroup"]
+        legend_group = legend.entry(table, setting, drawn_settings)["legendgroup"]
         mode = "lines" if len(curve) > 1 else "markers"
-        trace = points.setdefault((entry, legend.color(table, setting), mode), [])
-        trace += [*((step, value, label) for step, value in curve), (None, None, "")]
+        points = points_by_trace.setdefault((legend_group, legend.color(table, setting), mode), [])
+        points += [*((step, value, label) for step, value in curve), gap]
     run_traces = [
         go.Scatter(
-            x=[step for step, _, _ in trace[:-1]],
-            y=[value for _, value, _ in trace[:-1]],
-            text=[label for _, _, label in trace[:-1]],
+            x=[step for step, _, _ in points[:-1]],
+            y=[value for _, value, _ in points[:-1]],
+            text=[label for _, _, label in points[:-1]],
             mode=mode,
             line={"color": color, "width": 0.6},
             showlegend=False,
-            legendgroup=entry,
+            legendgroup=legend_group,
             hovertemplate="%{text}<br>step %{x:,}: %{y:.4g}<extra></extra>",
         )
-        for (entry, color, mode), trace in points.items()
+        for (legend_group, color, mode), points in points_by_trace.items()
     ]
     return plot(
-        [*run_traces, *mean_traces(table, means, bands=can_draw_bands(means) and not curves)],
+        [*run_traces, *mean_traces(table, means, with_bands=should_draw_bands(means) and not curves)],
         showlegend=True,
         uirevision="curves",
         xaxis=STEP_AXIS,
@@ -235,7 +241,7 @@ def _draw(
     )
 
 
-LOSSES = {
+LOSS_NAMES = {
     TaskKind.CLASSIFICATION: "Cross-entropy",
     TaskKind.REGRESSION: "Squared error",
     TaskKind.SPAN: "Cross-entropy of the span’s two ends",
@@ -243,7 +249,7 @@ LOSSES = {
 
 
 def loss_curve(run: Run) -> Figure:
-    trained_source = f"{LOSSES[run.config.task]} of the batches as logged, without the penalty"
+    trained_source = f"{LOSS_NAMES[run.config.task]} of the batches as logged, without the penalty"
     caption = f"{'As its script logged it' if run.config.logged else trained_source}: no smoothing."
     return _run_curve(run, [(step.step, step.task_loss) for step in run.steps], "loss", "Task loss", caption)
 
@@ -254,27 +260,27 @@ def penalty_curve(run: Run) -> Figure:
 
 
 def _run_curve(run: Run, points: list[tuple[int, float | None]], slug: str, title: str, caption: str) -> Figure:
-    logged = [(step, value) for step, value in points if value is not None]
+    logged_points = [(step, value) for step, value in points if value is not None]
     return Figure(
         slug=slug,
         title=title,
         caption=caption,
-        table=FigureTable(["step", slug], [[step, value] for step, value in logged]),
+        table=FigureTable(["step", slug], [[step, value] for step, value in logged_points]),
         draw=lambda: plot(
             [
                 go.Scatter(
-                    x=[step for step, _ in logged],
-                    y=[value for _, value in logged],
-                    mode="lines" if len(logged) > 1 else "markers",
+                    x=[step for step, _ in logged_points],
+                    y=[value for _, value in logged_points],
+                    mode="lines" if len(logged_points) > 1 else "markers",
                     line={"color": palette.lambda_color(run.lam), "width": 1.6},
                     hovertemplate="step %{x:,}: %{y:.4g}<extra></extra>",
                 )
             ],
             xaxis=STEP_AXIS,
-            yaxis=linear_axis(title, [value for _, value in logged]),
+            yaxis=linear_axis(title, [value for _, value in logged_points]),
         ),
         empty=explain_absence(
-            logged,
+            logged_points,
             [run],
             "The curve begins here when the run has trained a few steps.",
             "The run ended before it logged a step.",

@@ -35,7 +35,7 @@ def test_mean_curve_counts_each_seed_with_a_value_once():
 
 def test_band_is_interval_and_stops_at_single_run():
     means = means_of([[(10, 0.5), (20, 0.7)], [(10, 0.7), (20, 0.9)]], [[(10, 0.1), (20, 0.1)]])
-    band, *lines = sweep_curves.mean_traces(SWEEP, means, bands=True)
+    band, *lines = sweep_curves.mean_traces(SWEEP, means, with_bands=True)
     reach = T95 * 0.1
     assert list(band.x) == [10, 20, 20, 10]
     assert list(band.y) == pytest.approx([0.6 - reach, 0.8 - reach, 0.8 + reach, 0.6 + reach], rel=1e-4)
@@ -43,15 +43,15 @@ def test_band_is_interval_and_stops_at_single_run():
     assert [trace.legendgroup for trace in (band, *lines)] == ["λ = −1", "λ = −1", "λ = 0"]
     assert [list(trace.y) for trace in lines] == [pytest.approx([0.6, 0.8]), [0.1, 0.1]]
     pair = [[(i, 0.5) for i in range(5)], [(i, 0.7) for i in (0, 1, 3, 4)]]
-    *bands, _, _ = sweep_curves.mean_traces(SWEEP, means_of(pair, [[(0, 0.1)]]), bands=True)
+    *bands, _, _ = sweep_curves.mean_traces(SWEEP, means_of(pair, [[(0, 0.1)]]), with_bands=True)
     assert [list(band.x) for band in bands] == [[0, 1, 1, 0], [3, 4, 4, 3]]
 
 
 def test_bands_need_seeds_and_few_settings():
     means = means_of([[(0, 0.5)], [(0, 0.7)]], [[(0, 0.1)]])
-    assert sweep_curves.can_draw_bands(means)
-    assert not sweep_curves.can_draw_bands(means_of([[(0, 0.5)]], [[(0, 0.1)]]))
-    assert [trace.fill for trace in sweep_curves.mean_traces(SWEEP, means, bands=False)] == [None, None]
+    assert sweep_curves.should_draw_bands(means)
+    assert not sweep_curves.should_draw_bands(means_of([[(0, 0.5)]], [[(0, 0.1)]]))
+    assert [trace.fill for trace in sweep_curves.mean_traces(SWEEP, means, with_bands=False)] == [None, None]
     table = sweep(*(run(float(lam), seed) for lam in range(9) for seed in (0, 1)))
     figure = logged_curves(table, TASK_LOSS, {row.id: [(10, 0.1 * row.seed)] for row in table.runs})
     assert [trace.fill for trace in figure.draw().data] == [None] * 9
