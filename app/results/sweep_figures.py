@@ -115,7 +115,7 @@ class FigureRequest(NamedTuple):
 
     def draw_scatter(self, slug: str, **style: Any) -> Figure:
         plan = ScatterPlan(self.table, self.experiment.config.metric, self.query.style._replace(**style))
-        for quantity in plan.measured:
+        for quantity in plan.measured_quantities:
             if quantity.key not in ROW_QUANTITIES:
                 if quantity.key in METRIC_TITLES:
                     values_by_run = list_metric(self.context, self.source, quantity.key)

@@ -53,7 +53,7 @@ class ParallelAxis(NamedTuple):
             return attributes | {"values": self.values, "tickformat": ".3~g"}
         labels = [cell_text(step) for step in steps]
         if self.field == "regularizer":
-            labels = [REGULARIZER_NAMES[Regularizer(step)] for step in steps]
+            labels = [REGULARIZER_NAMES[Regularizer(str(step))] for step in steps]
         return attributes | {
             "values": [steps.index(value) for value in self.values],
             "tickvals": list(range(len(steps))),

@@ -5,7 +5,7 @@ There are as many traces as colors, not as points: a thousand runs are drawn as 
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from math import inf
+from math import ceil, inf
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
@@ -37,14 +37,15 @@ MAX_COLUMNS = 4
 # Maximum number of named points. With more, only plain training is named.
 MAX_NAMED = 24
 MEAN_SIZE, RING_SIZE, RUN_SIZE = 11, 19, 6
-# Colors in the scale of a measured quantity, which plotly interpolates, and steps of the bar beside it.
-SHADES, BAR_STEPS = 11, 33
+# Number of colors in the scale of a measured quantity, which plotly interpolates, and in the color bar.
+SCALE_COLORS, BAR_COLORS = 11, 33
+# Left and right edge of the color bar, as fractions of the plot's width.
 BAR_EDGES = (1.02, 1.035)
-# Width of the bar with its numbers, in pixels.
+# Width of the color bar with its numbers, in pixels.
 BAR_MARGIN = 92
 RING_MARKER = {"symbol": "circle-open", "size": RING_SIZE, "color": palette.QUIET, "line": {"width": 1.5}}
 QUIET_LINE = {"width": 1, "dash": "dot", "color": palette.QUIET}
-NO_LEGEND = {"showlegend": False, "hoverinfo": "skip"}
+NO_LEGEND_NO_HOVER = {"showlegend": False, "hoverinfo": "skip"}
 
 
 class RunMark(NamedTuple):
@@ -63,20 +64,21 @@ def scatter(
     slug: str = "scatter",
     collapsed: Collection[Setting] = (),
 ) -> Figure:
-    """Return the scatter of a style. ``metric`` names one of ``METRIC_RANGES``. ``collapsed`` settings are hollow.
+    """Return the scatter of a style. ``metric`` is that of performance. ``collapsed`` settings are drawn hollow.
 
-    Raise InvalidError for ``x``, ``y``, ``color`` or ``facet``.
+    Raise InvalidError for ``x``, ``y``, ``color`` or ``facet`` of the style.
     """
     plan = ScatterPlan(table, metric, style, collapsed)
-    name = plan.y.name
-    left_out = plan.describe_left_out()
+    y_name = plan.y.name
+    left_out_note = plan.describe_left_out()
     return Figure(
         slug=slug,
-        title=f"{name[0].upper() if name[0].isascii() else name[0]}{name[1:]} by {plan.x.name}",
-        caption=f"{plan.caption()}{left_out}" if plan.points else "",
+        # Greek letters stay lowercase.
+        title=f"{y_name[0].upper() if y_name[0].isascii() else y_name[0]}{y_name[1:]} by {plan.x.name}",
+        caption=plan.caption() + left_out_note if plan.points else "",
         table=plan.table(),
         draw=partial(_draw, plan),
-        empty=None if plan.points else left_out.strip() or explain_empty(table),
+        empty=None if plan.points else left_out_note.strip() or explain_empty(table),
         wide=plan.facet is not None,
     )
 
@@ -89,28 +91,28 @@ class Mark(NamedTuple):
     y: Estimate
     hover_text: str
     runs: Sequence[RunMark] = ()
-    shade: float | None = None
-    """The value of its color if that is measured."""
+    color_value: float | None = None
+    """The mean of the quantity that colors show; None if it is undefined, or if colors show a field of settings."""
 
 
 class Panel(NamedTuple):
-    """The marks and the trivial predictor on one pair of axes."""
+    """The marks and the trivial predictor of one panel."""
 
     title: str
     marks: list[Mark]
     trivial_predictor: TrivialPredictor
 
 
-class ScatterPlot(NamedTuple):
-    """The axes, limits and color range that all panels of a scatter share."""
+class SharedAxes(NamedTuple):
+    """The plan of a scatter, and the axes, limits and color range that its panels share."""
 
     plan: ScatterPlan
     x: ScatterAxis
     y: ScatterAxis
     x_limits: list[float]
     y_limits: list[float]
-    shades: tuple[float, float] | None
-    """Smallest and largest value of the color if that is measured."""
+    color_range: tuple[float, float] | None
+    """Smallest and largest value of the quantity that colors show; None if they show a field of settings."""
 
 
 def _draw(plan: ScatterPlan) -> go.Figure:
@@ -123,21 +125,21 @@ def _draw(plan: ScatterPlan) -> go.Figure:
         return plot([])
     x, y = (ScatterAxis.build(plan, quantity, scale, points) for quantity, scale in plan.scales)
     panels = []
-    for title, group in _group_by_panel(plan, points).items():
+    for title, panel_points in _group_by_panel(plan, points).items():
         trivial_predictor = plan.trivial_predictor
         if plan.facet is not None and PERFORMANCE in (plan.x.key, plan.y.key):
-            settings = {point.setting for point in group}
+            settings = {point.setting for point in panel_points}
             runs = [run for run in plan.run_table.finished_runs if plan.run_table.setting(run) in settings]
             trivial_predictor = TrivialPredictor.from_runs(plan.run_table, runs)
         points_by_step: dict[float, list[ScatterPoint]] = {}
-        for point in group:
+        for point in panel_points:
             points_by_step.setdefault(x.position(point).mean if x.steps else 0.0, []).append(point)
         panel_marks = []
         for step_points in points_by_step.values():
             spacing = STEP_WIDTH / len(step_points) if x.steps else 0.0
             for index, point in enumerate(step_points):
-                offset = spacing * (index - (len(step_points) - 1) / 2)
-                panel_marks.append(_make_mark(plan, x, y, point, offset))
+                x_offset = spacing * (index - (len(step_points) - 1) / 2)
+                panel_marks.append(_make_mark(plan, x, y, point, x_offset))
         panels.append(Panel(title, panel_marks, trivial_predictor))
     marks = [mark for panel in panels for mark in panel.marks]
     run_marks = [run_mark for mark in marks for run_mark in mark.runs]
@@ -146,65 +148,71 @@ def _draw(plan: ScatterPlan) -> go.Figure:
         for panel in panels:
             y_limits = panel.trivial_predictor.widen(y_limits)
     x_limits = x.limits([mark.x for mark in marks], (run_mark.x for run_mark in run_marks))
-    shades = [mark.shade for mark in marks if mark.shade is not None] or [0.0]
-    return _draw_panels(
-        ScatterPlot(plan, x, y, x_limits, y_limits, (min(shades), max(shades)) if plan.shade else None), panels
-    )
+    color_range = None
+    if plan.color_quantity:
+        color_values = [mark.color_value for mark in marks if mark.color_value is not None] or [0.0]
+        color_range = min(color_values), max(color_values)
+    return _draw_panels(SharedAxes(plan, x, y, x_limits, y_limits, color_range), panels)
 
 
 def _group_by_panel(plan: ScatterPlan, points: Sequence[ScatterPoint]) -> dict[str, list[ScatterPoint]]:
-    """Group points by panel title. A setting on which the panels' field has no effect is in every panel."""
+    """Group points by panel title, or under "" without panels.
+
+    A setting on which the panels' field has no effect is in every panel.
+    """
     if plan.facet is None:
         return {"": list(points)}
     key = plan.facet.key
     values = [None if key == REGULARIZER and point.setting.is_baseline else point.values[key] for point in points]
-    panels = sorted({*values} - {None}, key=partial(sort_key, key))[:MAX_PANELS]
-    return {
-        escape_text(panel_title(key, panel), MAX_TITLE_LENGTH): [
-            point for point, value in zip(points, values, strict=True) if value in (None, panel)
+    panel_values = sorted({*values} - {None}, key=partial(sort_key, key))[:MAX_PANELS]
+    points_by_title = {
+        escape_text(panel_title(key, panel_value), MAX_TITLE_LENGTH): [
+            point for point, value in zip(points, values, strict=True) if value in (None, panel_value)
         ]
-        for panel in panels
-    } or {"": list(points)}
+        for panel_value in panel_values
+    }
+    return points_by_title or {"": list(points)}
 
 
-def _make_mark(plan: ScatterPlan, x: ScatterAxis, y: ScatterAxis, point: ScatterPoint, offset: float) -> Mark:
+def _make_mark(plan: ScatterPlan, x: ScatterAxis, y: ScatterAxis, point: ScatterPoint, x_offset: float) -> Mark:
     x_mean, y_mean = x.position(point), y.position(point)
-    if offset:
-        x_mean = Estimate(x_mean.mean + offset, x_mean.half_width, x_mean.n)
+    if x_offset:
+        x_mean = Estimate(x_mean.mean + x_offset, x_mean.half_width, x_mean.n)
     label = legend.hover_label(plan.run_table, point.setting)
-    runs: list[RunMark] = []
+    run_marks: list[RunMark] = []
     for run in point.runs if plan.style.seeds else ():
         x_value, y_value = (
             plan.run_table.readings(axis.quantity.key)[run].value if axis.quantity.measured else mean.mean
             for axis, mean in ((x, x_mean), (y, y_mean))
         )
-        runs.append(RunMark(x_value, y_value, f"{label}, seed {run.seed}: {number(y_value, 4)}"))
-    means = [(quantity.key, mean) for quantity in plan.measured if (mean := point.means[quantity.key]) is not None]
+        run_marks.append(RunMark(x_value, y_value, f"{label}, seed {run.seed}: {number(y_value, 4)}"))
+    means = [(key, mean) for key, mean in point.means.items() if mean is not None]
     lines = [
         label,
         plural(means[0][1].n if means else len(point.runs), "seed"),
         *(f"{heading(key)} {with_error(mean.mean, mean.half_width)}" for key, mean in means),
     ]
     hover_text = "<br>".join(lines) + plan.trivial_predictor.describe(point.setting)
-    shade = point.means[plan.shade.key] if plan.shade else None
-    return Mark(point.setting, x_mean, y_mean, hover_text, runs, shade.mean if shade else None)
+    color_mean = point.means[plan.color_quantity.key] if plan.color_quantity else None
+    return Mark(point.setting, x_mean, y_mean, hover_text, run_marks, color_mean.mean if color_mean else None)
 
 
-def _draw_panels(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
-    columns = min(len(panels), MAX_COLUMNS)
-    rows = -(-len(panels) // columns)
+def _draw_panels(axes: SharedAxes, panels: Sequence[Panel]) -> go.Figure:
+    n_columns = min(len(panels), MAX_COLUMNS)
+    n_rows = ceil(len(panels) / n_columns)
     traces: list[go.Scatter] = []
     shapes: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     legend_names: set[str] = set()
     for index, panel in enumerate(panels):
-        row, column = divmod(index, columns)
+        row, column = divmod(index, n_columns)
         x, y = f"x{column + 1 if column else ''}", f"y{row + 1 if row else ''}"
-        for trace in _panel_traces(drawing, panel, wide=columns < MAX_COLUMNS):
-            repeated = trace.name in legend_names and trace.showlegend
-            legend_names |= {trace.name} if trace.showlegend else set()
-            traces.append(trace.update(xaxis=x, yaxis=y, **({"showlegend": False} if repeated else {})))
-        lines = _panel_lines(drawing, panel, in_legend=index == 0)
+        for trace in _panel_traces(axes, panel, wide=n_columns < MAX_COLUMNS):
+            if trace.showlegend:
+                trace.showlegend = trace.name not in legend_names
+                legend_names.add(trace.name)
+            traces.append(trace.update(xaxis=x, yaxis=y))
+        lines = _panel_lines(axes, panel, in_legend=index == 0)
         if not panel.title:
             shapes += lines
             continue
@@ -212,64 +220,68 @@ def _draw_panels(drawing: ScatterPlot, panels: Sequence[Panel]) -> go.Figure:
                  "yanchor": "bottom", "showarrow": False, "font": {"size": 12}}  # fmt: skip
         shapes += [_move_to_panel(x, y, line) for line in lines]
         annotations.append(_move_to_panel(x, y, title))
-    if drawing.shades and drawing.plan.shade:
-        steps, labels = _color_bar(drawing.plan.shade.axis, drawing.shades)
-        shapes, annotations = [*shapes, *steps], [*annotations, *labels]
-    axes = {f"xaxis{n + 1 if n else ''}": drawing.x.layout(drawing.x_limits) for n in range(columns)}
-    axes |= {f"yaxis{n + 1 if n else ''}": drawing.y.layout(drawing.y_limits) for n in range(rows)}
-    if columns > 2:
-        for name, axis in axes.items():
-            quantity = drawing.x.quantity if name[0] == "x" else drawing.y.quantity
-            axis["title"] = {"text": "" if name[0] == "y" and rows > 1 else quantity.name}
-    grid = {"rows": rows, "columns": columns, "pattern": "coupled", "xgap": 0.06, "ygap": 0.16}
+    if axes.color_range and axes.plan.color_quantity:
+        bar_shapes, bar_labels = _color_bar(axes.plan.color_quantity.axis_title, axes.color_range)
+        shapes += bar_shapes
+        annotations += bar_labels
+    layouts = {f"xaxis{n + 1 if n else ''}": axes.x.layout(axes.x_limits) for n in range(n_columns)}
+    layouts |= {f"yaxis{n + 1 if n else ''}": axes.y.layout(axes.y_limits) for n in range(n_rows)}
+    if n_columns > 2:  # there is no room for full titles
+        for name, layout in layouts.items():
+            quantity = axes.x.quantity if name[0] == "x" else axes.y.quantity
+            layout["title"] = {"text": "" if name[0] == "y" and n_rows > 1 else quantity.name}
+    grid = {"rows": n_rows, "columns": n_columns, "pattern": "coupled", "xgap": 0.06, "ygap": 0.16}
     return plot(
         traces,
         showlegend=any(trace.showlegend for trace in traces) or any(shape.get("showlegend") for shape in shapes),
         shapes=shapes,
         annotations=annotations,
-        **axes,
+        **layouts,
         **({"grid": grid} if len(panels) > 1 else {}),
-        **({"margin": {"r": BAR_MARGIN}} if drawing.shades else {}),
+        **({"margin": {"r": BAR_MARGIN}} if axes.color_range else {}),
     )
 
 
 def _move_to_panel(x: str, y: str, item: dict[str, Any]) -> dict[str, Any]:
+    """Return a shape or an annotation of the whole plot for the panel with the axes ``x`` and ``y``."""
     references = (("xref", x), ("yref", y))
     return item | {key: f"{axis} domain" if item.get(key) == "paper" else axis for key, axis in references}
 
 
-def _panel_lines(drawing: ScatterPlot, panel: Panel, *, in_legend: bool) -> list[dict[str, Any]]:
+def _panel_lines(axes: SharedAxes, panel: Panel, *, in_legend: bool) -> list[dict[str, Any]]:
+    """Return lines through the only baseline, at the trivial predictor's score, and at λ = 0, if the panel has them."""
     lines: list[dict[str, Any]] = []
     baselines = [mark for mark in panel.marks if mark.setting.is_baseline]
     if len(baselines) == 1 and len(panel.marks) > 1:
         y = baselines[0].y.mean
         lines.append({"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": QUIET_LINE,
                       "layer": "below"})  # fmt: skip
-    if drawing.plan.y.key == PERFORMANCE and not drawing.y.log:
-        lines += panel.trivial_predictor.line_shapes(drawing.y_limits, in_legend=in_legend)
-    if drawing.x.quantity.key == LAM and 0 in drawing.x.steps:
-        lines.append(vertical_line(drawing.x.steps[0], QUIET_LINE))
+    if axes.plan.y.key == PERFORMANCE and not axes.y.log:
+        lines += panel.trivial_predictor.line_shapes(axes.y_limits, in_legend=in_legend)
+    if axes.x.quantity.key == LAM and 0 in axes.x.steps:
+        lines.append(vertical_line(axes.x.steps[0], QUIET_LINE))
     return lines
 
 
-def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.Scatter]:
+def _panel_traces(axes: SharedAxes, panel: Panel, *, wide: bool) -> list[go.Scatter]:
     """Return the traces of a panel, from back to front.
 
-    These are lines by family, runs, a ring around plain training, means, names, a legend and crosses. In a ``wide``
+    These are lines by family, runs, rings around plain training, means, names, a legend and crosses. In a ``wide``
     panel, names show the λ of means if there is room, unless an axis shows it.
     """
-    plan, marks, coloring = drawing.plan, panel.marks, drawing.plan.coloring
+    plan, marks, coloring = axes.plan, panel.marks, axes.plan.coloring
     has_names = wide and LAM not in (plan.x.key, plan.y.key)
-    names = _name_traces(drawing, marks) if has_names else []
-    lambda_is_visible = (
-        drawing.shades is not None or not has_names or sum(len(trace.x) for trace in names) == len(marks)
-    )
+    name_traces = _name_traces(axes, marks) if has_names else []
+    n_named = sum(len(trace.x) for trace in name_traces)
+    lambda_is_visible = axes.color_range is not None or not has_names or n_named == len(marks)
     marks_by_color: dict[str, list[Mark]] = {}
     for mark in marks:
-        color = palette.QUIET if drawing.shades else coloring.color(mark.setting)
+        color = palette.QUIET if axes.color_range else coloring.color(mark.setting)
         marks_by_color.setdefault(color, []).append(mark)
-    shaded = [mark for mark in marks if mark.shade is not None]
-    unshaded = {palette.QUIET: [mark for mark in marks if mark.shade is None]} if shaded else marks_by_color
+    scaled_marks = [mark for mark in marks if mark.color_value is not None]
+    unscaled_by_color = {
+        color: [mark for mark in group if mark.color_value is None] for color, group in marks_by_color.items()
+    }
     baselines = [mark for mark in marks if mark.setting.is_baseline]
     runs_by_color = {color: [run for mark in group for run in mark.runs] for color, group in marks_by_color.items()}
     return [
@@ -288,9 +300,9 @@ def _panel_traces(drawing: ScatterPlot, panel: Panel, *, wide: bool) -> list[go.
             if runs
         ),
         *([_marker_trace(baselines, RING_MARKER)] if baselines else []),
-        *(_mean_trace(group, color, plan) for color, group in unshaded.items() if group),
-        *([_shaded_trace(shaded, drawing.shades, plan)] if drawing.shades and shaded else []),
-        *names,
+        *(_mean_trace(group, color, plan) for color, group in unscaled_by_color.items() if group),
+        *([_color_scale_trace(scaled_marks, axes.color_range, plan)] if axes.color_range and scaled_marks else []),
+        *name_traces,
         *_legend_traces(coloring, marks, lambda_is_visible=lambda_is_visible),
         *panel.trivial_predictor.without_crosses(plan.collapsed).cross_traces(
             [(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]
@@ -303,33 +315,34 @@ def _marker_trace(marks: Sequence[Mark], marker: dict[str, Any], **properties: A
         x=[mark.x.mean for mark in marks],
         y=[mark.y.mean for mark in marks],
         marker=marker,
-        **{"mode": "markers", **NO_LEGEND, **properties},
+        **{"mode": "markers", **NO_LEGEND_NO_HOVER, **properties},
     )
 
 
 def _family_lines(coloring: Coloring, marks: Sequence[Mark]) -> list[go.Scatter]:
+    """Return a trace for each color, with a line through the means of each family and its baseline in order of λ."""
     table = coloring.table
     baselines = [mark for mark in marks if mark.setting.is_baseline]
     marks_by_family: dict[Family, list[Mark]] = {}
     for mark in marks:
         marks_by_family.setdefault(mark.setting.family, []).append(mark)
+    gap = (None, None)
     positions_by_color: dict[str, list[tuple[float | None, float | None]]] = {}
     for family in table.families:
         members = marks_by_family.get(family, [])
         shared_baselines = [mark for mark in baselines if mark not in members and table.belongs(mark.setting, family)]
-        line = sorted([*members, *shared_baselines], key=lambda mark: mark.setting.lam)
-        positions_by_color.setdefault(coloring.family_color(family), []).extend(
-            [*((mark.x.mean, mark.y.mean) for mark in line), (None, None)]
-        )
+        line_marks = sorted([*members, *shared_baselines], key=lambda mark: mark.setting.lam)
+        positions = positions_by_color.setdefault(coloring.family_color(family), [])
+        positions += [*((mark.x.mean, mark.y.mean) for mark in line_marks), gap]
     return [
         go.Scatter(
-            x=[x for x, _ in line[:-1]],
-            y=[y for _, y in line[:-1]],
+            x=[x for x, _ in positions[:-1]],
+            y=[y for _, y in positions[:-1]],
             mode="lines",
             line={"color": color, "width": 0.8},
-            **NO_LEGEND,
+            **NO_LEGEND_NO_HOVER,
         )
-        for color, line in positions_by_color.items()
+        for color, positions in positions_by_color.items()
     ]
 
 
@@ -348,41 +361,42 @@ def _mean_trace(marks: Sequence[Mark], color: str, plan: ScatterPlan) -> go.Scat
     )
 
 
-def _shaded_trace(marks: Sequence[Mark], value_range: tuple[float, float], plan: ScatterPlan) -> go.Scatter:
-    steps = [step / (SHADES - 1) for step in range(SHADES)]
+def _color_scale_trace(marks: Sequence[Mark], color_range: tuple[float, float], plan: ScatterPlan) -> go.Scatter:
+    fractions = [index / (SCALE_COLORS - 1) for index in range(SCALE_COLORS)]
     trace = _mean_trace(marks, palette.QUIET, plan)
     trace.marker.update(
-        color=[mark.shade for mark in marks],
-        cmin=value_range[0],
-        cmax=value_range[1],
-        colorscale=[[step, palette.ordered_color(step)] for step in steps],
+        color=[mark.color_value for mark in marks],
+        cmin=color_range[0],
+        cmax=color_range[1],
+        colorscale=[[fraction, palette.ordered_color(fraction)] for fraction in fractions],
     )
     for bars in (trace.error_x, trace.error_y):
         bars.color = palette.QUIET
     return trace
 
 
-def _name_traces(drawing: ScatterPlot, marks: Sequence[Mark]) -> list[go.Scatter]:
-    ordered = sorted(marks, key=lambda mark: not mark.setting.is_baseline)
+def _name_traces(axes: SharedAxes, marks: Sequence[Mark]) -> list[go.Scatter]:
+    """Return a trace that writes the λ of means beside them where there is room; an empty list if there is none."""
+    candidates = sorted(marks, key=lambda mark: not mark.setting.is_baseline)
     if len(marks) > MAX_NAMED:
-        ordered = [mark for mark in ordered if mark.setting.is_baseline][:1]
+        candidates = [mark for mark in candidates if mark.setting.is_baseline][:1]
     points = []
-    for mark in ordered:
-        (x, x_reach), (y, y_reach) = drawing.x.drawn_extent(mark.x), drawing.y.drawn_extent(mark.y)
+    for mark in candidates:
+        (x, x_reach), (y, y_reach) = axes.x.drawn_extent(mark.x), axes.y.drawn_extent(mark.y)
         points.append(LabeledPoint(x, y, x_reach, y_reach, f"λ = {short(mark.setting.lam)}"))
-    corners = place_labels(points, drawing.x_limits, drawing.y_limits)
-    placed = [
-        (mark, point.name, corner) for mark, point, corner in zip(ordered, points, corners, strict=True) if corner
+    corners = place_labels(points, axes.x_limits, axes.y_limits)
+    named = [
+        (mark, point.name, corner) for mark, point, corner in zip(candidates, points, corners, strict=True) if corner
     ]
-    if not placed:
+    if not named:
         return []
     return [
         _marker_trace(
-            [mark for mark, _, _ in placed],
+            [mark for mark, _, _ in named],
             {"color": "rgba(0, 0, 0, 0)", "size": MEAN_SIZE},
             mode="markers+text",
-            text=[name for _, name, _ in placed],
-            textposition=[corner for _, _, corner in placed],
+            text=[name for _, name, _ in named],
+            textposition=[corner for _, _, corner in named],
         )
     ]
 
@@ -399,8 +413,8 @@ def _legend_traces(coloring: Coloring, marks: Sequence[Mark], *, lambda_is_visib
         return []
     else:
         colors = [*{coloring.label(mark.setting): coloring.color(mark.setting) for mark in marks}.items()]
-        visible = colors[:MAX_ENTRIES] if coloring.key in table.fields else pick_evenly(colors, MAX_ENTRIES)
-        entries = [(escape_text(label, legend.MAX_NAME_LENGTH), color, "circle") for label, color in visible]
+        listed_colors = colors[:MAX_ENTRIES] if coloring.key in table.fields else pick_evenly(colors, MAX_ENTRIES)
+        entries = [(escape_text(label, legend.MAX_NAME_LENGTH), color, "circle") for label, color in listed_colors]
     return [
         go.Scatter(x=[None], y=[None], mode="markers", name=name, showlegend=True,
                    marker={"color": color, "symbol": symbol, "size": 9})
@@ -408,29 +422,30 @@ def _legend_traces(coloring: Coloring, marks: Sequence[Mark], *, lambda_is_visib
     ]  # fmt: skip
 
 
-def _color_bar(title: str, value_range: tuple[float, float]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _color_bar(title: str, color_range: tuple[float, float]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the bar that explains the colors of a measured quantity, as shapes and annotations beside the plot.
 
     Plotly's own bar sets style attributes, which the pages' policy forbids.
     """
-    steps = [
+    # Each rectangle reaches under the next, so that no gap shows between them.
+    rectangles = [
         {"type": "rect", "xref": "paper", "yref": "paper", "x0": BAR_EDGES[0], "x1": BAR_EDGES[1],
-         "y0": step / BAR_STEPS, "y1": min((step + 1.5) / BAR_STEPS, 1), "line": {"width": 0},
-         "fillcolor": palette.ordered_color(step / (BAR_STEPS - 1))}
-        for step in range(BAR_STEPS)
+         "y0": index / BAR_COLORS, "y1": min((index + 1.5) / BAR_COLORS, 1), "line": {"width": 0},
+         "fillcolor": palette.ordered_color(index / (BAR_COLORS - 1))}
+        for index in range(BAR_COLORS)
     ]  # fmt: skip
-    low, high = value_range
+    low, high = color_range
     text = {"xref": "paper", "yref": "paper", "showarrow": False, "xanchor": "left", "font": {"size": 12}}
     numbers = [
         text | {"x": BAR_EDGES[1], "y": y, "yanchor": anchor, "text": number(low + y * (high - low), 2)}
         for y, anchor in ((0, "bottom"), (0.5, "middle"), (1, "top"))
     ]
     rotated = text | {"x": BAR_EDGES[1], "xshift": 44, "y": 0.5, "yanchor": "middle", "textangle": 90, "text": title}
-    return steps, [*numbers, rotated]
+    return rectangles, [*numbers, rotated]
 
 
 def error_bar(*estimates: Estimate, bounds: tuple[float, float] = (-inf, inf)) -> dict[str, Any]:
-    """Return error bars that end at the bounds of their quantity."""
+    """Return plotly's error bars of estimates, cut at the bounds of their quantity."""
     low, high = bounds
     above = [estimate.half_width and min(estimate.half_width, high - estimate.mean) for estimate in estimates]
     below = [estimate.half_width and min(estimate.half_width, estimate.mean - low) for estimate in estimates]

@@ -15,6 +15,8 @@ MAX_TICKS = 15
 MAX_TICK_LENGTH = 24
 # Margin beyond the bounds of a quantity, so that marks on a bound are not cut off.
 BOUND_MARGIN = 0.03
+# Margin beyond the values, as a fraction of their range, and the margin around equal values.
+RANGE_MARGIN, EQUAL_MARGIN = 0.12, 0.05
 
 
 @dataclass(frozen=True)
@@ -24,55 +26,57 @@ class ScatterAxis:
     quantity: Quantity
     log: bool = False
     steps: Mapping[Cell, float] = field(default_factory=dict)
-    """Positions of values at equal steps; empty on other axes."""
+    """Positions 0, 1, 2, ... of values at equal steps; empty on other axes."""
 
     @classmethod
     def build(cls, plan: ScatterPlan, quantity: Quantity, scale: str, points: Sequence[ScatterPoint]) -> "ScatterAxis":
-        """Return the axis of points.
+        """Return the axis of points. ``scale`` is "linear", "log" or empty.
 
-        Text values are placed at equal steps, and so is λ unless a search chose it or a scale is given.
+        Text values are placed at equal steps, and so is λ unless a λ search chose it or a scale is given.
         """
         values = set() if quantity.measured else {point.values[quantity.key] for point in points}
-        lambda_steps = quantity.key == LAM and not scale and not plan.run_table.is_searched
-        if lambda_steps or any(isinstance(value, str) for value in values):
-            ordered = sorted(values, key=partial(sort_key, quantity.key))
-            return cls(quantity, steps={value: float(step) for step, value in enumerate(ordered)})
-        return cls(quantity, scale == "log")
+        is_stepped_lambda = quantity.key == LAM and not scale and not plan.run_table.is_searched
+        if is_stepped_lambda or any(isinstance(value, str) for value in values):
+            ordered_values = sorted(values, key=partial(sort_key, quantity.key))
+            return cls(quantity, steps={value: float(step) for step, value in enumerate(ordered_values)})
+        return cls(quantity, log=scale == "log")
 
     def position(self, point: ScatterPoint) -> Estimate:
+        """Return where a point stands; without an error bar unless the quantity is measured."""
         if mean := point.means.get(self.quantity.key):
             return mean
         value = point.values[self.quantity.key]
         return Estimate(self.steps[value] if self.steps else float(value or 0), None, 1)
 
-    def limits(self, estimates: Sequence[Estimate], values: Iterable[float | None]) -> list[float]:
-        """Return both limits, as logarithms on a logarithmic axis. ``values`` belong to single runs."""
+    def limits(self, means: Sequence[Estimate], run_values: Iterable[float | None]) -> list[float]:
+        """Return both limits of an axis for means with error bars and values of single runs; logarithms if ``log``."""
         if self.steps:
             return [-0.5, len(self.steps) - 0.5]
-        run_values = [value for value in values if value is not None]
+        values = [*(mean.mean for mean in means), *(value for value in run_values if value is not None)]
         if self.log:
-            ends = [end for estimate in estimates for end in (estimate.mean, *estimate.ends)]
-            return list(log_axis("", [*run_values, *ends])["range"])
-        means = [*(estimate.mean for estimate in estimates), *run_values]
-        low = min(*means, *(max(estimate.ends[0], self.quantity.bounds[0]) for estimate in estimates))
-        high = max(*means, *(min(estimate.ends[1], self.quantity.bounds[1]) for estimate in estimates))
-        margin = 0.12 * (high - low) or 0.05
+            return list(log_axis("", [*values, *(end for mean in means for end in mean.ends)])["range"])
+        lower_bound, upper_bound = self.quantity.bounds
+        low = min(*values, *(max(mean.ends[0], lower_bound) for mean in means))
+        high = max(*values, *(min(mean.ends[1], upper_bound) for mean in means))
+        margin = RANGE_MARGIN * (high - low) or EQUAL_MARGIN
         return [
-            min(low, max(low - margin, self.quantity.bounds[0] - BOUND_MARGIN)),
-            max(high, min(high + margin, self.quantity.bounds[1] + BOUND_MARGIN)),
+            min(low, max(low - margin, lower_bound - BOUND_MARGIN)),
+            max(high, min(high + margin, upper_bound + BOUND_MARGIN)),
         ]
 
     def layout(self, limits: list[float]) -> dict[str, Any]:
+        """Return the axis as plotly takes it."""
         if self.log:
-            return log_axis(self.quantity.axis, [10.0**limit for limit in limits]) | {"range": limits}
-        axis: dict[str, Any] = {"title": {"text": self.quantity.axis}, "range": limits}
+            return log_axis(self.quantity.axis_title, [10.0**limit for limit in limits]) | {"range": limits}
+        axis: dict[str, Any] = {"title": {"text": self.quantity.axis_title}, "range": limits}
         if not self.steps:
             return axis
         ticks = pick_evenly([*self.steps.items()], MAX_TICKS)
-        texts = [escape_text(cell_text(value), MAX_TICK_LENGTH) for value, _ in ticks]
-        return axis | {"tickvals": [step for _, step in ticks], "ticktext": texts}
+        labels = [escape_text(cell_text(value), MAX_TICK_LENGTH) for value, _ in ticks]
+        return axis | {"tickvals": [step for _, step in ticks], "ticktext": labels}
 
-    def drawn_extent(self, estimate: Estimate) -> tuple[float, float]:
+    def drawn_extent(self, mean: Estimate) -> tuple[float, float]:
+        """Return the coordinate of a mean and the length of its upper error bar, as logarithms if ``log``."""
         if not self.log:
-            return estimate.mean, estimate.half_width or 0
-        return log10(estimate.mean), log10(estimate.ends[1]) - log10(estimate.mean)
+            return mean.mean, mean.half_width or 0
+        return log10(mean.mean), log10(mean.ends[1]) - log10(mean.mean)

@@ -1,6 +1,6 @@
 """Data of a scatter of settings: means over seeds of any two quantities, as points, table and caption.
 
-Axes, colors and panels show measured quantities, or settings in which runs differ.
+Axes and colors show measured quantities, or fields of the settings; panels show fields.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -45,22 +45,24 @@ from app.results.run_table import (
     ZETA,
     RunTable,
     Setting,
+    cell_text,
     setting_of,
 )
 from app.results.search.conditions import ALIASES
 from app.results.statistics.estimate import ErrorBar, Estimate, estimate_over_seeds
 from isoscope.core.errors import InvalidError
-from isoscope.core.formatting import count, plural, short
+from isoscope.core.formatting import count, plural
 from isoscope.core.task import METRICS
 from isotropy.catalog import MEASURES
 
 MAX_LISTED = 5
 MAX_PANELS = 8
 Scale = Literal["", "linear", "log"]
-SYMBOLS = {LAM: "λ", ZETA: "ζ"}
-LAMBDA_AXIS = "λ (below 0 less isotropy, above 0 more)"
-# Labels show the values of these without the name of the quantity.
-SELF_EXPLANATORY = (REGULARIZER, MODEL, TASK, EXPERIMENT)
+GREEK_LETTERS = {LAM: "λ", ZETA: "ζ"}
+LAMBDA_AXIS_TITLE = "λ (below 0 less isotropy, above 0 more)"
+# Titles of panels show the values of these fields without the name of the field.
+SELF_EXPLANATORY_FIELDS = (REGULARIZER, MODEL, TASK, EXPERIMENT)
+# Measured quantities that the rows of runs have. The values of others are read from stored results.
 ROW_QUANTITIES = (PERFORMANCE, ISOTROPY, SECONDS)
 
 
@@ -69,10 +71,9 @@ class Quantity(NamedTuple):
 
     key: str
     name: str
-    axis: str
-    """Title of its axis."""
+    axis_title: str
     measured: bool = True
-    """Whether it is a result of runs; otherwise it is a setting."""
+    """Whether it is a result of runs; otherwise it is a field of their settings."""
     bounds: tuple[float, float] = (-inf, inf)
     """Smallest and largest possible value. Axes end slightly beyond them."""
     explanation: str = ""
@@ -80,68 +81,79 @@ class Quantity(NamedTuple):
 
 
 def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
-    """Return the measured quantities of runs: performance, isotropy, other metrics, last-layer measures and time."""
+    """Return the measured quantities of runs by key: performance, isotropy, other metrics, measures and time."""
     metrics = {run.config.metric for run in table.runs} if TASK in table.fields else {metric}
-    performance_axis = (
+    performance_title = (
         METRIC_RANGES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
     )
-    bounds = (min(METRIC_RANGES[name].low for name in (metric, *metrics)), METRIC_RANGES[metric].high)
-    source_of = cache(partial(describe_source, table.runs))
+    performance_bounds = (min(METRIC_RANGES[name].low for name in (metric, *metrics)), METRIC_RANGES[metric].high)
+    describe_runs_source = cache(partial(describe_source, table.runs))
     task = table.runs[0].config.task if table.runs else next(iter(METRICS))
     quantities = [
-        Quantity(PERFORMANCE, "Performance", performance_axis, bounds=bounds),
+        Quantity(PERFORMANCE, "Performance", performance_title, bounds=performance_bounds),
         Quantity(
             ISOTROPY,
             "isotropy",
             "IsoScore★ (1 is isotropic)",
             bounds=bounds_of(ISOTROPY),
-            explanation=f"IsoScore★ is {source_of('of the validation tokens')}.",
+            explanation=f"IsoScore★ is {describe_runs_source('of the validation tokens')}.",
         ),
         *(
             Quantity(
-                another_metric.value,
-                METRIC_RANGES[another_metric].title,
-                METRIC_RANGES[another_metric].title,
-                bounds=(METRIC_RANGES[another_metric].low, METRIC_RANGES[another_metric].high),
+                other_metric.value,
+                METRIC_RANGES[other_metric].title,
+                METRIC_RANGES[other_metric].title,
+                bounds=(METRIC_RANGES[other_metric].low, METRIC_RANGES[other_metric].high),
             )
-            for another_metric in METRICS[task]
-            if another_metric != metric
+            for other_metric in METRICS[task]
+            if other_metric != metric
         ),
     ]
     for measure in dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES)):
         if measure != ISOTROPY:
             title = title_of(measure)
             vectors = "sentence vectors" if measure in SENTENCE_MEASURES or uses_text_vectors(measure) else "tokens"
-            source = source_of(f"of the last layer’s {vectors}")
+            source = describe_runs_source(f"of the last layer’s {vectors}")
             explanation = f"{title} is {source}. Range: {MEASURES[slug_of(measure)].range}."
-            quantities.append(Quantity(measure, title, f"{title}, last layer", True, bounds_of(measure), explanation))
+            bounds = bounds_of(measure)
+            quantities.append(Quantity(measure, title, f"{title}, last layer", bounds=bounds, explanation=explanation))
     quantities.append(Quantity(SECONDS, "training time", "Time from start to end (s)"))
     return {quantity.key: quantity for quantity in quantities}
 
 
-def list_setting_quantities(table: RunTable, more_fields: Iterable[str] = ()) -> dict[str, Quantity]:
-    # λ always, so that there is something to choose.
+def list_field_quantities(table: RunTable, more_fields: Iterable[str] = ()) -> dict[str, Quantity]:
+    """Return the fields in which settings differ and ``more_fields`` as quantities by key.
+
+    λ is always one of them, so that there is something to choose.
+    """
     is_offered = {REGULARIZER: len(table.methods) > 1, LAM: True, ZETA: len(table.zetas) > 1}
     keys = [*(key for key, offered in is_offered.items() if offered), *table.fields, *more_fields]
-    return {key: _setting_quantity(key) for key in dict.fromkeys(keys)}
+    return {key: _field_quantity(key) for key in dict.fromkeys(keys)}
 
 
 def find_quantity(
-    table: RunTable, metric: str, name: str, parameter: str, measured: Mapping[str, Quantity]
+    table: RunTable, metric: str, name: str, parameter: str, measured_quantities: Mapping[str, Quantity]
 ) -> Quantity:
-    """Find the quantity named in the URL. Raise InvalidError for ``parameter``. Facets are settings only."""
+    """Return the quantity that a URL parameter names. For ``facet``, it must be a field of settings.
+
+    Raise InvalidError for the parameter if there is none.
+    """
+    choices = {} if parameter == "facet" else measured_quantities
     key = name if name in table.fields else ALIASES.get(name.lower(), name)
-    if parameter != "facet" and (key == metric or key in measured):
-        return measured[PERFORMANCE if key == metric else key]
+    if choices and (key == metric or key in choices):
+        return choices[PERFORMANCE if key == metric else key]
     if key in (REGULARIZER, LAM, ZETA, TASK, EXPERIMENT, MODEL, *TrainingOptions.model_fields, *table.fields):
-        return _setting_quantity(key)
-    choices = {**({} if parameter == "facet" else measured), **list_setting_quantities(table)}
+        return _field_quantity(key)
     noun = "setting" if parameter == "facet" else "quantity"
-    raise InvalidError(f"No {noun} named `{name}`. Choose one of: {', '.join(choices)}.", parameter)
+    names = {**choices, **list_field_quantities(table)}
+    raise InvalidError(f"No {noun} named `{name}`. Choose one of: {', '.join(names)}.", parameter)
 
 
 def setting_value(table: RunTable, setting: Setting, key: str, run: AnyRun) -> Cell:
-    """Return a setting's value of field ``key``, read from its run ``run`` if needed; None if it has no effect."""
+    """Return a setting's value of a field; None if the field has no effect on it.
+
+    If the table is not grouped by the field, the value is read from ``run``, one of the setting's runs.
+    """
     if key == REGULARIZER:
         return REGULARIZER_NAMES[setting.regularizer]
     if key in (LAM, ZETA):
@@ -154,29 +166,32 @@ def setting_value(table: RunTable, setting: Setting, key: str, run: AnyRun) -> C
 
 
 def panel_title(key: str, value: Cell) -> str:
-    if isinstance(value, str):
-        return value if key in SELF_EXPLANATORY else f"{field_in_sentence(key)} {value}"
-    return f"{SYMBOLS[key]} = {short(value)}" if key in SYMBOLS else f"{field_in_sentence(key)} {short(value)}"
+    """Return the title of the panel for a value of a field, such as "ζ = 0.2" or "batch size 8"."""
+    if key in GREEK_LETTERS:
+        return f"{GREEK_LETTERS[key]} = {cell_text(value)}"
+    return cell_text(value) if key in SELF_EXPLANATORY_FIELDS else f"{field_in_sentence(key)} {cell_text(value)}"
 
 
-def _setting_quantity(key: str) -> Quantity:
-    axis = LAMBDA_AXIS if key == LAM else SYMBOLS.get(key, field_heading(key))
-    return Quantity(key, SYMBOLS.get(key, field_in_sentence(key)), axis, measured=False)
+def _field_quantity(key: str) -> Quantity:
+    axis_title = LAMBDA_AXIS_TITLE if key == LAM else GREEK_LETTERS.get(key, field_heading(key))
+    return Quantity(key, GREEK_LETTERS.get(key, field_in_sentence(key)), axis_title, measured=False)
 
 
 class ScatterStyle(NamedTuple):
     """The quantities of a scatter, and how they are drawn."""
 
     seeds: bool = False
+    """Whether single runs are drawn too."""
     error: ErrorBar = ErrorBar.CI95
     color: str = ""
     """The quantity that colors show: one of ``color_choices`` or a measured quantity. Empty: the default."""
     x: str = ""
-    """The quantity on the x axis. Empty: isotropy and λ side by side."""
+    """The quantity on the x axis. Empty: isotropy; a page shows a scatter by λ beside it."""
     y: str = PERFORMANCE
     facet: str = ""
-    """A setting that gets a panel for each of its values."""
+    """A field of settings that gets a panel for each of its values. Empty: a single panel."""
     x_scale: Scale = ""
+    """Empty: equal steps for λ unless a λ search chose it, and linear for other numbers."""
     y_scale: Scale = ""
 
 
@@ -184,13 +199,14 @@ DEFAULT_STYLE = ScatterStyle()
 
 
 class ScatterPoint(NamedTuple):
-    """Finished runs of a setting that have values on both axes, with means over seeds by quantity."""
+    """A setting, its finished runs that have values on both axes, and means over their seeds."""
 
     setting: Setting
     runs: list[AnyRun]
     means: Mapping[str, Estimate | None]
+    """Means by measured quantity; None if none of the runs has a value."""
     values: Mapping[str, Cell]
-    """Values of the settings on axes and panels, by field."""
+    """Values of the setting by field, for the fields on axes and panels."""
 
     def fits_log_axis(self, quantity: Quantity) -> bool:
         """Return whether a logarithmic axis can show the point: its value is positive, or text."""
@@ -204,7 +220,7 @@ class ScatterPoint(NamedTuple):
 class ScatterPlan:
     """The points, the table and the caption of a scatter.
 
-    ``run_table`` must have the readings of ``measured`` before points are made.
+    ``run_table`` must have the readings of ``measured_quantities`` before they are read.
     """
 
     def __init__(
@@ -214,25 +230,25 @@ class ScatterPlan:
         style: ScatterStyle = DEFAULT_STYLE,
         collapsed: Collection[Setting] = (),
     ) -> None:
-        """Find the quantities of a style. Raise InvalidError for ``x``, ``y``, ``color`` or ``facet``."""
-        self.run_table, self.metric, self.style, self.collapsed = run_table, metric, style, collapsed
+        """Find the quantities of a style. Raise InvalidError for its ``x``, ``y``, ``color`` or ``facet``."""
+        self.run_table, self.style, self.collapsed = run_table, style, collapsed
         quantities = list_measured_quantities(run_table, metric)
         self.x = find_quantity(run_table, metric, style.x or ISOTROPY, "x", quantities)
         self.y = find_quantity(run_table, metric, style.y, "y", quantities)
         self.facet = find_quantity(run_table, metric, style.facet, "facet", quantities) if style.facet else None
-        self.shade: Quantity | None = None
-        """The measured quantity that colors show; None if they show a setting."""
+        self.color_quantity: Quantity | None = None
+        """The measured quantity that colors show; None if they show a field of settings."""
         if style.color and style.color not in TITLES and style.color not in color_choices(run_table):
-            shade = find_quantity(run_table, metric, style.color, "color", quantities)
-            self.shade = shade if shade.measured else None
-        self.coloring = Coloring(run_table, LAM if self.shade else style.color)
+            quantity = find_quantity(run_table, metric, style.color, "color", quantities)
+            self.color_quantity = quantity if quantity.measured else None
+        self.coloring = Coloring(run_table, "" if self.color_quantity else style.color)
         self.scales = ((self.x, style.x_scale), (self.y, style.y_scale))
         self.measured_axes = [quantity for quantity in (self.y, self.x) if quantity.measured]
-        measured = [*self.measured_axes, *([self.shade] if self.shade else [])]
-        if len(measured) < 2:
-            measured.append(quantities[ISOTROPY])
-        self.measured = list({quantity.key: quantity for quantity in measured}.values())
-        """The measured quantities in the table: axes and color, and isotropy if that leaves fewer than two."""
+        measured_quantities = [*self.measured_axes, *([self.color_quantity] if self.color_quantity else [])]
+        if len(measured_quantities) < 2:
+            measured_quantities.append(quantities[ISOTROPY])
+        self.measured_quantities = list({quantity.key: quantity for quantity in measured_quantities}.values())
+        """The measured quantities in the table: those of axes and colors, and isotropy if these are fewer than two."""
 
     def _list_unmeasured_runs(self, quantity: Quantity) -> list[AnyRun]:
         return [run for run, reading in self.run_table.readings(quantity.key).items() if reading.value is None]
@@ -242,63 +258,54 @@ class ScatterPlan:
         """Return a point for each setting with a run that has both coordinates."""
         points = []
         excluded_runs = {run for quantity in self.measured_axes for run in self._list_unmeasured_runs(quantity)}
-        setting_quantities = [
-            quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured
-        ]
+        fields = [quantity for quantity in (self.x, self.y, self.facet) if quantity and not quantity.measured]
         for setting, runs in self.run_table.finished_by_setting.items():
             measured_runs = [run for run in runs if run not in excluded_runs]
-            values = {
-                quantity.key: setting_value(self.run_table, setting, quantity.key, runs[0])
-                for quantity in setting_quantities
-            }
-            has_coordinates = all(
-                values[quantity.key] is not None for quantity in setting_quantities if quantity is not self.facet
-            )
+            values = {field.key: setting_value(self.run_table, setting, field.key, runs[0]) for field in fields}
+            has_coordinates = all(values[field.key] is not None for field in fields if field is not self.facet)
             if measured_runs and has_coordinates:
                 points.append(ScatterPoint(setting, measured_runs, self._means(measured_runs), values))
         return points
 
     def _means(self, runs: Sequence[AnyRun]) -> dict[str, Estimate | None]:
-        readings = {quantity.key: self.run_table.readings(quantity.key) for quantity in self.measured}
-        return {
-            key: estimate_over_seeds(((run.seed, reading_by_run[run].value) for run in runs), self.style.error)
-            for key, reading_by_run in readings.items()
-        }
+        means = {}
+        for quantity in self.measured_quantities:
+            readings = self.run_table.readings(quantity.key)
+            seed_values = ((run.seed, readings[run].value) for run in runs)
+            means[quantity.key] = estimate_over_seeds(seed_values, self.style.error)
+        return means
 
     @cached_property
     def trivial_predictor(self) -> TrivialPredictor:
-        """Return the trivial predictor if performance is drawn, without its score if panels show several data sets."""
+        """Return the trivial predictor, without a score if panels show several data sets.
+
+        It is empty if no axis shows performance.
+        """
         if PERFORMANCE not in (self.x.key, self.y.key):
             return TrivialPredictor(None, "", {})
         trivial = TrivialPredictor.from_runs(self.run_table, self.run_table.finished_runs)
         return trivial._replace(score=None) if self.facet and self.facet.key == TASK else trivial
 
     def caption(self) -> str:
-        """Describe how to read the scatter; empty if nothing is drawn."""
-        if not self.points:
-            return ""
-        sentences = [
-            quantity.explanation for quantity in (self.x, self.y, self.shade) if quantity and quantity.explanation
-        ]
+        """Say how to read the scatter, which must have points."""
+        explained_quantities = (self.x, self.y, *([self.color_quantity] if self.color_quantity else []))
+        sentences = [quantity.explanation for quantity in explained_quantities if quantity.explanation]
         if not self.run_table.is_searched and any(quantity.key == LAM and not scale for quantity, scale in self.scales):
             sentences.append("λ values are equally spaced.")
-        sizes = [max((mean.n for mean in point.means.values() if mean), default=1) for point in self.points]
-        if max(sizes) == 1:
+        seed_counts = [max((mean.n for mean in point.means.values() if mean), default=1) for point in self.points]
+        if max(seed_counts) == 1:
             sentences.append("Each point is one seed (n = 1 seed); error bars need two seeds or more.")
         else:
             scope = "on both axes " if len(self.measured_axes) == 2 else ""
-            ends = [
-                (end, *quantity.bounds)
+            has_cut_bar = any(
+                mean.ends[0] < quantity.bounds[0] or mean.ends[1] > quantity.bounds[1]
                 for point in self.points
                 for quantity in self.measured_axes
                 if (mean := point.means[quantity.key])
-                for end in mean.ends
-            ]
-            cut_note = (
-                ", cut at the ends of the scale" if any(not low <= end <= high for end, low, high in ends) else ""
             )
-            sizes_text, description = format_sizes(sizes), self.style.error.description
-            sentences.append(f"Points are means over seeds ({sizes_text}); bars {scope}are {description}{cut_note}.")
+            cut_note = ", cut at the ends of the scale" if has_cut_bar else ""
+            sizes, description = format_sizes(seed_counts), self.style.error.description
+            sentences.append(f"Points are means over seeds ({sizes}); bars {scope}are {description}{cut_note}.")
         if self.facet:
             sentences.append(f"One panel for each {self.facet.name}, all on the same axes.")
             n_values = len({point.values[self.facet.key] for point in self.points} - {None})
@@ -316,13 +323,14 @@ class ScatterPlan:
         )
 
     def describe_left_out(self) -> str:
+        """Say, after a space, which runs and points are not drawn, and why; empty if all are."""
         text = describe_unscored(self.run_table) if PERFORMANCE in (self.x.key, self.y.key) else ""
         described_runs: set[AnyRun] = set()
         for quantity in self.measured_axes:
-            undefined = [run for run in self._list_unmeasured_runs(quantity) if run not in described_runs]
-            described_runs.update(undefined)
-            if undefined and quantity.key != PERFORMANCE:
-                runs = [run for setting_runs in self.run_table.by_setting(undefined).values() for run in setting_runs]
+            new_runs = [run for run in self._list_unmeasured_runs(quantity) if run not in described_runs]
+            described_runs.update(new_runs)
+            if new_runs and quantity.key != PERFORMANCE:
+                runs = [run for setting_runs in self.run_table.by_setting(new_runs).values() for run in setting_runs]
                 labels = [f"{self.run_table.label(self.run_table.setting(run))} seed {run.seed}" for run in runs]
                 reasons = (self.run_table.readings(quantity.key)[run].reason for run in runs)
                 reason = next(filter(None, reasons), "It was not measured.")
@@ -338,24 +346,27 @@ class ScatterPlan:
         return text
 
     def table(self) -> FigureTable:
-        """Return means with their error bars; with ``seeds``, all finished runs and why values are missing."""
-        table_fields = list_setting_quantities(self.run_table)
-        # These settings are equal in all runs, so no other column shows them.
-        extra_keys = [
+        """Return a row for each point with means and error bars.
+
+        With the style's ``seeds``, return a row for each finished run with its values, or why they are missing.
+        """
+        fields_with_column = list_field_quantities(self.run_table)
+        # These fields are equal in all runs, so no other column shows them.
+        extra_fields = [
             quantity.key
             for quantity in (self.x, self.y, self.facet)
-            if quantity and not quantity.measured and quantity.key not in table_fields
+            if quantity and not quantity.measured and quantity.key not in fields_with_column
         ]
-        keys = [quantity.key for quantity in self.measured]
+        keys = [quantity.key for quantity in self.measured_quantities]
         if self.style.seeds:
             trivial_heads = ["trivial_performance", "learned_nothing"] if self.trivial_predictor.heads else []
             heads = ["seed", *(f"{key}{suffix}" for key in keys for suffix in ("", "_reason")), *trivial_heads]
             return FigureTable(
-                [*self.run_table.heads, *extra_keys, *heads],
+                [*self.run_table.heads, *extra_fields, *heads],
                 [
                     [
                         *self.run_table.cells(setting),
-                        *(setting_value(self.run_table, setting, key, run) for key in extra_keys),
+                        *(setting_value(self.run_table, setting, field, run) for field in extra_fields),
                         run.seed,
                         *(cell for key in keys for cell in self.run_table.readings(key)[run]),
                         *([self.trivial_predictor.score, no_learning_note(run)] if trivial_heads else []),
@@ -366,11 +377,11 @@ class ScatterPlan:
             )
         heads = [f"{key}_{suffix}" for key in keys for suffix in ("seeds", "mean", self.style.error.column)]
         return FigureTable(
-            [*self.run_table.heads, *extra_keys, *heads, *self.trivial_predictor.heads],
+            [*self.run_table.heads, *extra_fields, *heads, *self.trivial_predictor.heads],
             [
                 [
                     *self.run_table.cells(point.setting),
-                    *(point.values[key] for key in extra_keys),
+                    *(point.values[field] for field in extra_fields),
                     *(
                         cell
                         for mean in map(point.means.get, keys)
@@ -384,13 +395,15 @@ class ScatterPlan:
 
 
 class ScatterForm(NamedTuple):
-    """Choices in the form of a scatter, by their names in the URL."""
+    """Choices in the form of a scatter: labels by their values in the URL."""
 
     measured: dict[str, str]
     settings: dict[str, str]
+    """Fields of settings for axes and panels."""
     colors: dict[str, str]
-    """Settings that colors can stand for, in addition to measured quantities."""
+    """Fields of settings that colors can stand for, in addition to measured quantities."""
     color: str
+    """The selected color, a key of ``colors`` or ``measured``."""
     folded: bool
     """Whether the rarely used fields have their defaults, so that the form folds them."""
 
@@ -400,12 +413,12 @@ def make_scatter_form(
 ) -> ScatterForm:
     """Return the choices of the scatter's form.
 
-    ``more_fields`` are settings in which runs differ, in addition to those that the table groups by.
+    ``more_fields`` are fields in which runs differ, in addition to those that the table groups by.
     """
     measured = list_measured_quantities(table, metric)
     return ScatterForm(
         {key: "performance" if key == PERFORMANCE else quantity.name for key, quantity in measured.items()},
-        {key: quantity.name for key, quantity in list_setting_quantities(table, more_fields).items()},
+        {key: quantity.name for key, quantity in list_field_quantities(table, more_fields).items()},
         dict(color_choices(table)),
         style.color if style.color in measured else Coloring(table, style.color).key,
         (style.facet, style.x_scale, style.y_scale) == ("", "", ""),

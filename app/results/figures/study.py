@@ -13,7 +13,7 @@ from app.db.study import Search, Trial, group_trials, pareto_front
 from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plot
 from app.results.captions import join_first
-from app.results.figures.scatter_points import LAMBDA_AXIS
+from app.results.figures.scatter_points import LAMBDA_AXIS_TITLE
 from app.results.labels import METRIC_RANGES, MetricRange
 from app.results.run_table import setting_of
 from isoscope.core.formatting import number, plural, short
@@ -114,7 +114,7 @@ def search_plane(experiment: Experiment) -> Figure:
                     line={"width": 1, "color": palette.QUIET},
                 )
             ],
-            xaxis={"title": {"text": LAMBDA_AXIS}},
+            xaxis={"title": {"text": LAMBDA_AXIS_TITLE}},
             yaxis={"title": {"text": "ζ"}},
         ),
         empty=None if ended else NO_TRIAL,

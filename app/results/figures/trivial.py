@@ -16,14 +16,17 @@ MAX_REASON_LENGTH = 80
 CROSS_SIZE = 15
 # Maximum distance of the line, as a multiple of the points' range. A farther line is only in the legend, to leave room.
 MAX_DISTANCE = 2.0
+# Margin beyond the line, as a fraction of the points' range.
+LINE_MARGIN = 0.08
 
 
 class TrivialPredictor(NamedTuple):
     """The trivial predictor of the runs of a figure, and which of them learned nothing."""
 
     score: float | None
-    """None if no run stores it, such as runs of earlier versions and of scripts without predictions."""
-    predictor: str
+    """Its performance; None if no run stores it, such as runs of earlier versions or of scripts without predictions."""
+    description: str
+    """What it predicts; empty without a score."""
     runs_that_learned_nothing: Mapping[Setting, Sequence[tuple[AnyRun, str]]]
     """By setting, as pairs of run and reason."""
     has_hollow_points: bool = False
@@ -31,7 +34,7 @@ class TrivialPredictor(NamedTuple):
 
     @classmethod
     def from_runs(cls, table: RunTable, runs: Sequence[AnyRun]) -> "TrivialPredictor":
-        """Find the trivial predictor of runs. If runs have different ones, the best is the level to beat."""
+        """Return the trivial predictor of runs; if they have different ones, the one with the highest score."""
         scored_runs = [(score, run) for run in runs if (score := trivial_score(run)) is not None]
         score, best_run = max(scored_runs, key=lambda scored: scored[0], default=(None, None))
         runs_by_setting: dict[Setting, list[tuple[AnyRun, str]]] = {}
@@ -42,47 +45,54 @@ class TrivialPredictor(NamedTuple):
 
     @property
     def heads(self) -> list[str]:
+        """Return column heads; empty if there is neither a score nor a run that learned nothing."""
         has_content = self.score is not None or self.runs_that_learned_nothing
         return ["trivial_performance", "runs_that_learned_nothing"] if has_content else []
 
     def cells(self, setting: Setting) -> list[Cell]:
         return [self.score, len(self.runs_that_learned_nothing.get(setting, ()))] if self.heads else []
 
-    def without_crosses(self, settings: Collection[Setting]) -> "TrivialPredictor":
-        """Return a copy without crosses on these settings, which have hollow points."""
-        runs = {setting: runs for setting, runs in self.runs_that_learned_nothing.items() if setting not in settings}
-        return self._replace(runs_that_learned_nothing=runs, has_hollow_points=bool(settings))
+    def without_crosses(self, hollow_settings: Collection[Setting]) -> "TrivialPredictor":
+        """Return a copy without crosses on these settings, whose points are hollow instead."""
+        crossed_runs = {
+            setting: runs for setting, runs in self.runs_that_learned_nothing.items() if setting not in hollow_settings
+        }
+        return self._replace(runs_that_learned_nothing=crossed_runs, has_hollow_points=bool(hollow_settings))
 
     def caption(self) -> str:
-        level = ""
+        """Say, after a space, what the line and the crosses stand for; empty if a figure has neither."""
+        line_note = ""
         if self.score is not None:
-            level = f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.predictor}."
+            line_note = (
+                f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.description}."
+            )
         n_runs = sum(map(len, self.runs_that_learned_nothing.values()))
         noun = "more run" if self.has_hollow_points else "run"
-        crosses = f" Crosses: {plural(n_runs, noun)} learned nothing." if n_runs else ""
-        return level + crosses
+        crosses_note = f" Crosses: {plural(n_runs, noun)} learned nothing." if n_runs else ""
+        return line_note + crosses_note
 
     def describe(self, setting: Setting) -> str:
         """Return lines for a hover text on a setting's runs that learned nothing; empty if all learned."""
-        learned_nothing = self.runs_that_learned_nothing.get(setting, ())
-        if not learned_nothing:
+        runs_and_reasons = self.runs_that_learned_nothing.get(setting, ())
+        if not runs_and_reasons:
             return ""
-        reason = escape_text(learned_nothing[0][1], MAX_REASON_LENGTH)
-        return f"<br>learned nothing: {plural(len(learned_nothing), 'seed')}<br>{reason}"
+        _, first_reason = runs_and_reasons[0]
+        reason = escape_text(first_reason, MAX_REASON_LENGTH)
+        return f"<br>learned nothing: {plural(len(runs_and_reasons), 'seed')}<br>{reason}"
 
     def widen(self, limits: list[float]) -> list[float]:
-        """Widen the limits of a performance axis to include the line if it is near."""
+        """Return the limits of a performance axis, widened to include the line if it is near."""
         low, high = limits
         reach = MAX_DISTANCE * (high - low)
         if self.score is None or not low - reach <= self.score <= high + reach:
             return limits
-        margin = 0.08 * (high - low)
+        margin = LINE_MARGIN * (high - low)
         return [min(low, self.score - margin), max(high, self.score + margin)]
 
     def line_shapes(self, limits: list[float], axis: str = "y", *, in_legend: bool = True) -> list[dict[str, Any]]:
         """Return the line across a plot as a list of shapes, empty without a score.
 
-        The legend entry of a line beyond the ``limits`` of performance has an arrow.
+        ``axis`` is the axis of performance, "x" or "y". The legend entry of a line beyond its ``limits`` has an arrow.
         """
         if self.score is None:
             return []
@@ -97,14 +107,15 @@ class TrivialPredictor(NamedTuple):
              "line": {"width": 1.5, "dash": "dash", "color": palette.MARKED}}
         ]  # fmt: skip
 
-    def cross_traces(self, positions: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
-        crossed = [(x, y) for setting, x, y in positions if setting in self.runs_that_learned_nothing]
-        if not crossed:
+    def cross_traces(self, points: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
+        """Return a trace with a cross on each point, a setting with its x and y, of which a run learned nothing."""
+        crosses = [(x, y) for setting, x, y in points if setting in self.runs_that_learned_nothing]
+        if not crosses:
             return []
         return [
             go.Scatter(
-                x=[x for x, _ in crossed],
-                y=[y for _, y in crossed],
+                x=[x for x, _ in crosses],
+                y=[y for _, y in crosses],
                 mode="markers",
                 marker={"symbol": "x-thin", "size": CROSS_SIZE, "line": {"width": 2.5, "color": palette.MARKED}},
                 showlegend=False,
