@@ -224,11 +224,7 @@ class ScatterPlan:
     """
 
     def __init__(
-        self,
-        run_table: RunTable,
-        metric: str,
-        style: ScatterStyle = DEFAULT_STYLE,
-        collapsed: Collection[Setting] = (),
+        self, run_table: RunTable, metric: str, style: ScatterStyle = DEFAULT_STYLE, collapsed: Collection[Setting] = ()
     ) -> None:
         """Find the quantities of a style. Raise InvalidError for its ``x``, ``y``, ``color`` or ``facet``."""
         self.run_table, self.style, self.collapsed = run_table, style, collapsed

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
+from math import ceil
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
@@ -24,7 +25,7 @@ HEADS = ["trial", "lambda", "zeta", "runs"]
 
 
 class EndedTrial(NamedTuple):
-    """A trial whose runs have all ended, with a performance."""
+    """A trial whose runs have all ended, none of them pruned, with a performance."""
 
     trial: Trial
     performance: float
@@ -46,67 +47,69 @@ class EndedTrial(NamedTuple):
 
     @property
     def hover_text(self) -> str:
-        name = f"trial {self.trial.number}: λ = {short(self.lam)}, ζ = {short(self.trial.runs[0].zeta)}"
+        title = "baseline, λ = 0"
+        if self.trial.number:
+            title = f"trial {self.trial.number}: λ = {short(self.lam)}, ζ = {short(self.trial.runs[0].zeta)}"
         isotropy_line = f"<br>IsoScore★ {number(self.isotropy)}" if self.isotropy is not None else ""
-        title = name if self.trial.number else "baseline, λ = 0"
         return f"{title}<br>performance {number(self.performance, 4)}{isotropy_line}"
 
 
 def pareto_figure(experiment: Experiment) -> Figure:
-    """Return the trials by isotropy and performance, the Pareto-optimal ones filled."""
-    ended = [trial for trial in _ended_trials(experiment) if trial.isotropy is not None]
-    front = set(pareto_front([(trial.isotropy or 0.0, trial.performance) for trial in ended]))
+    """Return a figure of the trials by isotropy and performance, the Pareto-optimal ones filled."""
+    trials = [trial for trial in _list_ended_trials(experiment) if trial.isotropy is not None]
+    front_indices = set(pareto_front([(trial.isotropy or 0.0, trial.performance) for trial in trials]))
     rows: list[list[Cell]] = [
-        [*trial.cells, trial.isotropy, trial.performance, "yes" if index in front else "no"]
-        for index, trial in enumerate(ended)
+        [*trial.cells, trial.isotropy, trial.performance, "yes" if index in front_indices else "no"]
+        for index, trial in enumerate(trials)
     ]
     return Figure(
         slug="pareto",
         title="Front of isotropy and performance",
-        caption=f"Each point is a trial, averaged over seeds ({len(ended)} in all; diamond: baseline). Filled points, "
-        f"joined by the line, are Pareto-optimal ({len(front)}).",
+        caption=f"Each point is a trial, averaged over seeds ({len(trials)} in all; diamond: baseline). Filled points, "
+        f"joined by the line, are Pareto-optimal ({len(front_indices)}).",
         table=FigureTable([*HEADS, "isoscore_star", "performance", "on_the_front"], rows),
-        draw=partial(_draw_front, ended, front, METRIC_RANGES[experiment.config.metric]),
-        empty=None if ended else NO_TRIAL,
+        draw=partial(_draw_front, trials, front_indices, METRIC_RANGES[experiment.config.metric]),
+        empty=None if trials else NO_TRIAL,
     )
 
 
 def search_history(experiment: Experiment) -> Figure:
     metric_range = METRIC_RANGES[experiment.config.metric]
-    ended = _ended_trials(experiment)
-    best_scores = list(accumulate((trial.performance for trial in ended), max))
+    trials = _list_ended_trials(experiment)
+    best_scores = list(accumulate((trial.performance for trial in trials), max))
     rows: list[list[Cell]] = [
-        [*trial.cells, trial.performance, best_score] for trial, best_score in zip(ended, best_scores, strict=True)
+        [*trial.cells, trial.performance, best_score] for trial, best_score in zip(trials, best_scores, strict=True)
     ]
     n_pruned = sum(trial.pruned for trial in group_trials(experiment.runs))
     pruned_note = f" {plural(n_pruned, 'trial')} pruned and not drawn." if n_pruned else ""
     return Figure(
         slug="search-history",
         title="History of the search",
-        caption=f"{metric_range.title} of {plural(len(ended), 'trial')} as means over seeds, number 0 the baseline, "
+        caption=f"{metric_range.title} of {plural(len(trials), 'trial')} as means over seeds, number 0 the baseline, "
         f"and the best so far as steps.{pruned_note}",
         table=FigureTable([*HEADS, "performance", "best_so_far"], rows),
-        draw=partial(_draw_history, ended, best_scores, metric_range),
-        empty=None if ended else NO_TRIAL,
+        draw=partial(_draw_history, trials, best_scores, metric_range),
+        empty=None if trials else NO_TRIAL,
     )
 
 
 def search_plane(experiment: Experiment) -> Figure:
+    """Return a figure of the performance of trials by λ and ζ. Large values are dark."""
     metric_range = METRIC_RANGES[experiment.config.metric]
-    ended = [ended_trial for ended_trial in _ended_trials(experiment) if ended_trial.trial.number != 0]
-    scores = [trial.performance for trial in ended]
-    shade_note = f" Light is {number(min(scores))}, dark {number(max(scores))}." if ended else ""
+    trials = [ended_trial for ended_trial in _list_ended_trials(experiment) if ended_trial.trial.number != 0]
+    scores = [trial.performance for trial in trials]
+    shade_note = f" Light is {number(min(scores))}, dark {number(max(scores))}." if trials else ""
     return Figure(
         slug="search-plane",
         title="λ and ζ by performance",
-        caption=f"{plural(len(ended), 'trial')} without the baseline, colored by {metric_range.title}.{shade_note}",
-        table=FigureTable([*HEADS, "performance"], [[*trial.cells, trial.performance] for trial in ended]),
+        caption=f"{plural(len(trials), 'trial')} without the baseline, colored by {metric_range.title}.{shade_note}",
+        table=FigureTable([*HEADS, "performance"], [[*trial.cells, trial.performance] for trial in trials]),
         draw=lambda: plot(
             [
-                _trial_markers(
-                    ended,
-                    [trial.lam for trial in ended],
-                    [trial.trial.runs[0].zeta for trial in ended],
+                _marker_trace(
+                    trials,
+                    [trial.lam for trial in trials],
+                    [trial.trial.runs[0].zeta for trial in trials],
                     size=12,
                     color=scores,
                     colorscale=palette.COLORSCALE,
@@ -117,11 +120,11 @@ def search_plane(experiment: Experiment) -> Figure:
             xaxis={"title": {"text": LAMBDA_AXIS_TITLE}},
             yaxis={"title": {"text": "ζ"}},
         ),
-        empty=None if ended else NO_TRIAL,
+        empty=None if trials else NO_TRIAL,
     )
 
 
-def _ended_trials(experiment: Experiment) -> list[EndedTrial]:
+def _list_ended_trials(experiment: Experiment) -> list[EndedTrial]:
     return [
         EndedTrial(trial, trial.performance, trial.isotropy)
         for trial in group_trials(experiment.runs)
@@ -129,36 +132,36 @@ def _ended_trials(experiment: Experiment) -> list[EndedTrial]:
     ]
 
 
-def _trial_markers(
-    ended: Sequence[EndedTrial], x: Sequence[float | None], y: Sequence[float], **marker: Any
+def _marker_trace(
+    trials: Sequence[EndedTrial], x: Sequence[float | None], y: Sequence[float], **marker: Any
 ) -> go.Scatter:
     return go.Scatter(
         x=list(x),
         y=list(y),
         mode="markers",
         marker=marker,
-        text=[trial.hover_text for trial in ended],
+        text=[trial.hover_text for trial in trials],
         hovertemplate="%{text}<extra></extra>",
     )
 
 
-def _draw_front(ended: Sequence[EndedTrial], front: set[int], metric_range: MetricRange) -> go.Figure:
-    on_front = sorted((ended[index] for index in front), key=lambda trial: trial.isotropy or 0.0)
-    scores = [trial.performance for trial in ended]
+def _draw_front(trials: Sequence[EndedTrial], front_indices: set[int], metric_range: MetricRange) -> go.Figure:
+    front_trials = sorted((trials[index] for index in front_indices), key=lambda trial: trial.isotropy or 0.0)
+    scores = [trial.performance for trial in trials]
     line = go.Scatter(
-        x=[trial.isotropy for trial in on_front],
-        y=[trial.performance for trial in on_front],
+        x=[trial.isotropy for trial in front_trials],
+        y=[trial.performance for trial in front_trials],
         mode="lines",
         line={"color": palette.MAIN, "width": 1.4, "shape": "vh"},
         hoverinfo="skip",
     )
-    points = _trial_markers(
-        ended,
-        [trial.isotropy for trial in ended],
+    points = _marker_trace(
+        trials,
+        [trial.isotropy for trial in trials],
         scores,
         size=11,
-        color=[palette.lambda_color(trial.lam) for trial in ended],
-        symbol=[trial.symbol + ("" if index in front else "-open") for index, trial in enumerate(ended)],
+        color=[palette.lambda_color(trial.lam) for trial in trials],
+        symbol=[trial.symbol + ("" if index in front_indices else "-open") for index, trial in enumerate(trials)],
         line={"width": 1.6},
     )
     return plot(
@@ -168,21 +171,21 @@ def _draw_front(ended: Sequence[EndedTrial], front: set[int], metric_range: Metr
     )
 
 
-def _draw_history(ended: Sequence[EndedTrial], best_scores: Sequence[float], metric_range: MetricRange) -> go.Figure:
-    numbers = [trial.trial.number for trial in ended]
-    scores = [trial.performance for trial in ended]
-    steps = go.Scatter(
+def _draw_history(trials: Sequence[EndedTrial], best_scores: Sequence[float], metric_range: MetricRange) -> go.Figure:
+    numbers = [ended_trial.trial.number for ended_trial in trials]
+    scores = [trial.performance for trial in trials]
+    best_steps = go.Scatter(
         x=numbers,
         y=list(best_scores),
         mode="lines",
         line={"color": palette.MAIN, "width": 1.6, "shape": "hv"},
         hovertemplate="best so far %{y:.4g}<extra></extra>",
     )
-    colors = [palette.lambda_color(trial.lam) for trial in ended]
-    points = _trial_markers(ended, numbers, scores, size=9, color=colors, symbol=[trial.symbol for trial in ended])
+    colors = [palette.lambda_color(trial.lam) for trial in trials]
+    points = _marker_trace(trials, numbers, scores, size=9, color=colors, symbol=[trial.symbol for trial in trials])
     return plot(
-        [steps, points],
-        xaxis={"title": {"text": "Trial"}, "dtick": -(-max(numbers, default=1) // MAX_TICKS) or 1},
+        [best_steps, points],
+        xaxis={"title": {"text": "Trial"}, "dtick": max(1, ceil(max(numbers, default=1) / MAX_TICKS))},
         yaxis=linear_axis(metric_range.title, scores, (metric_range.low, metric_range.high)),
     )
 
@@ -191,6 +194,7 @@ class BestTrials(NamedTuple):
     """The trials with the largest mean performance, without the baseline: several if they tie."""
 
     names: str
+    """The regularizer, λ and ζ of each."""
     performance: float
 
 
@@ -202,39 +206,39 @@ class SearchOutcome(NamedTuple):
     n_scored: int
     """Trials with a performance, without the baseline."""
     n_pruned: int
-    baseline: float | None
+    baseline_performance: float | None
     best: BestTrials | None
+    """None until a trial has a performance."""
     beats_baseline: bool
     """Whether the best trial beats the baseline, or the baseline has no performance."""
     searches_zeta: bool
 
 
 def read_outcome(experiment: Experiment) -> SearchOutcome | None:
-    """Return the result of an experiment's search; None if the experiment is not a search."""
+    """Return the outcome of an experiment's search so far; None if the experiment is not a search."""
     if experiment.study is None:
         return None
     trials = group_trials(experiment.runs)
-    scored = [
+    scored_trials = [
         (trial.performance, trial) for trial in trials[1:] if trial.performance is not None and not trial.is_unfinished
     ]
     best = None
-    if scored:
-        highest = max(performance for performance, _ in scored)
+    if scored_trials:
+        best_performance = max(performance for performance, _ in scored_trials)
         names = []
-        for run in (trial.runs[0] for score, trial in scored if score == highest):
+        for run in (trial.runs[0] for performance, trial in scored_trials if performance == best_performance):
             zeta = setting_of(run, ()).zeta
-            names.append(
-                describe_regularizer(run.regularizer, run.lam) + (f", ζ = {zeta:g}" if zeta is not None else "")
-            )
-        best = BestTrials(join_first(names), highest)
-    baseline = trials[0].performance if trials else None
+            zeta_words = f", ζ = {zeta:g}" if zeta is not None else ""
+            names.append(describe_regularizer(run.regularizer, run.lam) + zeta_words)
+        best = BestTrials(join_first(names), best_performance)
+    baseline_performance = trials[0].performance if trials else None
     return SearchOutcome(
         settings=experiment.study,
         n_begun=len(trials) - 1,
-        n_scored=len(scored),
+        n_scored=len(scored_trials),
         n_pruned=sum(trial.pruned for trial in trials),
-        baseline=baseline,
+        baseline_performance=baseline_performance,
         best=best,
-        beats_baseline=best is not None and (baseline is None or best.performance > baseline),
+        beats_baseline=best is not None and (baseline_performance is None or best.performance > baseline_performance),
         searches_zeta=experiment.study.zeta_low < experiment.study.zeta_high,
     )

@@ -37,11 +37,7 @@ LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
 
 @router.get("")
 def show_run(
-    request: Request,
-    context: ContextDep,
-    run_id: str,
-    tab: str = "",
-    measure: str = TRAINING_MEASURES[0],
+    request: Request, context: ContextDep, run_id: str, tab: str = "", measure: str = TRAINING_MEASURES[0]
 ) -> Response:
     """Show a tab of the run; the log if it failed. The page refreshes until the run has ended."""
     return _run_page(request, context, run_id, tab, measure)
