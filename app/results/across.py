@@ -141,7 +141,8 @@ def list_run_figure_slugs(table: RunTable) -> list[str]:
     return list_available_slugs({"classes": has_classes, "search": False})
 
 
-def list_evaluation_titles(table: RunTable) -> dict[str, str]:
+def evaluation_titles(table: RunTable) -> dict[str, str]:
+    """Return the title of each data set and metric by its key."""
     return {
         evaluation.key: f"{table.dataset_names[evaluation.dataset_id]}, {METRIC_RANGES[evaluation.metric].title}"
         for evaluation in table.evaluations
@@ -168,7 +169,7 @@ def list_cautions(selection: RunSelection, evaluation_key: str) -> list[str]:
         differences = " and ".join(plural(n, noun) for noun, n in counts if n > 1)
         cautions.append(
             f"These runs use {differences}, so their performance cannot be compared. Figures show "
-            f"{list_evaluation_titles(table)[evaluation.key]}: {count(len(evaluated_table.runs))} of "
+            f"{evaluation_titles(table)[evaluation.key]}: {count(len(evaluated_table.runs))} of "
             f"{plural(len(table.runs), 'run')}. The table of means has a column for each."
         )
     if "evaluation_zeta" in evaluated_table.differing_fields:

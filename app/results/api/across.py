@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field
 
 from app.results.across import (
     conclude_across,
+    evaluation_titles,
     find_evaluation,
     list_cautions,
-    list_evaluation_titles,
     list_run_figure_slugs,
     read_figure_across,
     select_runs,
@@ -156,8 +156,9 @@ def show_table(
             rows=[GroupOut.model_validate(row) for row in summary.rows],
             notes=summary.notes,
         )
-    kind = TEXT_FORMATS[format]
-    return Response(format_summary(summary, kind, PrintStyle(decimals, bold)), media_type=MEDIA_TYPES[kind])
+    text_format = TEXT_FORMATS[format]
+    text = format_summary(summary, text_format, PrintStyle(decimals, bold))
+    return Response(text, media_type=MEDIA_TYPES[text_format])
 
 
 @runs_router.get("/settings")
@@ -185,7 +186,7 @@ def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on
         total=selection.total,
         groups=selection.fields,
         on=find_evaluation(table, on).key if table.runs else "",
-        measured=list_evaluation_titles(table),
+        measured=evaluation_titles(table),
         cautions=list_cautions(selection, on),
         conclusion=ConclusionOut.from_conclusion(conclude_across(context, selection, on)),
     )
@@ -202,16 +203,15 @@ def show_figure(
     context: ContextDep, slug: str, sweep_query: SweepDep, q: Search = "", group: Group = None, on: On = ""
 ) -> FigureOut:
     """A figure of the runs of a search, as on the page of an experiment."""
-    return FigureOut.from_figure(
-        read_figure_across(context, select_runs(context, q, group or ()), slug, on, sweep_query)
-    )
+    figure = read_figure_across(context, select_runs(context, q, group or ()), slug, on, sweep_query)
+    return FigureOut.from_figure(figure)
 
 
-TableFile = TextFormat | Literal["json"]
+TableFileKind = TextFormat | Literal["json"]
 
 
-def table_file(summary: SummaryTable, kind: TableFile, style: PrintStyle) -> Response:
-    """Return a table as a file: formatted for a paper, or unrounded."""
+def table_response(summary: SummaryTable, kind: TableFileKind, style: PrintStyle) -> Response:
+    """Return a table as a file: formatted for a paper as Markdown or LaTeX, unrounded as CSV or JSON."""
     headers = attachment_headers(f"isoscope-means.{kind}")
     if kind == "json":
         table = summary.table()

@@ -63,7 +63,8 @@ class SettingDifferenceOut(BaseModel):
 
     @classmethod
     def from_comparison(cls, comparison: Comparison) -> "SettingDifferenceOut":
-        contrast, pooled = comparison.contrast, comparison.contrast.pooled_half_width
+        contrast = comparison.contrast
+        pooled_half_width = contrast.pooled_half_width
         return cls(
             label=comparison.label,
             regularizer=comparison.setting.regularizer,
@@ -73,8 +74,8 @@ class SettingDifferenceOut(BaseModel):
             estimate=comparison.estimate,
             low=contrast.low,
             high=contrast.high,
-            pooled_low=None if pooled is None else comparison.estimate - pooled,
-            pooled_high=None if pooled is None else comparison.estimate + pooled,
+            pooled_low=None if pooled_half_width is None else comparison.estimate - pooled_half_width,
+            pooled_high=None if pooled_half_width is None else comparison.estimate + pooled_half_width,
             p_adjusted=contrast.p,
             comparisons=comparison.family_size,
             method=comparison.method.value,

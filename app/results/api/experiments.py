@@ -82,7 +82,8 @@ class ExperimentSummary(ExperimentHead):
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])
 
-COLUMNS = ExperimentHead.model_fields.keys() - {"status", "tags"}
+# Fields that a list copies from experiments. Their status comes from counts of runs, which are not loaded.
+HEAD_COLUMNS = ExperimentHead.model_fields.keys() - {"status", "tags"}
 
 
 @router.get("", responses=TOTAL)
@@ -93,7 +94,7 @@ def list_experiments(context: ContextDep, paging: PagingDep, q: RunsQ = "", tag:
     paging.set_total(page.total)
     return [
         ExperimentSummary(
-            **{name: getattr(row.experiment, name) for name in COLUMNS},
+            **{name: getattr(row.experiment, name) for name in HEAD_COLUMNS},
             tag_names=row.experiment.tag_names,
             status=row.status,
             dataset=row.experiment.dataset.name,
@@ -155,13 +156,15 @@ def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
 
 
 def _command_endpoint(command: Callable[[Context, str], Experiment]) -> Callable[..., Experiment]:
+    """Return an endpoint that applies a command to the experiment in its path."""
+
     def endpoint(context: ContextDep, experiment_id: str) -> Experiment:
         return command(context, experiment_id)
 
     return endpoint
 
 
-# The pages have a button for each.
+# The pages have a button for each command.
 EXPERIMENT_COMMANDS: Mapping[str, tuple[Callable[[Context, str], Experiment], str]] = {
     "cancel": (experiments.cancel_experiment, "Cancel all its runs that have not ended."),
     "pause": (queue_verbs.pause_experiment, "Pause all its queued and running runs until they are resumed."),

@@ -72,9 +72,9 @@ class TestSplitOut(BaseModel):
     @classmethod
     def from_split(cls, split: TestSplit) -> "TestSplitOut":
         scores = split.scores
-        state: Literal["none", "sealed", "opened"] = "sealed" if split.exists else "none"
+        unopened_state: Literal["none", "sealed"] = "sealed" if split.exists else "none"
         return cls(
-            state="opened" if scores else state,
+            state="opened" if scores else unopened_state,
             metric=split.experiment.config.metric,
             n=split.n,
             rows_sha256=split.rows_sha256,

@@ -165,6 +165,7 @@ def list_runs(context: ContextDep, paging: PagingDep, q: RunsQ = "", sort: RunsS
     return page.runs
 
 
+# Documents responses with a page of rows and their total, or a CSV file of all rows.
 TOTAL_OR_CSV: dict[int | str, dict[str, Any]] = {
     200: {**TOTAL[200], "content": {"text/csv": {"schema": {"type": "string"}}}}
 }
@@ -257,13 +258,15 @@ def list_predictions(
 
 
 def _command_endpoint(command: Callable[[Context, str], Run]) -> Callable[..., Run]:
+    """Return an endpoint that applies a command to the run in its path."""
+
     def endpoint(context: ContextDep, run_id: str) -> Run:
         return command(context, run_id)
 
     return endpoint
 
 
-# The pages have a button for each.
+# The pages have a button for each command.
 RUN_COMMANDS: Mapping[str, tuple[Callable[[Context, str], Run], str]] = {
     "cancel": (experiments.cancel_run, "Cancel a run that has not ended."),
     "pause": (queue_verbs.pause_run, "Pause a queued or running run until it is resumed from its last checkpoint."),

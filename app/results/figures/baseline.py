@@ -57,20 +57,13 @@ def method_bars(table: RunTable, metric: str) -> Figure:
                 "more settings look better. Compare them on a test split."
             )
         caption += trivial.caption() + pruned + describe_unscored(table)
+    performance_heads = ["performance_mean", "performance_ci95_half_width"]
     return Figure(
         slug="methods",
         title="Performance by method",
         caption=caption,
         table=FigureTable(
-            [
-                "method",
-                *table.heads,
-                "settings",
-                "seeds",
-                "performance_mean",
-                "performance_ci95_half_width",
-                *trivial.heads,
-            ],
+            ["method", *table.heads, "settings", "seeds", *performance_heads, *trivial.heads],
             [
                 [
                     bar.method,
@@ -90,11 +83,8 @@ def method_bars(table: RunTable, metric: str) -> Figure:
 
 def _find_best_settings(table: RunTable) -> Iterator[MethodBar]:
     """Yield a bar for each regularizer and sign of λ, without settings that have pruned runs."""
-    runs_by_setting = {
-        setting: runs
-        for setting, runs in table.by_setting(table.scored_runs).items()
-        if setting not in table.pruned_settings
-    }
+    unbiased_runs = (run for run in table.scored_runs if table.setting(run) not in table.pruned_settings)
+    runs_by_setting = table.by_setting(unbiased_runs)
     means = {
         setting: mean
         for setting, runs in runs_by_setting.items()
@@ -204,10 +194,11 @@ def baseline_differences(table: RunTable, comparisons: Sequence[Comparison], met
 
 
 def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric: str) -> go.Figure:
+    labels = [escape_text(comparison.label, MAX_NAME_LENGTH) for comparison in comparisons]
     traces = []
     for index, comparison in enumerate(comparisons):
         low, high = comparison.contrast.low, comparison.contrast.high
-        label = escape_text(comparison.label, MAX_NAME_LENGTH)
+        difference = format_signed(comparison.estimate)
         interval = "no interval" if low is None or high is None else format_interval(low, high)
         rows = f" × {plural(comparison.n_rows, 'row')}" if comparison.n_rows is not None else ""
         interval_bar: dict[str, object] = {"visible": False}
@@ -226,12 +217,11 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
                     "line": {"width": 2},
                 },
                 error_x=interval_bar,
-                hovertext=f"{label}: {comparison.verdict.value}<br>{format_signed(comparison.estimate)} {interval}"
+                hovertext=f"{labels[index]}: {comparison.verdict.value}<br>{difference} {interval}"
                 f"<br>{plural(len(comparison.seeds), 'seed')}{rows}",
                 hoverinfo="text",
             )
         )
-    labels = [escape_text(comparison.label, MAX_NAME_LENGTH) for comparison in comparisons]
     return plot(
         traces,
         shapes=[vertical_line(0, QUIET_LINE)],

@@ -122,17 +122,15 @@ def _last_layer_curve(measurements: LayerMeasurements, measure: str) -> list[tup
 
 
 def _draw_late_anisotropy(table: RunTable, means: Mapping[Setting, Sequence[Estimate | None]]) -> go.Figure:
-    panels = (("x", slice(3)), ("x2", slice(3, None)))  # three raw measures, then three centered ones
-    return plot(
-        [
-            go.Scatter(
-                x=list(range(1, len(setting_means[panel]) + 1)),
-                y=[mean.mean if mean else None for mean in setting_means[panel]],
-                error_y={
-                    "array": [mean.half_width if mean else None for mean in setting_means[panel]],
-                    "thickness": 1.2,
-                    "width": 3,
-                },
+    traces = []
+    for setting, setting_means in means.items():
+        raw_means, centered_means = setting_means[:3], setting_means[3:]
+        for axis, panel_means in (("x", raw_means), ("x2", centered_means)):
+            half_widths = [mean.half_width if mean else None for mean in panel_means]
+            trace = go.Scatter(
+                x=list(range(1, len(panel_means) + 1)),
+                y=[mean.mean if mean else None for mean in panel_means],
+                error_y={"array": half_widths, "thickness": 1.2, "width": 3},
                 mode="lines+markers",
                 xaxis=axis,
                 line={"color": legend.color(table, setting), "dash": legend.dash(table, setting), "width": 1.6},
@@ -140,9 +138,9 @@ def _draw_late_anisotropy(table: RunTable, means: Mapping[Setting, Sequence[Esti
                 hovertemplate=f"{legend.hover_label(table, setting)}<br>k = %{{x}}: %{{y:.3~g}}<extra></extra>",
                 **legend.entry(table, setting, list(means)) | ({} if axis == "x" else {"showlegend": False}),
             )
-            for setting, setting_means in means.items()
-            for axis, panel in panels
-        ],
+            traces.append(trace)
+    return plot(
+        traces,
         showlegend=True,
         xaxis={"title": {"text": "k, raw"}, "dtick": 1, "domain": [0, 0.47]},
         xaxis2={"title": {"text": "k, centered"}, "dtick": 1, "domain": [0.53, 1], "anchor": "y"},

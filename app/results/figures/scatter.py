@@ -156,10 +156,7 @@ def _draw(plan: ScatterPlan) -> go.Figure:
 
 
 def _group_by_panel(plan: ScatterPlan, points: Sequence[ScatterPoint]) -> dict[str, list[ScatterPoint]]:
-    """Group points by panel title, or under "" without panels.
-
-    A setting on which the panels' field has no effect is in every panel.
-    """
+    """Group points by panel title, "" if there is no facet. A setting without a value of the facet is in all panels."""
     if plan.facet is None:
         return {"": list(points)}
     key = plan.facet.key

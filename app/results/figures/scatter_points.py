@@ -98,17 +98,11 @@ def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity
             bounds=bounds_of(ISOTROPY),
             explanation=f"IsoScore★ is {describe_runs_source('of the validation tokens')}.",
         ),
-        *(
-            Quantity(
-                other_metric.value,
-                METRIC_RANGES[other_metric].title,
-                METRIC_RANGES[other_metric].title,
-                bounds=(METRIC_RANGES[other_metric].low, METRIC_RANGES[other_metric].high),
-            )
-            for other_metric in METRICS[task]
-            if other_metric != metric
-        ),
     ]
+    for other_metric in METRICS[task]:
+        if other_metric != metric:
+            title, low, high = METRIC_RANGES[other_metric]
+            quantities.append(Quantity(other_metric.value, title, title, bounds=(low, high)))
     for measure in dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES)):
         if measure != ISOTROPY:
             title = title_of(measure)
@@ -122,10 +116,8 @@ def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity
 
 
 def list_field_quantities(table: RunTable, more_fields: Iterable[str] = ()) -> dict[str, Quantity]:
-    """Return the fields in which settings differ and ``more_fields`` as quantities by key.
-
-    λ is always one of them, so that there is something to choose.
-    """
+    """Return quantities by key: the fields in which settings differ, and ``more_fields``."""
+    # λ always, so that there is something to choose.
     is_offered = {REGULARIZER: len(table.methods) > 1, LAM: True, ZETA: len(table.zetas) > 1}
     keys = [*(key for key, offered in is_offered.items() if offered), *table.fields, *more_fields]
     return {key: _field_quantity(key) for key in dict.fromkeys(keys)}
@@ -134,10 +126,7 @@ def list_field_quantities(table: RunTable, more_fields: Iterable[str] = ()) -> d
 def find_quantity(
     table: RunTable, metric: str, name: str, parameter: str, measured_quantities: Mapping[str, Quantity]
 ) -> Quantity:
-    """Return the quantity that a URL parameter names. For ``facet``, it must be a field of settings.
-
-    Raise InvalidError for the parameter if there is none.
-    """
+    """Return the quantity that a URL parameter names, a field for ``facet``. Raise InvalidError if there is none."""
     choices = {} if parameter == "facet" else measured_quantities
     key = name if name in table.fields else ALIASES.get(name.lower(), name)
     if choices and (key == metric or key in choices):
@@ -150,10 +139,7 @@ def find_quantity(
 
 
 def setting_value(table: RunTable, setting: Setting, key: str, run: AnyRun) -> Cell:
-    """Return a setting's value of a field; None if the field has no effect on it.
-
-    If the table is not grouped by the field, the value is read from ``run``, one of the setting's runs.
-    """
+    """Return a setting's value of a field, if needed from one of its runs; None if the field has no effect on it."""
     if key == REGULARIZER:
         return REGULARIZER_NAMES[setting.regularizer]
     if key in (LAM, ZETA):
@@ -273,10 +259,7 @@ class ScatterPlan:
 
     @cached_property
     def trivial_predictor(self) -> TrivialPredictor:
-        """Return the trivial predictor, without a score if panels show several data sets.
-
-        It is empty if no axis shows performance.
-        """
+        """Return the trivial predictor: empty unless performance is drawn, without a score if panels are data sets."""
         if PERFORMANCE not in (self.x.key, self.y.key):
             return TrivialPredictor(None, "", {})
         trivial = TrivialPredictor.from_runs(self.run_table, self.run_table.finished_runs)
@@ -342,10 +325,7 @@ class ScatterPlan:
         return text
 
     def table(self) -> FigureTable:
-        """Return a row for each point with means and error bars.
-
-        With the style's ``seeds``, return a row for each finished run with its values, or why they are missing.
-        """
+        """Return a row of means for each point or, if the style shows runs, a row of values for each finished run."""
         fields_with_column = list_field_quantities(self.run_table)
         # These fields are equal in all runs, so no other column shows them.
         extra_fields = [

@@ -63,10 +63,7 @@ def logged_curves(
     sample: str = "",
     style: CurveStyle = CurveStyle(),  # noqa: B008
 ) -> Figure:
-    """Return a figure with a line for each setting.
-
-    ``sample`` is a sentence about the part of the values that is drawn, if not all.
-    """
+    """Return a figure with a line for each setting. ``sample`` says which part of the values is drawn, if not all."""
     curves = {run: smooth(curves_by_run[run.id], style.window) for run in table.runs if curves_by_run.get(run.id)}
     means = {
         setting: mean_curve((run.seed, curves[run]) for run in runs)

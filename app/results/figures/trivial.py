@@ -54,10 +54,10 @@ class TrivialPredictor(NamedTuple):
 
     def without_crosses(self, hollow_settings: Collection[Setting]) -> "TrivialPredictor":
         """Return a copy without crosses on these settings, whose points are hollow instead."""
-        crossed_runs = {
-            setting: runs for setting, runs in self.runs_that_learned_nothing.items() if setting not in hollow_settings
-        }
-        return self._replace(runs_that_learned_nothing=crossed_runs, has_hollow_points=bool(hollow_settings))
+        runs_by_setting = dict(self.runs_that_learned_nothing)
+        for setting in hollow_settings:
+            runs_by_setting.pop(setting, None)
+        return self._replace(runs_that_learned_nothing=runs_by_setting, has_hollow_points=bool(hollow_settings))
 
     def caption(self) -> str:
         """Say, after a space, what the line and the crosses stand for; empty if a figure has neither."""

@@ -17,18 +17,18 @@ from app.results.across import (
     conclude_across,
     describe_selection,
     draw_across,
+    evaluation_titles,
     find_evaluation,
     group_evaluated_runs,
     list_cautions,
     list_drawable_fields,
-    list_evaluation_titles,
     list_run_figure_slugs,
     list_scatter_fields,
     read_figure_across,
     select_runs,
     summarize_selection,
 )
-from app.results.api.across import TableFile, table_file
+from app.results.api.across import TableFileKind, table_response
 from app.results.figures.legend import Coloring
 from app.results.figures.scatter_points import make_scatter_form
 from app.results.figures.sweep_curves import WINDOWS
@@ -51,8 +51,9 @@ from isoscope.core.formatting import quote_for_search
 
 router = APIRouter(prefix="/compare/runs")
 
+# A search for experiments by their ids, and nothing else.
 EXPERIMENT_SEARCH = re.compile(r"experiment=[0-9a-f]{32}(,[0-9a-f]{32})*")
-COLUMNS = {
+COLUMN_CHOICES = {
     TableColumns.PERFORMANCE: "performance",
     TableColumns.ISOTROPY: "IsoScore★",
     TableColumns.PERFORMANCE_AND_ISOTROPY: "performance and IsoScore★",
@@ -79,7 +80,8 @@ def show_runs(
     try:
         values |= _page_values(context, select_runs(context, query.q, query.group), query, sweep_query)
     except InvalidError as error:
-        values["complaint"] = problem = error
+        problem = error
+        values["complaint"] = error
     return render(request, "results/compare_runs.html", values, problem)
 
 
@@ -103,19 +105,16 @@ def show_table_page(request: Request, context: ContextDep, query: AcrossDep, tab
         "printed": printed,
         "texts": {"LaTeX": ("tex", format_latex(printed)), "Markdown": ("md", format_markdown(printed))},
         "files": _join_queries(query.to_query_string(on=""), table_query.to_query_string()),
-        "columns": COLUMNS,
+        "columns": COLUMN_CHOICES,
         "max_decimals": MAX_DECIMALS,
     }
     return render(request, "results/compare_table.html", values)
 
 
 @router.get("/table.{kind}")
-def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table_query: TableDep) -> Response:
-    return table_file(
-        summarize_selection(context, select_runs(context, query.q, query.group), table_query.columns),
-        kind,
-        table_query.style,
-    )
+def show_table(context: ContextDep, kind: TableFileKind, query: AcrossDep, table_query: TableDep) -> Response:
+    summary = summarize_selection(context, select_runs(context, query.q, query.group), table_query.columns)
+    return table_response(summary, kind, table_query.style)
 
 
 @router.get("/figures/{slug}.html")
@@ -140,9 +139,8 @@ def _page_values(
     run_table = selection.table
     figure_slugs = list_run_figure_slugs(run_table)
     names = list_experiment_names(context, MAX_CHOICES) if EXPERIMENT_SEARCH.fullmatch(query.q) else {}
-    groupable = {*run_table.differing_fields} & {*run_table.varying_fields, TASK, EXPERIMENT, REGULARIZER, SEED} | {
-        *selection.fields
-    }
+    candidates = {*run_table.varying_fields, TASK, EXPERIMENT, REGULARIZER, SEED}
+    choices = {*run_table.differing_fields} & candidates | {*selection.fields}
     return {
         "selection": selection,
         "selection_note": describe_selection(selection),
@@ -151,12 +149,12 @@ def _page_values(
         # Figures in the browser's cache are valid only for the same runs.
         "key": blake2b(query.to_query_string().encode(), digest_size=6).hexdigest(),
         "cautions": list_cautions(selection, query.on),
-        "evaluations": list_evaluation_titles(run_table),
+        "evaluations": evaluation_titles(run_table),
         "on": find_evaluation(run_table, query.on).key if figure_slugs else "",
         "figures": group_by_section(figure_slugs),
         "figure_sections": SECTIONS,
         **(_figure_values(context, selection, query.on, sweep_query) if figure_slugs else {}),
-        "groupable": {field: field_heading(field) for field in run_table.groupable_fields if field in groupable},
+        "groupable": {field: field_heading(field) for field in run_table.groupable_fields if field in choices},
         "settings": compare_settings(run_table),
         "head": field_heading,
         "more_experiments": {

@@ -114,14 +114,12 @@ def list_all(request: Request, context: ContextDep, listing: ListingDep) -> Resp
 def _list_page(
     request: Request, context: Context, listing: ExperimentListing, *, nothing_selected: bool = False
 ) -> Response:
+    is_filtered = bool(listing.q or listing.criteria.tag)
     values = {
         "listing": listing,
         "metric_ranges": METRIC_RANGES,
         "nothing_selected": nothing_selected,
-        "has_experiments": listing.summaries.total
-        or listing.q
-        or listing.criteria.tag
-        or list_experiments(context, limit=0).total,
+        "has_search": is_filtered or listing.summaries.total or list_experiments(context, limit=0).total,
         "row_list": EXPERIMENTS,
         "known_tags": collect_tags(context, Experiment),
     }
@@ -143,31 +141,32 @@ def list_runs(request: Request, context: ContextDep, experiment_id: str, run_que
     """List the runs of a search on their own page, from which the experiment's page loads the table."""
     path = f"/experiments/{experiment_id}"
     experiment = get_experiment_without_runs(context, experiment_id)
-    listing = _read_runs(context, experiment_id, run_query)
+    listing = _read_experiment_runs(context, experiment_id, run_query)
     crumbs = [("Experiments", "/experiments"), (experiment.name, path)]
     values = {"section": "experiments", "crumbs": crumbs, "listing": listing, "row_list": RUNS}
     headers = address_header(request, path, listing.query)
     return render(request, "results/run_list.html", values, listing.problem, headers=headers)
 
 
-def _read_runs(context: Context, experiment_id: str, run_query: RunQuery) -> RunListing:
-    base = f"/experiments/{experiment_id}/runs"
-    return read_run_listing(context, run_query, base, back="runs", experiment_id=experiment_id)
+def _read_experiment_runs(context: Context, experiment_id: str, run_query: RunQuery) -> RunListing:
+    path = f"/experiments/{experiment_id}/runs"
+    return read_run_listing(context, run_query, path, back="runs", experiment_id=experiment_id)
 
 
 @router.get("/{experiment_id}")
 def show_experiment(
     request: Request, context: ContextDep, experiment_id: str, query: SweepDep, run_query: RunQueryDep
 ) -> Response:
-    """Show a tab of the experiment: its curves while it runs. It refreshes until all runs have ended."""
+    """Show a tab of the experiment; by default, its curves while it runs. It refreshes until all runs have ended."""
     experiment = get_experiment(context, experiment_id)
-    default = "runs" if run_query != RunQuery() else "" if experiment.ended else "training"
-    tab = chosen_tab(TABS, query.tab, default)
+    default_tab = "" if experiment.ended else "training"
+    if run_query != RunQuery():
+        default_tab = "runs"
+    tab = chosen_tab(TABS, query.tab, default_tab)
     query = query._replace(tab=tab)
     config = experiment.config
     workers = list_workers(context)
     sweep = RunTable.from_experiment(experiment)
-    coloring = Coloring(sweep, query.style.color)
     conclusion = read_conclusion(context, sweep)
     page_values = {
         "experiment": experiment,
@@ -178,7 +177,7 @@ def show_experiment(
             for field, values in experiment.grid.items()
             if len(values) > 1
         },
-        "listing": _read_runs(context, experiment_id, run_query) if tab == "runs" else None,
+        "listing": _read_experiment_runs(context, experiment_id, run_query) if tab == "runs" else None,
         "row_list": RUNS,
         "metric_range": METRIC_RANGES[config.metric],
         "query": query,
@@ -187,7 +186,7 @@ def show_experiment(
         ],
         "errors": ErrorBar,
         "form": make_scatter_form(sweep, config.metric, query.style),
-        "coloring": coloring,
+        "coloring": Coloring(sweep, query.style.color),
         "split": read_test_split(context, experiment),
         "conclusion": conclusion,
         "summary": Summary(conclusion, METRIC_RANGES[config.metric].title),
@@ -214,8 +213,8 @@ def show_experiment(
 @router.get("/{experiment_id}/delete")
 def confirm_delete(request: Request, context: ContextDep, experiment_id: str) -> Response:
     experiment = get_experiment(context, experiment_id)
-    loss = f"All {len(experiment.runs)} runs with their curves and results are deleted; the data set stays."
-    return confirm_deletion(request, "experiments", experiment.name, loss, f"/experiments/{experiment_id}")
+    consequence = f"All {len(experiment.runs)} runs with their curves and results are deleted; the data set stays."
+    return confirm_deletion(request, "experiments", experiment.name, consequence, f"/experiments/{experiment_id}")
 
 
 @router.post("/{experiment_id}/delete")
@@ -267,21 +266,18 @@ def open_scores(
     try:
         if not (selected := run or choose):
             raise InvalidError("Choose a setting or a run.", "choose")
-        opening = OpeningRequest(
-            choose=selected[:MAX_CHOICE_LENGTH],
-            note=_require_length(note, MAX_NOTE_LENGTH, "note"),
-            by=_require_length(by, MAX_NAME_LENGTH, "by"),
-        )
-        open_test(context, experiment_id, opening)
+        _check_length(note, MAX_NOTE_LENGTH, "note")
+        _check_length(by, MAX_NAME_LENGTH, "by")
+        # A longer choice is not in the form. Cut off, it is refused as unknown.
+        open_test(context, experiment_id, OpeningRequest(choose=selected[:MAX_CHOICE_LENGTH], note=note, by=by))
     except IsoscopeError as error:
         return _opening_page(request, context, experiment_id, error, form_values)
     return redirect_to(f"/experiments/{experiment_id}?tab=result#test")
 
 
-def _require_length(text: str, limit: int, field: str) -> str:
+def _check_length(text: str, limit: int, field: str) -> None:
     if len(text) > limit:
         raise InvalidError(f"Expected at most {limit:,} characters, got {len(text):,}.", field)
-    return text
 
 
 def _opening_page(
@@ -289,7 +285,7 @@ def _opening_page(
     context: Context,
     experiment_id: str,
     problem: IsoscopeError | None = None,
-    typed: dict[str, str] | None = None,
+    form_values: dict[str, str] | None = None,
 ) -> Response:
     split = read_test_split(context, get_experiment(context, experiment_id))
     values = {
@@ -297,6 +293,6 @@ def _opening_page(
         "split": split,
         "metric_range": METRIC_RANGES[split.experiment.config.metric],
         "user": current_user_name(),
-        "typed": typed or {"choose": "", "run": "", "note": "", "by": ""},
+        "typed": form_values or {"choose": "", "run": "", "note": "", "by": ""},
     }
     return render(request, "results/experiment_opening.html", values, problem)

@@ -130,51 +130,52 @@ def change_tags(request: Request, context: ContextDep, run_id: str, tags: Annota
     return redirect_to(f"/runs/{run_id}")
 
 
-Page = Literal["", "queue", "experiment", "runs", "across"]
-Back = Annotated[Literal["", "queue"], Form()]
+# The page with a pressed button. Empty: the page of the run or the experiment itself.
+RunButtonPage = Literal["", "queue", "experiment", "runs", "across"]
+ExperimentButtonPage = Annotated[Literal["", "queue"], Form()]
 
 
 class RunButtonOrigin(NamedTuple):
-    """The page with the button of a run, and its search; empty for the run's own page."""
+    """The page with the pressed button of a run, and the search of runs on it."""
 
-    back: Annotated[Page, Form()] = ""
+    back: Annotated[RunButtonPage, Form()] = ""
     q: Annotated[str, Form()] = ""
     sort: Annotated[str, Form()] = ""
     page: Annotated[int, Form(ge=1)] = 1
 
     def address(self, run: Run) -> str:
-        searched = encode_query(RunQuery.parse(self.q, self.sort, self.page))
-        pages = {
+        query_string = encode_query(RunQuery.parse(self.q, self.sort, self.page))
+        addresses = {
             "queue": "/queue",
             "experiment": f"/experiments/{run.experiment_id}",
-            "runs": f"/experiments/{run.experiment_id}/runs{searched}",
-            "across": f"/compare/runs/list{searched}",
+            "runs": f"/experiments/{run.experiment_id}/runs{query_string}",
+            "across": f"/compare/runs/list{query_string}",
         }
-        return pages.get(self.back, f"/runs/{run.id}")
+        return addresses.get(self.back, f"/runs/{run.id}")
 
 
 OriginDep = Annotated[RunButtonOrigin, Depends()]
 
 
-def _run_button(change: Callable[[Context, str], Run]) -> Callable[..., Response]:
-    def press(context: ContextDep, run_id: str, origin: OriginDep) -> Response:
-        return redirect_to(origin.address(change(context, run_id)))
+def _run_button_endpoint(command: Callable[[Context, str], Run]) -> Callable[..., Response]:
+    def endpoint(context: ContextDep, run_id: str, origin: OriginDep) -> Response:
+        return redirect_to(origin.address(command(context, run_id)))
 
-    return press
-
-
-def _experiment_button(change: Callable[[Context, str], Experiment]) -> Callable[..., Response]:
-    def press(context: ContextDep, experiment_id: str, back: Back = "") -> Response:
-        return _redirect_to_experiment(change(context, experiment_id).id, back)
-
-    return press
+    return endpoint
 
 
-for _verb, (_change_run, _) in RUN_COMMANDS.items():
-    buttons_router.post(f"/runs/{{run_id}}/{_verb}", name=f"{_verb}_run")(_run_button(_change_run))
-for _verb, (_change_experiment, _) in EXPERIMENT_COMMANDS.items():
+def _experiment_button_endpoint(command: Callable[[Context, str], Experiment]) -> Callable[..., Response]:
+    def endpoint(context: ContextDep, experiment_id: str, back: ExperimentButtonPage = "") -> Response:
+        return _redirect_back(command(context, experiment_id).id, back)
+
+    return endpoint
+
+
+for _verb, (_run_command, _) in RUN_COMMANDS.items():
+    buttons_router.post(f"/runs/{{run_id}}/{_verb}", name=f"{_verb}_run")(_run_button_endpoint(_run_command))
+for _verb, (_experiment_command, _) in EXPERIMENT_COMMANDS.items():
     buttons_router.post(f"/experiments/{{experiment_id}}/{_verb}", name=f"{_verb}_experiment")(
-        _experiment_button(_change_experiment)
+        _experiment_button_endpoint(_experiment_command)
     )
 
 
@@ -185,10 +186,10 @@ def move_run(context: ContextDep, run_id: str, position: queue_verbs.QueueMove, 
 
 @buttons_router.post("/experiments/{experiment_id}/move/{position}")
 def move_experiment(
-    context: ContextDep, experiment_id: str, position: Literal["first", "last"], back: Back = ""
+    context: ContextDep, experiment_id: str, position: Literal["first", "last"], back: ExperimentButtonPage = ""
 ) -> Response:
     queue_verbs.move_experiment(context, experiment_id, queue_verbs.QueueMove(position))
-    return _redirect_to_experiment(experiment_id, back)
+    return _redirect_back(experiment_id, back)
 
 
 @buttons_router.post("/queue/pause")
@@ -203,5 +204,5 @@ def resume_everything(context: ContextDep) -> Response:
     return redirect_to("/queue")
 
 
-def _redirect_to_experiment(experiment_id: str, back: str) -> Response:
+def _redirect_back(experiment_id: str, back: str) -> Response:
     return redirect_to("/queue" if back == "queue" else f"/experiments/{experiment_id}")
