@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Response, UploadFile
@@ -17,7 +18,6 @@ from app.results import exchange
 from app.results.api.conclusion import ConclusionOut
 from app.results.api.runs import FoundRunOut, RunsQ, RunsSort, RunSummary
 from app.results.conclusion.conclusion import read_conclusion
-from app.results.exchange import export_experiment
 from app.results.rounds import SeedRequest, add_seeds
 from app.results.run_table import RunTable
 from app.results.search import listing
@@ -156,7 +156,6 @@ def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
 
 
 def _command_endpoint(command: Callable[[Context, str], Experiment]) -> Callable[..., Experiment]:
-    """Return an endpoint that applies a command to the experiment in its path."""
 
     def endpoint(context: ContextDep, experiment_id: str) -> Experiment:
         return command(context, experiment_id)
@@ -265,8 +264,9 @@ def import_file(
 @archives_router.get("/experiments/{experiment_id}/export", **FILE_RESPONSE)
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> StreamingResponse:
     """The experiment as a zip file: rows, every logged step, settings, environment, figures; no trained models."""
-    file = export_experiment(context, experiment_id, lambda experiment: read_all_figures(context, experiment, query))
-    return stream_download(file.filename, file.size_bytes, file.blocks())
+    read_figures = partial(read_all_figures, context, query=query)
+    archive = exchange.export_experiment(context, experiment_id, read_figures)
+    return stream_download(archive.filename, archive.size_bytes, archive.blocks())
 
 
 @archives_router.get("/imports", response_model=list[ImportOut])

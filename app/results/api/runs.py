@@ -23,7 +23,6 @@ from app.results.search.listing import RunQuery
 from app.training import experiments, queue_verbs, run_actions
 from app.training.api.queue import Move, PriorityIn, RunState
 from app.training.relaunch import request_of_run
-from app.training.run_actions import tag_run
 from app.training.sweeps import SweepRequest
 from app.web.dependencies import TOTAL, ContextDep, PagingDep, Row
 from app.web.responses import FILE_RESPONSE, attachment_headers, download_response
@@ -210,7 +209,7 @@ class RunTags(Strict):
 @router.patch("/{run_id}", response_model=RunOut)
 def describe_run(context: ContextDep, run_id: str, request: RunTags) -> Run:
     """Replace the tags of a run."""
-    return tag_run(context, run_id, request.tags)
+    return run_actions.tag_run(context, run_id, request.tags)
 
 
 @router.delete("/{run_id}", status_code=204)
@@ -258,7 +257,6 @@ def list_predictions(
 
 
 def _command_endpoint(command: Callable[[Context, str], Run]) -> Callable[..., Run]:
-    """Return an endpoint that applies a command to the run in its path."""
 
     def endpoint(context: ContextDep, run_id: str) -> Run:
         return command(context, run_id)

@@ -27,12 +27,9 @@ LayerMeasurement = tuple[int, Sequence[float | None]]
 
 
 def measure_during_training(
-    table: RunTable, measurements_by_run: Mapping[str, LayerMeasurements], measure: str, sample: str = ""
+    table: RunTable, measurements_by_run: Mapping[str, LayerMeasurements], measure: str, note: str = ""
 ) -> Figure:
-    """Return a figure of a measure of the last layer over steps, as the mean over seeds of each setting.
-
-    ``sample`` is a sentence about the part of the measurements that is drawn, if not all.
-    """
+    """Return a figure of the last layer over steps, as means over seeds. ``note`` ends its caption."""
     means = {}
     for setting, runs in table.by_setting(table.runs).items():
         curves = ((run.seed, _last_layer_curve(measurements_by_run.get(run.id, ()), measure)) for run in runs)
@@ -44,7 +41,7 @@ def measure_during_training(
         slug="watched",
         title=f"{title_of(measure)} during training",
         caption=f"The last layer, {describe_source(table.runs, source)}. "
-        f"{describe_means(sweep_curves.count_seeds(means))} Range: {MEASURES[slug_of(measure)].range}.{sample}"
+        f"{describe_means(sweep_curves.count_seeds(means))} Range: {MEASURES[slug_of(measure)].range}.{note}"
         if means
         else "",
         table=sweep_curves.mean_table(table, measure, means),
@@ -64,11 +61,8 @@ def measure_during_training(
     )
 
 
-def late_anisotropy(table: RunTable, measurements_by_run: Mapping[str, LayerMeasurements], sample: str = "") -> Figure:
-    """Return a figure of k-th anisotropy of the last layer, averaged over the last part of training.
-
-    ``sample`` is a sentence about the part of the measurements that is drawn, if not all.
-    """
+def late_anisotropy(table: RunTable, measurements_by_run: Mapping[str, LayerMeasurements], note: str = "") -> Figure:
+    """Return a figure of k-th anisotropy late in training. ``note`` ends its caption."""
     means: dict[Setting, list[Estimate | None]] = {}
     for setting, runs in table.finished_by_setting.items():
         setting_means = [
@@ -87,7 +81,7 @@ def late_anisotropy(table: RunTable, measurements_by_run: Mapping[str, LayerMeas
         slug="late-anisotropy",
         title="k-th anisotropy late in training",
         caption=f"Of the last layer, averaged over the measurements in the last {100 * LAST_PART:.0f}% of training. "
-        f"{describe_means(seed_counts)} Raw: with the mean of the points; centered: without it.{sample}"
+        f"{describe_means(seed_counts)} Raw: with the mean of the points; centered: without it.{note}"
         if means
         else "",
         table=FigureTable(
@@ -155,12 +149,9 @@ def run_heat_map(run: Run, measure: str) -> Figure:
 
 
 def setting_heat_map(
-    table: RunTable, setting: Setting, measurements_by_run: Mapping[str, LayerMeasurements], measure: str, sample: str
+    table: RunTable, setting: Setting, measurements_by_run: Mapping[str, LayerMeasurements], measure: str, note: str
 ) -> Figure:
-    """Return a heat map of a measure by layer and step, as the mean over the seeds of a setting.
-
-    ``sample`` is a sentence about the part of the measurements that is drawn, if not all.
-    """
+    """Return a heat map of a setting by layer and step, as means over seeds. ``note`` ends its caption."""
     runs = [run for run in table.runs if table.setting(run) == setting]
     rows_by_step: dict[int, list[Row]] = {}
     for run in runs:
@@ -177,7 +168,7 @@ def setting_heat_map(
     if seed_counts:
         means_note = f" {'Means over seeds' if max(seed_counts) > 1 else 'Of one seed'} ({format_sizes(seed_counts)})."
     title = f"{title_of(measure)} by layer and step, {table.label(setting)}"
-    return _heat_map(runs, measurements, measure, title, means_note + sample)
+    return _heat_map(runs, measurements, measure, title, means_note + note)
 
 
 def _heat_map(

@@ -420,11 +420,8 @@ def _legend_traces(coloring: Coloring, marks: Sequence[Mark], *, lambda_is_visib
 
 
 def _color_bar(title: str, color_range: tuple[float, float]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the bar that explains the colors of a measured quantity, as shapes and annotations beside the plot.
-
-    Plotly's own bar sets style attributes, which the pages' policy forbids.
-    """
-    # Each rectangle reaches under the next, so that no gap shows between them.
+    """Return the bar that explains the colors of a measured quantity, as shapes and annotations beside the plot."""
+    # Plotly's own bar sets style attributes, which the pages' policy forbids. Rectangles overlap to leave no gaps.
     rectangles = [
         {"type": "rect", "xref": "paper", "yref": "paper", "x0": BAR_EDGES[0], "x1": BAR_EDGES[1],
          "y0": index / BAR_COLORS, "y1": min((index + 1.5) / BAR_COLORS, 1), "line": {"width": 0},

@@ -15,8 +15,6 @@ MAX_TICKS = 15
 MAX_TICK_LENGTH = 24
 # Margin beyond the bounds of a quantity, so that marks on a bound are not cut off.
 BOUND_MARGIN = 0.03
-# Margin beyond the values, as a fraction of their range, and the margin around equal values.
-RANGE_MARGIN, EQUAL_MARGIN = 0.12, 0.05
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class ScatterAxis:
         lower_bound, upper_bound = self.quantity.bounds
         low = min(*values, *(max(mean.ends[0], lower_bound) for mean in means))
         high = max(*values, *(min(mean.ends[1], upper_bound) for mean in means))
-        margin = RANGE_MARGIN * (high - low) or EQUAL_MARGIN
+        margin = 0.12 * (high - low) or 0.05
         return [
             min(low, max(low - margin, lower_bound - BOUND_MARGIN)),
             max(high, min(high + margin, upper_bound + BOUND_MARGIN)),

@@ -387,10 +387,7 @@ class ScatterForm(NamedTuple):
 def make_scatter_form(
     table: RunTable, metric: str, style: ScatterStyle, more_fields: Iterable[str] = ()
 ) -> ScatterForm:
-    """Return the choices of the scatter's form.
-
-    ``more_fields`` are fields in which runs differ, in addition to those that the table groups by.
-    """
+    """Return the choices of the scatter's form. ``more_fields`` are offered besides those that the table groups by."""
     measured = list_measured_quantities(table, metric)
     return ScatterForm(
         {key: "performance" if key == PERFORMANCE else quantity.name for key, quantity in measured.items()},

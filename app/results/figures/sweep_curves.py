@@ -47,23 +47,21 @@ PENALTY = LoggedQuantity("penalties", "penalty", "Penalty during training", "Pen
 
 
 class CurveStyle(NamedTuple):
-    """How curves are drawn."""
+    """How curves are drawn. ``seeds`` adds single runs. ``window`` is the number of values in a moving average."""
 
     seeds: bool = False
-    """Whether the curves of single runs are drawn too."""
     log: bool = False
     window: int = 1
-    """Number of logged values in the moving average; one of ``WINDOWS``."""
 
 
 def logged_curves(
     table: RunTable,
     quantity: LoggedQuantity,
     curves_by_run: Mapping[str, Curve],
-    sample: str = "",
+    note: str = "",
     style: CurveStyle = CurveStyle(),  # noqa: B008
 ) -> Figure:
-    """Return a figure with a line for each setting. ``sample`` says which part of the values is drawn, if not all."""
+    """Return a figure with a line for each setting. ``note`` ends its caption."""
     curves = {run: smooth(curves_by_run[run.id], style.window) for run in table.runs if curves_by_run.get(run.id)}
     means = {
         setting: mean_curve((run.seed, curves[run]) for run in runs)
@@ -84,7 +82,7 @@ def logged_curves(
     return Figure(
         slug=quantity.slug,
         title=quantity.title,
-        caption=_caption(table.runs, quantity, means, style, is_log, sample) if means else "",
+        caption=_caption(table.runs, quantity, means, style, is_log, note) if means else "",
         table=figure_table,
         draw=partial(_draw, table, quantity, means, curves if style.seeds else {}, is_log),
         empty=explain_absence(
@@ -176,7 +174,7 @@ def mean_table(table: RunTable, column: str, means: Means) -> FigureTable:
 
 
 def _caption(
-    runs: Sequence[AnyRun], quantity: LoggedQuantity, means: Means, style: CurveStyle, is_log: bool, sample: str
+    runs: Sequence[AnyRun], quantity: LoggedQuantity, means: Means, style: CurveStyle, is_log: bool, note: str
 ) -> str:
     seed_counts = count_seeds(means)
     too_many_bands = max(seed_counts) > 1 and not (style.seeds or should_draw_bands(means))
@@ -189,7 +187,7 @@ def _caption(
         if style.window > 1
         else "As logged: no smoothing.",
         "Some values are not above zero, so the scale stays linear." if style.log and not is_log else "",
-        sample.strip(),
+        note.strip(),
     )
     return " ".join(filter(None, sentences))
 

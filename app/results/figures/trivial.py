@@ -16,8 +16,6 @@ MAX_REASON_LENGTH = 80
 CROSS_SIZE = 15
 # Maximum distance of the line, as a multiple of the points' range. A farther line is only in the legend, to leave room.
 MAX_DISTANCE = 2.0
-# Margin beyond the line, as a fraction of the points' range.
-LINE_MARGIN = 0.08
 
 
 class TrivialPredictor(NamedTuple):
@@ -76,9 +74,9 @@ class TrivialPredictor(NamedTuple):
         runs_and_reasons = self.runs_that_learned_nothing.get(setting, ())
         if not runs_and_reasons:
             return ""
-        _, first_reason = runs_and_reasons[0]
-        reason = escape_text(first_reason, MAX_REASON_LENGTH)
-        return f"<br>learned nothing: {plural(len(runs_and_reasons), 'seed')}<br>{reason}"
+        _, reason = runs_and_reasons[0]
+        n_seeds = plural(len(runs_and_reasons), "seed")
+        return f"<br>learned nothing: {n_seeds}<br>{escape_text(reason, MAX_REASON_LENGTH)}"
 
     def widen(self, limits: list[float]) -> list[float]:
         """Return the limits of a performance axis, widened to include the line if it is near."""
@@ -86,7 +84,7 @@ class TrivialPredictor(NamedTuple):
         reach = MAX_DISTANCE * (high - low)
         if self.score is None or not low - reach <= self.score <= high + reach:
             return limits
-        margin = LINE_MARGIN * (high - low)
+        margin = 0.08 * (high - low)
         return [min(low, self.score - margin), max(high, self.score + margin)]
 
     def line_shapes(self, limits: list[float], axis: str = "y", *, in_legend: bool = True) -> list[dict[str, Any]]:

@@ -102,7 +102,6 @@ router = APIRouter(prefix="/experiments")
 TABS = (Tab("result", "Result"), Tab("training", "Training"), Tab("runs", "Runs"), Tab("export", "Export"))
 SECTIONS_OF_TAB = {"result": ["methods"], "training": ["training", "layers", "directions"]}
 
-
 description_router = descriptions.description_router(EXPERIMENTS, get_experiment, describe_experiment)
 
 

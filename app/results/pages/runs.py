@@ -30,7 +30,6 @@ from isotropy.catalog import REGULARIZERS
 
 router = APIRouter(prefix="/runs/{run_id}")
 
-
 TRAINING, RESULTS = Tab("training", "Training"), Tab("results", "Results")
 LOG, SETTINGS = Tab("log", "Log"), Tab("settings", "Settings")
 
