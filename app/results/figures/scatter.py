@@ -203,7 +203,7 @@ def _draw_panels(axes: SharedAxes, panels: Sequence[Panel]) -> go.Figure:
     legend_names: set[str] = set()
     for index, panel in enumerate(panels):
         row, column = divmod(index, n_columns)
-        x, y = f"x{column + 1 if column else ''}", f"y{row + 1 if row else ''}"
+        x, y = f"x{column + 1 if column else ''}", f"y{row + 1 if row else ''}"  # plotly's names: x, x2, x3, ...
         for trace in _panel_traces(axes, panel, wide=n_columns < MAX_COLUMNS):
             if trace.showlegend:
                 trace.showlegend = trace.name not in legend_names
@@ -270,7 +270,7 @@ def _panel_traces(axes: SharedAxes, panel: Panel, *, wide: bool) -> list[go.Scat
     has_names = wide and LAM not in (plan.x.key, plan.y.key)
     name_traces = _name_traces(axes, marks) if has_names else []
     n_named = sum(len(trace.x) for trace in name_traces)
-    lambda_is_visible = axes.color_range is not None or not has_names or n_named == len(marks)
+    omits_lambda = axes.color_range is not None or not has_names or n_named == len(marks)
     marks_by_color: dict[str, list[Mark]] = {}
     for mark in marks:
         color = palette.QUIET if axes.color_range else coloring.color(mark.setting)
@@ -300,7 +300,7 @@ def _panel_traces(axes: SharedAxes, panel: Panel, *, wide: bool) -> list[go.Scat
         *(_mean_trace(group, color, plan) for color, group in unscaled_by_color.items() if group),
         *([_color_scale_trace(scaled_marks, axes.color_range, plan)] if axes.color_range and scaled_marks else []),
         *name_traces,
-        *_legend_traces(coloring, marks, lambda_is_visible=lambda_is_visible),
+        *_legend_traces(coloring, marks, omits_lambda=omits_lambda),
         *panel.trivial_predictor.without_crosses(plan.collapsed).cross_traces(
             [(mark.setting, mark.x.mean, mark.y.mean) for mark in marks]
         ),
@@ -398,7 +398,8 @@ def _name_traces(axes: SharedAxes, marks: Sequence[Mark]) -> list[go.Scatter]:
     ]
 
 
-def _legend_traces(coloring: Coloring, marks: Sequence[Mark], *, lambda_is_visible: bool) -> list[go.Scatter]:
+def _legend_traces(coloring: Coloring, marks: Sequence[Mark], *, omits_lambda: bool) -> list[go.Scatter]:
+    """Return a trace for each legend entry: families, or colors. There are no colors of λ if ``omits_lambda``."""
     table = coloring.table
     if 1 < len(table.families) <= MAX_ENTRIES:
         names = legend.legend_names(table, table.families, table.family_label)
@@ -406,7 +407,7 @@ def _legend_traces(coloring: Coloring, marks: Sequence[Mark], *, lambda_is_visib
             (name, coloring.family_color(family), legend.symbol(table, family))
             for name, family in zip(names, table.families, strict=True)
         ]
-    elif lambda_is_visible and coloring.key == LAMBDA:
+    elif omits_lambda and coloring.key == LAMBDA:
         return []
     else:
         colors = [*{coloring.label(mark.setting): coloring.color(mark.setting) for mark in marks}.items()]

@@ -83,14 +83,12 @@ class Quantity(NamedTuple):
 def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
     """Return the measured quantities of runs by key: performance, isotropy, other metrics, measures and time."""
     metrics = {run.config.metric for run in table.runs} if TASK in table.fields else {metric}
-    performance_title = (
-        METRIC_RANGES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
-    )
+    axis_title = METRIC_RANGES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
     performance_bounds = (min(METRIC_RANGES[name].low for name in (metric, *metrics)), METRIC_RANGES[metric].high)
     describe_runs_source = cache(partial(describe_source, table.runs))
     task = table.runs[0].config.task if table.runs else next(iter(METRICS))
     quantities = [
-        Quantity(PERFORMANCE, "Performance", performance_title, bounds=performance_bounds),
+        Quantity(PERFORMANCE, "Performance", axis_title, bounds=performance_bounds),
         Quantity(
             ISOTROPY,
             "isotropy",
@@ -206,7 +204,7 @@ class ScatterPoint(NamedTuple):
 class ScatterPlan:
     """The points, the table and the caption of a scatter.
 
-    ``run_table`` must have the readings of ``measured_quantities`` before they are read.
+    Before these are read, ``run_table`` must have the readings of ``measured_quantities``.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class TrivialPredictor(NamedTuple):
     score: float | None
     """Its performance; None if no run stores it, such as runs of earlier versions or of scripts without predictions."""
     description: str
-    """What it predicts; empty without a score."""
+    """What it predicts, in words."""
     runs_that_learned_nothing: Mapping[Setting, Sequence[tuple[AnyRun, str]]]
     """By setting, as pairs of run and reason."""
     has_hollow_points: bool = False
