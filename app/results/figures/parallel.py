@@ -112,7 +112,7 @@ def parallel_coordinates(table: RunTable, metric: str) -> Figure:
 def _draw(axes: Sequence[ParallelAxis], lambdas: Sequence[float]) -> go.Figure:
     distinct_lambdas = sorted({*lambdas})
     # A color scale needs at least two colors.
-    scale_lambdas = distinct_lambdas if len(distinct_lambdas) > 1 else distinct_lambdas * 2
+    scale = distinct_lambdas if len(distinct_lambdas) > 1 else distinct_lambdas * 2
     return plot(
         [
             go.Parcoords(
@@ -120,10 +120,9 @@ def _draw(axes: Sequence[ParallelAxis], lambdas: Sequence[float]) -> go.Figure:
                 line={
                     "color": [distinct_lambdas.index(lam) for lam in lambdas],
                     "cmin": 0,
-                    "cmax": len(scale_lambdas) - 1,
+                    "cmax": len(scale) - 1,
                     "colorscale": [
-                        [index / (len(scale_lambdas) - 1), palette.lambda_color(lam)]
-                        for index, lam in enumerate(scale_lambdas)
+                        [index / (len(scale) - 1), palette.lambda_color(lam)] for index, lam in enumerate(scale)
                     ],
                 },
                 unselected={"line": {"color": palette.QUIET, "opacity": 0.12}},

@@ -162,10 +162,9 @@ def _field_quantity(key: str) -> Quantity:
 
 
 class ScatterStyle(NamedTuple):
-    """The quantities of a scatter, and how they are drawn."""
+    """The quantities of a scatter, and how they are drawn. ``seeds`` adds single runs."""
 
     seeds: bool = False
-    """Whether single runs are drawn too."""
     error: ErrorBar = ErrorBar.CI95
     color: str = ""
     """The quantity that colors show: one of ``color_choices`` or a measured quantity. Empty: the default."""
@@ -202,10 +201,7 @@ class ScatterPoint(NamedTuple):
 
 
 class ScatterPlan:
-    """The points, the table and the caption of a scatter.
-
-    Before these are read, ``run_table`` must have the readings of ``measured_quantities``.
-    """
+    """The points, table and caption of a scatter. They need readings of ``measured_quantities`` in ``run_table``."""
 
     def __init__(
         self, run_table: RunTable, metric: str, style: ScatterStyle = DEFAULT_STYLE, collapsed: Collection[Setting] = ()

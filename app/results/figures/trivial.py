@@ -59,15 +59,13 @@ class TrivialPredictor(NamedTuple):
 
     def caption(self) -> str:
         """Say, after a space, what the line and the crosses stand for; empty if a figure has neither."""
-        line_note = ""
+        line = ""
         if self.score is not None:
-            line_note = (
-                f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.description}."
-            )
+            line = f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.description}."
         n_runs = sum(map(len, self.runs_that_learned_nothing.values()))
         noun = "more run" if self.has_hollow_points else "run"
-        crosses_note = f" Crosses: {plural(n_runs, noun)} learned nothing." if n_runs else ""
-        return line_note + crosses_note
+        crosses = f" Crosses: {plural(n_runs, noun)} learned nothing." if n_runs else ""
+        return line + crosses
 
     def describe(self, setting: Setting) -> str:
         """Return lines for a hover text on a setting's runs that learned nothing; empty if all learned."""
