@@ -83,8 +83,8 @@ def method_bars(table: RunTable, metric: str) -> Figure:
 
 def _find_best_settings(table: RunTable) -> Iterator[MethodBar]:
     """Yield a bar for each regularizer and sign of λ, without settings that have pruned runs."""
-    unbiased_runs = (run for run in table.scored_runs if table.setting(run) not in table.pruned_settings)
-    runs_by_setting = table.by_setting(unbiased_runs)
+    eligible_runs = (run for run in table.scored_runs if table.setting(run) not in table.pruned_settings)
+    runs_by_setting = table.by_setting(eligible_runs)
     means = {
         setting: mean
         for setting, runs in runs_by_setting.items()
