@@ -22,8 +22,8 @@ from isotropy.catalog import MEASURES
 
 ANISOTROPY_COLUMNS = tuple(measure.removeprefix("anisotropy_") for measure in ANISOTROPY_MEASURES)
 MAX_LAYER_TICKS = 12
-# A step, and the values of all layers at it.
-LayerMeasurement = tuple[int, Sequence[float | None]]
+# A step, and the values of a measure at it by layer.
+LayersAtStep = tuple[int, Sequence[float | None]]
 
 
 def measure_during_training(
@@ -158,7 +158,7 @@ def setting_heat_map(
         for step, layers in measurements_by_run.get(run.id, ()):
             if values := layers.get(measure):
                 rows_by_step.setdefault(step, []).append((run.seed, values))
-    measurements: list[LayerMeasurement] = []
+    measurements: list[LayersAtStep] = []
     seed_counts: list[int] = []
     for step, rows in sorted(rows_by_step.items()):
         seed_values_of_layers = group_by_position(rows)
@@ -172,7 +172,7 @@ def setting_heat_map(
 
 
 def _heat_map(
-    runs: Sequence[AnyRun], measurements: Sequence[LayerMeasurement], measure: str, title: str, note: str
+    runs: Sequence[AnyRun], measurements: Sequence[LayersAtStep], measure: str, title: str, note: str
 ) -> Figure:
     n_layers = max((len(values) for _, values in measurements), default=0)
     numbers = [value for _, values in measurements for value in values if value is not None]
@@ -199,7 +199,7 @@ def _heat_map(
     )
 
 
-def _draw_heat_map(measurements: Sequence[LayerMeasurement], n_layers: int) -> go.Figure:
+def _draw_heat_map(measurements: Sequence[LayersAtStep], n_layers: int) -> go.Figure:
     heat_map = go.Heatmap(
         x=[step for step, _ in measurements],
         y=list(range(1, n_layers + 1)),
