@@ -37,9 +37,9 @@ class Context:
         return SpareFile.from_settings(self.settings)
 
     def require_room(self, stored_bytes: int = 0) -> None:
-        """Refuse new data if a disk would have less free space than the reserve."""
+        """Raise FullDiskError if storing these bytes would leave a disk less free space than the reserve."""
         require_room(self.settings, stored_bytes=stored_bytes)
-        self.spare_file.create_if_missing()  # removed by a deletion that needed its space
+        self.spare_file.create_if_missing()  # a deletion on a full disk may have removed it
 
     def scalar(self, query: Select[Item]) -> Item | None:
         with self.sessions() as session:

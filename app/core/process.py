@@ -117,8 +117,11 @@ def configure_logs(process_name: str) -> None:
         logging.getLogger(name).setLevel(logging.INFO)
 
 
-def reduce_garbage_collection() -> None:
-    """Collect garbage less often and never scan imported modules. Otherwise one request in ten would have to wait."""
+def start_rare_garbage_collection() -> None:
+    """Switch garbage collection on, but rarer than by default and without scanning imported modules.
+
+    By default, one request in ten would wait for a collection.
+    """
     gc.freeze()
     gc.set_threshold(COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
     gc.enable()

@@ -230,14 +230,15 @@ class EmbeddingComparison:
     def _subtract_baselines(
         self, measurements: list[Measurement | None], choice: BaselineChoice
     ) -> list[Difference | None]:
-        pairs = zip(pair_with_baselines(measurements, choice), self._paired_flags_by_choice[choice], strict=True)
+        pairs = zip(pair_with_baselines(measurements, choice), self._same_rows_by_choice[choice], strict=True)
         return [
             None,
-            *(subtract_baseline(item, baseline, same_rows=is_paired) for (baseline, item), is_paired in pairs),
+            *(subtract_baseline(item, baseline, same_rows=same_rows) for (baseline, item), same_rows in pairs),
         ]
 
     @cached_property
-    def _paired_flags_by_choice(self) -> dict[BaselineChoice, list[bool]]:
+    def _same_rows_by_choice(self) -> dict[BaselineChoice, list[bool]]:
+        """Return whether each embedding but the first has the rows of its baseline, for each choice of baselines."""
         return {
             choice: [
                 find_pairing(embedding, baseline, self.embeddings) is Pairing.PAIRED

@@ -140,7 +140,7 @@ def undefined_figure(slug: str, title: str, reason: str) -> Figure:
 
 
 def plot(traces: list[Any], **layout: Any) -> go.Figure:
-    return go.Figure(traces, go.Layout(template=TEMPLATE, **layout))
+    return go.Figure(traces, {"template": TEMPLATE, **layout})
 
 
 def band(

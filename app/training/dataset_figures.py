@@ -68,7 +68,7 @@ def find_trivial_score(dataset: Dataset, proposal: TaskProposal | None) -> Trivi
 def _class_balance_figure(label: Column) -> Figure:
     classes, train_counts = label.values or [], label.train_counts or []
     validation_counts = label.validation_counts or [0] * len(classes)
-    shares = {"train": _shares(train_counts), "validation": _shares(validation_counts, label.n_unseen)}
+    shares = {"train": _class_shares(train_counts), "validation": _class_shares(validation_counts, label.n_unseen)}
     columns = classes, train_counts, shares["train"], validation_counts, shares["validation"]
     rows: list[list[Cell]] = [[*row] for row in zip(*columns, strict=True)]
     smallest, largest = min(shares["train"]), max(shares["train"])
@@ -131,6 +131,7 @@ def _draw_lengths(rows: Sequence[Sequence[Cell]]) -> go.Figure:
     )
 
 
-def _shares(counts: Sequence[int], n_unseen: int = 0) -> list[float]:
-    total = sum(counts) + n_unseen
+def _class_shares(counts: Sequence[int], n_of_other_classes: int = 0) -> list[float]:
+    """Return the share of each class among all rows, with those of classes that no train row has."""
+    total = sum(counts) + n_of_other_classes
     return [n / total if total else 0.0 for n in counts]

@@ -230,7 +230,8 @@ def read_search_options(data: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(text).strip() for name, text in fields.items() if text is not None}
 
 
-def search_form_pairs(values: FormValues, search: Mapping[str, str]) -> list[tuple[str, str]]:
+def list_search_fields(values: FormValues, search: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return name and text of each field of a search's form: those of its sweep form, then its own with a prefix."""
     return [*form_pairs(values), *((SEARCH_PREFIX + name, text) for name, text in search.items())]
 
 

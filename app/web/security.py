@@ -132,7 +132,7 @@ class Gate(HttpMiddleware):
         except SQLAlchemyError as error:
             access_logger.error("an access token could not be looked up: %s", error_line(error))
             return problem_response(request, 503, "The database does not respond. Try again in a moment.")
-        if visitor is None and self.owner_token is None and _may_be_own_connection(request.scope):
+        if visitor is None and self.owner_token is None and _may_be_server_user(request.scope):
             visitor = Visitor(tokens.LOCAL_USER)
         if visitor is None:
             refusal = self._refuse_stranger(request, has_secret=has_secret)
@@ -210,8 +210,8 @@ class Gate(HttpMiddleware):
         return is_loopback(name) or name in self._hosts or self.owner_token is not None
 
 
-def _may_be_own_connection(scope: Scope) -> bool:
-    """Return whether a request may come from our user: True also for root, and where the user is unknown."""
+def _may_be_server_user(scope: Scope) -> bool:
+    """Return whether a request comes from the server's user or root, or may, because its user is unknown."""
     peer, server = scope["visit"].peer, scope.get("server")
     return not peer or not server or peer_uid(peer, server) in (None, 0, os.geteuid())
 

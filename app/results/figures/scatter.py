@@ -267,10 +267,10 @@ def _panel_traces(axes: SharedAxes, panel: Panel, *, wide: bool) -> list[go.Scat
     panel, names show the λ of means if there is room, unless an axis shows it.
     """
     plan, marks, coloring = axes.plan, panel.marks, axes.plan.coloring
-    has_names = wide and LAM not in (plan.x.key, plan.y.key)
-    name_traces = _name_traces(axes, marks) if has_names else []
+    has_lambda_axis = LAM in (plan.x.key, plan.y.key)
+    name_traces = _name_traces(axes, marks) if wide and not has_lambda_axis else []
     n_named = sum(len(trace.x) for trace in name_traces)
-    omits_lambda = axes.color_range is not None or not has_names or n_named == len(marks)
+    omits_lambda = axes.color_range is not None or has_lambda_axis or n_named == len(marks)
     marks_by_color: dict[str, list[Mark]] = {}
     for mark in marks:
         color = palette.QUIET if axes.color_range else coloring.color(mark.setting)
@@ -382,18 +382,18 @@ def _name_traces(axes: SharedAxes, marks: Sequence[Mark]) -> list[go.Scatter]:
         (x, x_reach), (y, y_reach) = axes.x.drawn_extent(mark.x), axes.y.drawn_extent(mark.y)
         points.append(LabeledPoint(x, y, x_reach, y_reach, f"λ = {short(mark.setting.lam)}"))
     corners = place_labels(points, axes.x_limits, axes.y_limits)
-    named = [
+    labeled_marks = [
         (mark, point.name, corner) for mark, point, corner in zip(candidates, points, corners, strict=True) if corner
     ]
-    if not named:
+    if not labeled_marks:
         return []
     return [
         _marker_trace(
-            [mark for mark, _, _ in named],
+            [mark for mark, _, _ in labeled_marks],
             {"color": "rgba(0, 0, 0, 0)", "size": MEAN_SIZE},
             mode="markers+text",
-            text=[name for _, name, _ in named],
-            textposition=[corner for _, _, corner in named],
+            text=[name for _, name, _ in labeled_marks],
+            textposition=[corner for _, _, corner in labeled_marks],
         )
     ]
 

@@ -247,8 +247,8 @@ class ScatterPlan:
         means = {}
         for quantity in self.measured_quantities:
             readings = self.run_table.readings(quantity.key)
-            seed_values = ((run.seed, readings[run].value) for run in runs)
-            means[quantity.key] = estimate_over_seeds(seed_values, self.style.error)
+            seeds_and_values = ((run.seed, readings[run].value) for run in runs)
+            means[quantity.key] = estimate_over_seeds(seeds_and_values, self.style.error)
         return means
 
     @cached_property

@@ -25,8 +25,8 @@ class TrivialPredictor(NamedTuple):
     """Its performance; None if no run stores it, such as runs of earlier versions or of scripts without predictions."""
     description: str
     """What it predicts, in words."""
-    runs_that_learned_nothing: Mapping[Setting, Sequence[tuple[AnyRun, str]]]
-    """By setting, as pairs of run and reason."""
+    no_learning_notes: Mapping[Setting, Sequence[str]]
+    """By setting, the reason why each of its runs that learned nothing did so."""
     has_hollow_points: bool = False
     """Whether some settings have a hollow point instead of a cross."""
 
@@ -35,46 +35,42 @@ class TrivialPredictor(NamedTuple):
         """Return the trivial predictor of runs; if they have different ones, the one with the highest score."""
         scored_runs = [(score, run) for run in runs if (score := trivial_score(run)) is not None]
         score, best_run = max(scored_runs, key=lambda scored: scored[0], default=(None, None))
-        runs_by_setting: dict[Setting, list[tuple[AnyRun, str]]] = {}
+        notes: dict[Setting, list[str]] = {}
         for run in runs:
-            if (reason := no_learning_note(run)) is not None:
-                runs_by_setting.setdefault(table.setting(run), []).append((run, reason))
-        return cls(score, "" if best_run is None else trivial_predictor(best_run), runs_by_setting)
+            if (note := no_learning_note(run)) is not None:
+                notes.setdefault(table.setting(run), []).append(note)
+        return cls(score, "" if best_run is None else trivial_predictor(best_run), notes)
 
     @property
     def heads(self) -> list[str]:
         """Return column heads; empty if there is neither a score nor a run that learned nothing."""
-        has_content = self.score is not None or self.runs_that_learned_nothing
+        has_content = self.score is not None or self.no_learning_notes
         return ["trivial_performance", "runs_that_learned_nothing"] if has_content else []
 
     def cells(self, setting: Setting) -> list[Cell]:
-        return [self.score, len(self.runs_that_learned_nothing.get(setting, ()))] if self.heads else []
+        return [self.score, len(self.no_learning_notes.get(setting, ()))] if self.heads else []
 
     def without_crosses(self, hollow_settings: Collection[Setting]) -> "TrivialPredictor":
         """Return a copy without crosses on these settings, whose points are hollow instead."""
-        runs_by_setting = dict(self.runs_that_learned_nothing)
-        for setting in hollow_settings:
-            runs_by_setting.pop(setting, None)
-        return self._replace(runs_that_learned_nothing=runs_by_setting, has_hollow_points=bool(hollow_settings))
+        notes = {setting: note for setting, note in self.no_learning_notes.items() if setting not in hollow_settings}
+        return self._replace(no_learning_notes=notes, has_hollow_points=bool(hollow_settings))
 
     def caption(self) -> str:
         """Say, after a space, what the line and the crosses stand for; empty if a figure has neither."""
         line = ""
         if self.score is not None:
             line = f" The trivial predictor (dashed line or arrow) scores {number(self.score)}: {self.description}."
-        n_runs = sum(map(len, self.runs_that_learned_nothing.values()))
+        n_runs = sum(map(len, self.no_learning_notes.values()))
         noun = "more run" if self.has_hollow_points else "run"
         crosses = f" Crosses: {plural(n_runs, noun)} learned nothing." if n_runs else ""
         return line + crosses
 
     def describe(self, setting: Setting) -> str:
         """Return lines for a hover text on a setting's runs that learned nothing; empty if all learned."""
-        runs_and_reasons = self.runs_that_learned_nothing.get(setting, ())
-        if not runs_and_reasons:
+        notes = self.no_learning_notes.get(setting, ())
+        if not notes:
             return ""
-        _, reason = runs_and_reasons[0]
-        n_seeds = plural(len(runs_and_reasons), "seed")
-        return f"<br>learned nothing: {n_seeds}<br>{escape_text(reason, MAX_REASON_LENGTH)}"
+        return f"<br>learned nothing: {plural(len(notes), 'seed')}<br>{escape_text(notes[0], MAX_REASON_LENGTH)}"
 
     def widen(self, limits: list[float]) -> list[float]:
         """Return the limits of a performance axis, widened to include the line if it is near."""
@@ -105,7 +101,7 @@ class TrivialPredictor(NamedTuple):
 
     def cross_traces(self, points: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
         """Return a trace with a cross on each point, a setting with its x and y, of which a run learned nothing."""
-        crosses = [(x, y) for setting, x, y in points if setting in self.runs_that_learned_nothing]
+        crosses = [(x, y) for setting, x, y in points if setting in self.no_learning_notes]
         if not crosses:
             return []
         return [

@@ -169,7 +169,7 @@ def launch_study(request: Request, context: ContextDep, form: FormDep) -> Respon
     try:
         experiment = create_study(context, sweep_form.parse_search(values, search))
     except IsoscopeError as error:
-        pairs = sweep_form.search_form_pairs(values, search)
+        pairs = sweep_form.list_search_fields(values, search)
         if isinstance(error, InvalidError) and (address := form_address(SEARCH_ADDRESS, pairs)):
             return redirect_to(address)
         return search_page(request, context, values, search, error)
@@ -268,7 +268,7 @@ def _page_from_yaml(request: Request, context: Context, yaml: str) -> Response:
     if "search" in document:
         search = sweep_form.format_search_options(settings.get("search") or Search().model_dump(mode="json"))
         render_form = partial(search_page, request, context, values, search, yaml=yaml)
-        address = f"{SEARCH_ADDRESS}?{urlencode(sweep_form.search_form_pairs(values, search))}"
+        address = f"{SEARCH_ADDRESS}?{urlencode(sweep_form.list_search_fields(values, search))}"
     try:
         if "search" in document:
             plan_study(context, read_document(StudyRequest, document), ask_hub=False)

@@ -163,7 +163,7 @@ def test_table_has_reasons_and_distant_line_is_an_arrow():
     matthews = [judged(0.0, metric="matthews"), judged(0.0, 1, metric="matthews")]
     assert TrivialPredictor.from_runs(JUDGED, matthews).score == 0
     waiting = judged(5.0, performance=0.5, status=RunStatus.RUNNING)
-    assert TrivialPredictor.from_runs(sweep(*LEARNED, waiting), [waiting]).runs_that_learned_nothing == {}
+    assert TrivialPredictor.from_runs(sweep(*LEARNED, waiting), [waiting]).no_learning_notes == {}
 
 
 @pytest.mark.parametrize(("performance", "constant", "n_crosses"), [(0.7, "“1”", 1), (None, "2.35", 0)])
