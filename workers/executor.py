@@ -187,6 +187,7 @@ class Executor:
             self._unfinished_calls += Counter()  # drop counts of zero
 
     async def _execute(self, job: Job) -> None:
+        """Try until an attempt succeeds, the row no longer waits, or too many attempts failed."""
         pause_seconds = FIRST_PAUSE_SECONDS
         attempt = await self._begin_with_retries(job, last_end=None, last_attempt=None)
         while attempt is not None:

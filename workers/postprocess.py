@@ -98,15 +98,18 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
         stored_map = store_file(partial(io.BytesIO, save(trial.fitted.state(), metadata)))
         with ledger.recording(stored_map) as session:
             job.fill(session, results=results, state_sha256=stored_map.sha256)
-            map_sizes = (  # of this trial first, then of the newest
+            # Of this trial first, then of the others, newest first.
+            sizes_query = (
                 select(PostProcessing.id, StoredFile.size_bytes)
                 .join(StoredFile, StoredFile.sha256 == PostProcessing.state_sha256)
                 .where(PostProcessing.embedding_id == job.row.embedding_id)
                 .order_by(PostProcessing.id != job.row.id, PostProcessing.created_at.desc(), PostProcessing.id)
             )
-            maps = session.execute(map_sizes).all()  # empty if this row was deleted and has no siblings
-            totals = accumulate(size for _, size in maps)
-            excess_ids = [trial_id for (trial_id, _), total in zip(maps, totals, strict=True) if total > MAX_MAPS_BYTES]
+            ids_and_sizes = session.execute(sizes_query).all()  # empty if this row was deleted and has no siblings
+            totals = accumulate(map_bytes for _, map_bytes in ids_and_sizes)
+            excess_ids = [
+                trial_id for (trial_id, _), total in zip(ids_and_sizes, totals, strict=True) if total > MAX_MAPS_BYTES
+            ]
             removal = delete(PostProcessing).where(
                 PostProcessing.id.in_(excess_ids),
                 PostProcessing.id != job.row.id,

@@ -95,7 +95,7 @@ class RunConfig(TrainingConfig):
     ]
 
     @property
-    def weights(self) -> dict[Regularizer, float]:
+    def penalty_weights(self) -> dict[Regularizer, float]:
         return loss_weights(self.regularizer, self.lam, self.fixed_regularizers)
 
     @property
@@ -103,7 +103,7 @@ class RunConfig(TrainingConfig):
         return evaluates_during_training({"checkpoint": self.checkpoint, "patience": self.patience})
 
     def uses_option(self, field: str) -> bool:
-        return option_applies(field, self.weights, self.points)
+        return option_applies(field, self.penalty_weights, self.points)
 
 
 # Options by name, in the order of groups.

@@ -126,7 +126,7 @@ class ReportedRunConfig(ReportedConfig):
     seed: Count
 
     @property
-    def weights(self) -> dict[Regularizer, float]:
+    def penalty_weights(self) -> dict[Regularizer, float]:
         return loss_weights(self.regularizer, self.lam, {})
 
 

@@ -71,7 +71,7 @@ def uses_text_vectors(measure: str) -> bool:
 
 def list_weights(config: AnyRunConfig) -> list[tuple[Regularizer, float]]:
     """Return the penalties of a run, each with its λ, starting with the run's regularizer."""
-    return sorted(config.weights.items(), key=lambda weight: weight[0] is not config.regularizer)
+    return sorted(config.penalty_weights.items(), key=lambda weight: weight[0] is not config.regularizer)
 
 
 def describe_penalty(config: AnyRunConfig) -> str:

@@ -64,7 +64,7 @@ def _has_effect(name: str, config: AnyRunConfig) -> bool:
     # At ζ > 0, measuring IsoScore★ takes the shrinkage covariance too.
     if name == "shrinkage_points" and config.evaluation_zeta:
         return True
-    return option_applies(name, config.weights, config.points)
+    return option_applies(name, config.penalty_weights, config.points)
 
 
 def format_option(name: str, value: Any) -> str:
@@ -153,7 +153,7 @@ class RunFigureKind(NamedTuple):
 _FIGURES = (
     RunFigureKind("loss", "Task loss", "training", lambda context, run, _: loss_curve(run)),
     RunFigureKind("penalty", "Penalty", "training", lambda context, run, _: penalty_curve(run),
-              applies_to=lambda run: bool(run.config.weights)),
+              applies_to=lambda run: bool(run.config.penalty_weights)),
     RunFigureKind("layers", "Layers over steps", "watched",
               lambda context, run, measure: run_heat_map(
                   run, measure if measure in TRAINING_MEASURES else TRAINING_MEASURES[0]

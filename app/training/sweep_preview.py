@@ -274,7 +274,9 @@ def _estimate_cost(
         for run, cost in zip(plan.runs, costs, strict=True):
             # Prefer earlier runs with the same regularizers.
             earlier_rates = rates.get((run.model, str(run.precision), speed.device_name), ())
-            same_rates = [rate for regularizers, rate in earlier_rates if regularizers == frozenset(run.weights)]
+            same_rates = [
+                rate for regularizers, rate in earlier_rates if regularizers == frozenset(run.penalty_weights)
+            ]
             known_rates = same_rates or [rate for _, rate in earlier_rates]
             rate = median(known_rates) if known_rates else None
             size, seconds_per_step = sizes[run.model], None
@@ -314,5 +316,7 @@ def _earlier_rates(context: Context, models: set[str]) -> Rates:
             speed = (environment or {}).get("speed")
             if speed and isinstance(config, RunConfig):
                 key = (config.model, str(config.precision), str(environment["device_name"]))
-                rates[key].append((frozenset(config.weights), speed["tokens_per_step"] / speed["seconds_per_step"]))
+                rates[key].append(
+                    (frozenset(config.penalty_weights), speed["tokens_per_step"] / speed["seconds_per_step"])
+                )
     return rates

@@ -290,7 +290,7 @@ def check_processes(context: Context, runs: Collection[RunConfig], grid: Collect
 
 def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None:
     """Raise InvalidError for a run that cannot be trained as configured, at the field or the grid."""
-    penalties = [REGULARIZERS[regularizer] for regularizer in run.weights]
+    penalties = [REGULARIZERS[regularizer] for regularizer in run.penalty_weights]
     layers = run.layers if isinstance(run.layers, list) and model.layers else []
     missing_layer = next((layer for layer in layers if layer > (model.layers or 0)), None)
     row_penalty = next((penalty for penalty in penalties if not penalty.tokens), None)

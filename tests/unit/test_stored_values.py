@@ -68,7 +68,7 @@ def test_reported_config_omits_unreported_settings():
     assert not REPORTED.has_value("batch_size")
     assert REPORTED.value("batch_size", UNKNOWN) == UNKNOWN
     assert REPORTED.value("says") == "a setting of its own"
-    assert (REPORTED.points, REPORTED.label_names, REPORTED.weights) == (TokenPooling.MEAN, ["no", "yes"], {})
+    assert (REPORTED.points, REPORTED.label_names, REPORTED.penalty_weights) == (TokenPooling.MEAN, ["no", "yes"], {})
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_reported_settings_have_types_of_training_options():
 def test_run_reads_json_config_and_reported_run_is_not_launched():
     run = Run(id="r", config=LAUNCHED.dump())
     assert run.launched_config == LAUNCHED
-    assert run.config.weights == {Regularizer.ISTAR: 0.5, Regularizer.COSREG: 0.1}
+    assert run.config.penalty_weights == {Regularizer.ISTAR: 0.5, Regularizer.COSREG: 0.1}
     assert Experiment(config=REPORTED.dump()).logged
     with pytest.raises(TypeError, match="its script reported"):
         _ = Run(id="s", config=REPORTED).launched_config

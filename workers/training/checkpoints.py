@@ -118,7 +118,7 @@ class SelectionCallback(TrainerCallback):
         return best[0] if best is not None and self.task.config.checkpoint is Checkpoint.BEST else None
 
     def load_selected_weights(self) -> WeightSelection:
-        """Load the best weights if the run keeps them. Return how they were selected, or raise DamagedError."""
+        """Load the best weights if the run keeps them, and return the selection. Raise DamagedError for a bad file."""
         if self.best_weights_step is not None:
             if not self.folder.are_best_weights_sound(self.best_weights_step):
                 raise DamagedError(f"The best weights, of step {self.best_weights_step}, were damaged on the disk.")

@@ -86,7 +86,7 @@ def format_model_card(spec: RunSpec, environment: dict[str, object], evaluation:
     config, results = spec.config, evaluation.results
     model_class = TASKS[config.task].auto_class.__name__
     penalty_lines = []
-    for name, lam in config.weights.items():
+    for name, lam in config.penalty_weights.items():
         zeta = f" and zeta = {config.zeta:g}" if "zeta" in REGULARIZERS[name].options else ""
         penalty_lines.append(f"- {REGULARIZERS[name].name} with lambda = {lam:g}{zeta}\n")
     reasons = results.metric_reasons
@@ -94,10 +94,11 @@ def format_model_card(spec: RunSpec, environment: dict[str, object], evaluation:
     isoscore_star = evaluation.isoscore_star
     score_or_reason = isoscore_star.reason if isoscore_star.value is None else isoscore_star.value
     score_lines.append(f"| IsoScore* at zeta = {config.evaluation_zeta:g} | {score_or_reason} |")
-    weights, selection = "last", results.selection
+    weights_used = "last"
+    selection = results.selection
     if config.checkpoint is not Checkpoint.LAST and selection is not None and selection.best_step is not None:
         rows = "validation rows" if selection.split == "validation" else "held-out training rows"
-        weights = f"best (step {selection.best_step}, by {selection.metric} on {selection.n} {rows})"
+        weights_used = f"best (step {selection.best_step}, by {selection.metric} on {selection.n} {rows})"
     summary = f"{_escape_markdown(config.model)}, fine-tuned for {config.task} on {_escape_markdown(spec.dataset.name)}"
     header = {"library_name": "transformers", "base_model": config.model, "metrics": [config.metric.value]}
     return CARD.format(
@@ -106,7 +107,7 @@ def format_model_card(spec: RunSpec, environment: dict[str, object], evaluation:
         summary=f"{summary}, seed {config.seed}.",
         penalty_heading="Added to the task's loss:" if penalty_lines else "Nothing was added to the task's loss.",
         penalties="".join(penalty_lines),
-        weights=weights,
+        weights=weights_used,
         n=results.n_validation,
         scores="\n".join(score_lines),
         model_class=model_class,
@@ -141,7 +142,7 @@ def finish_run(
         penalties = [step.penalty for step in run.steps if step.penalty is not None]
         divergence = find_divergence([step.task_loss for step in run.steps if step.step > 0], evaluation.untrained_loss)
         notes = [
-            describe_constant_penalty(penalties) if run.config.weights else None,
+            describe_constant_penalty(penalties) if run.config.penalty_weights else None,
             None if divergence is None else describe_divergence(divergence),
             *evaluation.notes,
         ]

@@ -88,7 +88,7 @@ class Penalties(nn.Module):
         self.config = config
         self.regularizers = nn.ModuleDict()
         self.selectors: dict[Regularizer, PointSelector] = {}
-        for name, lam in config.weights.items():
+        for name, lam in config.penalty_weights.items():
             entry = REGULARIZERS[name]
             settings = {argument: getattr(config, option) for option, argument in entry.options.items() if argument}
             if entry.default_states is not None:
@@ -150,7 +150,7 @@ class Penalties(nn.Module):
 
 def make_penalties(config: RunConfig, model: PreTrainedModel) -> Penalties | None:
     """Return the run's penalties; None for plain training, which needs no hidden states."""
-    return Penalties(config, model) if config.weights else None
+    return Penalties(config, model) if config.penalty_weights else None
 
 
 def describe_constant_penalty(logged_penalties: Sequence[float]) -> str | None:

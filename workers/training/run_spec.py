@@ -61,7 +61,7 @@ def describe_smaller_batch(old: RunConfig, new: RunConfig, last_step: int) -> st
         f"and each step averages {new.accumulation} batches instead of {old.accumulation}, so that it still uses the "
         "same number of rows."
     )
-    if any(REGULARIZERS[regularizer].default_states for regularizer in new.weights):
+    if any(REGULARIZERS[regularizer].default_states for regularizer in new.penalty_weights):
         note += (
             f" From then on, each penalty is computed on {new_rows} rows instead of {old_rows}, which changes its "
             "value."

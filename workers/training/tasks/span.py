@@ -75,11 +75,11 @@ class SpanTask(Task):
         return BestAnswers(cast("Windows", rows), order)
 
     def score_trivial_predictor(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
-        """Return the predictor of empty answers: no constant fits questions about different texts."""
-        answers = [question.answers.texts for question in cast("Windows", validation).questions]
-        return empty_answer_predictor(
-            *(float(np.mean([score("", texts) for texts in answers])) for score in (exact_match, word_f1))
-        )
+        """Return the mean scores of empty answers, because no other answer fits questions about different texts."""
+        references = [question.answers.texts for question in cast("Windows", validation).questions]
+        mean_exact_match = float(np.mean([exact_match("", answers) for answers in references]))
+        mean_word_f1 = float(np.mean([word_f1("", answers) for answers in references]))
+        return empty_answer_predictor(mean_exact_match, mean_word_f1)
 
     def untrained_loss(self, train: TokenizedRows) -> float:
         return log(float(train.token_counts.max()))  # of a uniform choice among the tokens of the longest window
@@ -108,14 +108,14 @@ class BestAnswers:
         self._best_answers: dict[int, str] = {}
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
-        n, tokens = batch["input_ids"].shape
-        windows = self._windows[self._rows_added : self._rows_added + n]
-        self._rows_added += n
-        is_candidate = torch.zeros(n, tokens, dtype=torch.bool)
+        n_rows, n_tokens = batch["input_ids"].shape
+        windows = self._windows[self._rows_added : self._rows_added + n_rows]
+        self._rows_added += n_rows
+        is_candidate = torch.zeros(n_rows, n_tokens, dtype=torch.bool)
         for row, window in enumerate(windows):
             # A token may cover no characters, such as RoBERTa's token for a space.
-            nonempty_tokens = np.flatnonzero(window.offsets[:, 1] > window.offsets[:, 0])
-            is_candidate[row, torch.from_numpy(window.first_token + nonempty_tokens)] = True
+            nonempty_positions = np.flatnonzero(window.offsets[:, 1] > window.offsets[:, 0])
+            is_candidate[row, torch.from_numpy(window.first_token + nonempty_positions)] = True
         spans = best_spans(outputs["start_logits"], outputs["end_logits"], is_candidate)
         for window, score, first, last in zip(windows, *(column.tolist() for column in spans), strict=True):
             index = window.question_index
