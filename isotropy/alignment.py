@@ -75,9 +75,10 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
 
 
 def cka(x: Tensor, y: Tensor) -> Score:
-    """Return debiased linear CKA of the same rows, [n, d] and [n, e]: 0 if unrelated, 1 if equal up to a rotation.
+    """Return debiased linear CKA of two embeddings of the same rows, [n, d] and [n, e]: 0 if unrelated.
 
-    Its terms are unbiased (Song et al. 2012), so the value can fall below 0 by chance.
+    It is 1 if they are equal up to shift, rotation and scale. Its terms are unbiased (Song et al. 2012), so the value
+    can fall below 0 by chance.
     """
     return _cka(_linear_kernel(x), _linear_kernel(y))
 

@@ -111,10 +111,13 @@ class NeighborSearch:
         dtype: torch.dtype,
         bound_limit: BoundLimit = exact_bound_limit,
     ) -> None:
-        """Search all rows by tiles: see ``find_smallest_bounds`` and ``measure_candidates``."""
+        """Search all rows by lower bounds of squared distances.
+
+        ``compute_tile`` returns them for a block of rows and columns; ``bound_limit`` is as in ``measure_candidates``.
+        """
         n = len(self.points)
-        count = min(self.k + SPARE_CANDIDATES + self.points.shape[1] // DIMENSIONS_PER_SPARE, n - 1)
-        bounds, candidates = find_smallest_bounds(n, count, dtype, self.points.device, compute_tile)
+        candidates_per_row = min(self.k + SPARE_CANDIDATES + self.points.shape[1] // DIMENSIONS_PER_SPARE, n - 1)
+        bounds, candidates = find_smallest_bounds(n, candidates_per_row, dtype, self.points.device, compute_tile)
         unsettled = []
         for rows in torch.split(self._unsettled, block_rows(n)):
             nearest = measure_candidates(self.points, rows, bounds[rows], candidates[rows], self.k, bound_limit)

@@ -92,29 +92,32 @@ class DirectionDistances:
         return squares.addcmul_(exponents.mul_(self._negative_half_lengths[columns]), self._rounded_lengths[rows, None])
 
     def bound_limit(self, rows: Tensor, reach: Tensor) -> Tensor:
-        """Return the largest rounded value of squared distances within a squared reach of rows.
+        """Return, for each row, the largest value that rounding may give a squared distance of at most ``reach``.
 
-        Let u be the roundoff of the products, v that of float64, s = r - mean r, R the reach, and i a row. A point j
-        within R has r_j from r_i - sqrt(R) to r_i + sqrt(R).
+        Let eps be the roundoff of the products, eps64 that of float64, s = r - mean r, R the reach, and i a row. A
+        point j within R has r_j from r_i - sqrt(R) to r_i + sqrt(R).
 
-        - s_i - s_j is off by u (|s_i| + |s_j|) at most, and u_i - u_j by 2 (d + 8) v, that of both lengths alike: as
-          the distance is a norm of the two, its root is off by 2 u |s_i| + 4 (d + 8) v (r_i + r_j) at most, and by a
-          share u of itself.
-        - With h = ||a||^2 / 2 of the vectors a that are multiplied, twice the centered directions, an exponent is off
-          by ((d + 16) u + d v) (h_i + h_j) at most (Higham 2002, section 3.1), and a distance by r_i r_j / 2 times it.
-          ||a_j|| is at most ||a_i|| + 2 ||u_i - u_j||, and r_i r_j ||u_i - u_j||^2 at most R.
+        - Lengths: s_i - s_j is off by at most eps (|s_i| + |s_j|). Directions: u_i - u_j is off by at most
+          2 (d + 8) eps64. The lengths r have the same relative error. The root of a squared distance is the norm of
+          (s_i - s_j, sqrt(r_i r_j) (u_i - u_j)). So it is off by at most 2 eps |s_i| + 4 (d + 8) eps64 (r_i + r_j), and
+          by a share eps of itself.
+        - Products are of vectors a, twice the centered directions, and give the exponents -2 ||u_i - u_j||^2. With
+          h = ||a||^2 / 2, an exponent is off by at most ((d + 16) eps + d eps64) (h_i + h_j) (Higham 2002, section
+          3.1), and a squared distance by r_i r_j / 2 times that. ||a_j|| is at most ||a_i|| + 2 ||u_i - u_j||, and
+          r_i r_j ||u_i - u_j||^2 at most R.
         """
-        u, v, d = unit_roundoff(self._dtype), unit_roundoff(torch.float64), self._d
+        eps, eps64, d = unit_roundoff(self._dtype), unit_roundoff(torch.float64), self._d
         radius, length = reach.sqrt(), self._lengths[rows]
         max_length, min_length = length + radius, (length - radius).clamp(min=0)
-        root_error = 2 * u * self._offsets[rows].abs() + 8 * (d + 8) * v * max_length
+        root_error = 2 * eps * self._offsets[rows].abs() + 8 * (d + 8) * eps64 * max_length
         row_halves = self.directions.negative_half_squares[rows].double().abs()
         direction_gap = (radius / (length * min_length).sqrt()).nan_to_num(2).clamp(max=2)
         largest_half = ((2 * row_halves).sqrt() + 2 * direction_gap).square() / 2
         # 1.01 covers second-order terms.
-        error = 1.01 * ((d + 16) * u + d * v) * (row_halves + largest_half) * length * max_length / 2
-        factor = 1 + 16 * u + 4 * (d + 8) * v
-        limit: Tensor = ((radius + root_error).square() + error) * factor + 64 * (d + 1) * torch.finfo(self._dtype).tiny
+        product_error = 1.01 * ((d + 16) * eps + d * eps64) * (row_halves + largest_half) * length * max_length / 2
+        factor = 1 + 16 * eps + 4 * (d + 8) * eps64
+        underflow = 64 * (d + 1) * torch.finfo(self._dtype).tiny
+        limit: Tensor = ((radius + root_error).square() + product_error) * factor + underflow
         return limit
 
 

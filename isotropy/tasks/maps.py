@@ -110,8 +110,8 @@ class Map:
     def numpy_code(self, file: str) -> str:
         code_by_type: dict[type, str] = {Flow: FLOW_CODE, ClusterRemoval: CLUSTER_CODE}
         steps = code_by_type.get(type(self.fitted), LINEAR_CODE)
-        scaling = NORMALIZE_CODE.format(name="y") if self.similarity is Similarity.COSINE else ""
-        return LOADING_CODE.format(file=file) + steps + scaling + RETURN_CODE
+        normalization = NORMALIZE_CODE.format(name="y") if self.similarity is Similarity.COSINE else ""
+        return LOADING_CODE.format(file=file) + steps + normalization + RETURN_CODE
 
 
 def fit_variant(

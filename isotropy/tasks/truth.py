@@ -79,7 +79,7 @@ class QueryTruth(Truth):
     vectors: NDArray[Any]  # [m, d]
     relevant: Sequence[Mapping[int, int]]  # [m] grades above 0 by row of the corpus, at least one per query
     ids: Sequence[str]  # Ids of the corpus rows, which break ties
-    groups: Codes | None = None  # [m]; None: queries that share a relevant document, or an equal one, are one group
+    groups: Codes | None = None  # [m]; None: see ``group_codes``
     compression: bool = False  # Whether exact search defines the relevant rows
 
     @property
@@ -87,14 +87,17 @@ class QueryTruth(Truth):
         return TruthKind.COMPRESSION if self.compression else TruthKind.QUERIES
 
     def group_codes(self, corpus: NDArray[Any]) -> Codes:
-        """Return the group of each query: as given, or one for queries that are equal or share a relevant document."""
+        """Return the group of each query: as given; else queries that are equal or share a document are in one group.
+
+        Equal documents count as shared.
+        """
         if self.groups is not None:
             return self.groups
         document_numbers = _number_rows(corpus, (row for rows in self.relevant for row in rows))
         return groups_of(
             [
-                [("query", code), *(document_numbers[row] for row in rows)]
-                for code, rows in zip(number_vectors(self.vectors), self.relevant, strict=True)
+                [("query", query_number), *(document_numbers[row] for row in grades)]
+                for query_number, grades in zip(number_vectors(self.vectors), self.relevant, strict=True)
             ]
         )
 
@@ -228,7 +231,7 @@ class LabelTruth(Truth):
         return float((self.codes[parts == TaskPart.CHOOSE] == majority).mean())
 
     def sample(self, corpus: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], "LabelTruth"]:
-        """Return ``count`` random labeled rows and their truth; if fewer are labeled, the corpus and this truth."""
+        """Return ``count`` random labeled rows and their truth; if no more are labeled, the corpus and this truth."""
         if count >= len(self.rows):
             return corpus, self
         drawn = np.sort(np.random.default_rng(seed).permutation(len(self.rows))[:count])
@@ -239,9 +242,10 @@ class LabelTruth(Truth):
 
 def number_vectors(x: NDArray[Any]) -> Codes:
     """Number the vectors of [n, d] by first appearance, int64 [n]; equal vectors share a number; 0.0 equals -0.0."""
-    rows = np.ascontiguousarray(x + 0.0).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1])))
-    _, first_rows, inverse = np.unique(rows.ravel(), return_index=True, return_inverse=True)
-    return np.unique(first_rows[inverse], return_inverse=True)[1].astype(np.int64)
+    row_bytes = np.ascontiguousarray(x + 0.0).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1])))
+    _, first_rows, inverse = np.unique(row_bytes.ravel(), return_index=True, return_inverse=True)
+    first_equal_rows = first_rows[inverse]
+    return np.unique(first_equal_rows, return_inverse=True)[1].astype(np.int64)
 
 
 def _number_rows(corpus: NDArray[Any], rows: Iterable[int]) -> dict[int, int]:

@@ -168,7 +168,10 @@ class _Answers(NamedTuple):
     stored_neighbors: Indices | None  # [j, k] among all old vectors
 
     def kept_shares(self, old: "_Answers", new: "_Answers") -> Numbers:
-        """Return the shares of the old and the new model's k nearest that these answers hold, float64 [2, j]."""
+        """Return the shares of nearest texts that these answers hold, by unit, float64 [2, j].
+
+        They are the old model's k nearest among all old vectors, and the new model's among the texts of both.
+        """
         pairs = ((old.stored_neighbors, self.stored_neighbors), (new.neighbors, self.neighbors))
         matches = [expected[:, :, None] == held[:, None] for expected, held in pairs]  # type: ignore[index]
         return np.stack([match.any(2).mean(1) for match in matches])
