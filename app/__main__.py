@@ -51,7 +51,7 @@ def main() -> int:
     except IsoscopeError as error:
         logger.error("%s", error)
         return 1
-    process.start_rare_garbage_collection()
+    process.enable_rare_garbage_collection()
     config = uvicorn.Config(
         app,
         host=settings.host,

@@ -25,7 +25,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
 from app.context import Context
-from app.core.process import start_rare_garbage_collection
+from app.core.process import enable_rare_garbage_collection
 from app.core.settings import Settings
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
@@ -136,7 +136,7 @@ def open_client(folder: str) -> Iterator[httpx2.Client]:
     if os.environ.get("CLOCK") == "cpu":
         app = create_app(Settings(data_dir=folder, sample=False))
         with TestClient(app, base_url="http://127.0.0.1:8000") as client:
-            start_rare_garbage_collection()  # as the web process does
+            enable_rare_garbage_collection()  # as the web process does
             yield client
     else:
         with web_process(folder) as url, httpx2.Client(base_url=url, timeout=60) as client:

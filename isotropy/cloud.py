@@ -282,8 +282,16 @@ def read_cloud(
         dealing, sums = duplicate_dealing, _Sums.empty(points)
         for scaled_rows, positions, _ in finite_chunks(points):
             sums.update(scaled_rows, dealing, positions)
-    n_left_out, n_independent = int((~is_finite).sum()), dealing.count_groups(is_finite)
-    return Cloud(points, dealing, *sums, *sample.drawn_rows(), n_left_out, n_independent, unit or 1.0, similarity)
+    return Cloud(
+        points,
+        dealing,
+        *sums,
+        *sample.drawn_rows(),
+        n_left_out=int((~is_finite).sum()),
+        n_independent=dealing.count_groups(is_finite),
+        unit=unit or 1.0,
+        similarity=similarity,
+    )
 
 
 def _empty_fourth_moments(points: Points) -> Jackknife[FourthMoments]:

@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.context import Context, create_context
-from app.core.process import start_rare_garbage_collection
+from app.core.process import enable_rare_garbage_collection
 from app.core.settings import Settings
 from app.db.migration import upgrade
 from app.db.session import create_database_engine
@@ -39,7 +39,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
     """Import tests without garbage collection, and keep what they import out of later collections."""
     gc.disable()
     outcome = yield
-    start_rare_garbage_collection()
+    enable_rare_garbage_collection()
     return outcome
 
 

@@ -90,7 +90,7 @@ class Serving:
 
     def training_processes(self) -> dict[str, psutil.Process]:
         """Return the processes that train, by the id of their run, whose log they have open."""
-        processes = {}
+        processes: dict[str, psutil.Process] = {}
         for process in self.children("multiprocessing.forkserver"):
             with suppress(psutil.NoSuchProcess):
                 paths = [Path(file.path) for file in process.open_files()]

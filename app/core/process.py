@@ -117,7 +117,7 @@ def configure_logs(process_name: str) -> None:
         logging.getLogger(name).setLevel(logging.INFO)
 
 
-def start_rare_garbage_collection() -> None:
+def enable_rare_garbage_collection() -> None:
     """Switch garbage collection on, but rarer than by default and without scanning imported modules.
 
     By default, one request in ten would wait for a collection.

@@ -132,6 +132,6 @@ def _draw_lengths(rows: Sequence[Sequence[Cell]]) -> go.Figure:
 
 
 def _class_shares(counts: Sequence[int], n_of_other_classes: int = 0) -> list[float]:
-    """Return the share of each class among all rows, with those of classes that no train row has."""
+    """Return the share of each class among all rows, including rows of classes that no train row has."""
     total = sum(counts) + n_of_other_classes
     return [n / total if total else 0.0 for n in counts]

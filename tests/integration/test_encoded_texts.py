@@ -221,6 +221,10 @@ def test_scored_pairs_judge_every_layer_and_set_cutoffs(client, settings, work, 
     path = client.post("/encodings", files={"file": ("pairs.csv", pairs_file)}).headers["location"]
     selected = re.findall(r'<option value="(\w+)" selected>', client.get(path).text)
     assert selected == ["a", "b", "score"], "proposed for two columns of texts and a score"
+    rows = "".join(f"text {n} of many,another text {n},{n % 50 / 10}\n" for n in range(100))
+    unnamed = client.post("/encodings", files={"file": ("p.csv", f"question,known,stars\n{rows}")}).headers["location"]
+    selected = re.findall(r'<option value="(\w+)" selected>', client.get(unnamed).text)
+    assert selected == ["question", "known", "stars"], "the only other column, of more numbers than classes have"
     encoding_id = path.removeprefix("/encodings/").partition("?")[0]
     plan = client.post(f"/api/encodings/{encoding_id}/plan", json=PAIRS_CONFIG | {"layers": [1, 2]}).json()
     assert (plan["rows"], plan["embeddings"]) == (2 * PAIRS, 2)

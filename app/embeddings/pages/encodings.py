@@ -45,7 +45,7 @@ FormValues = dict[str, Any]
 FIELDS = EncodingConfig.model_fields
 LIST_FIELDS = ("text_columns", "poolings")
 # If a column beside two columns of texts has one of these names, it is proposed as their score.
-PROPOSED_SCORE_NAMES = ("score", "similarity", "match", "is_match", "is_duplicate")
+PROPOSED_SCORE_NAMES = ("score", "similarity", "rating", "match", "is_match", "is_duplicate")
 LABELS = {name: option.label for name, option in collect_options(EncodingConfig).items()}
 
 
@@ -65,11 +65,11 @@ def default_values(encoding: Encoding, model: str) -> FormValues:
     labels = [column.name for column in columns if column.kind == "label" and column.name != texts[0]]
     values |= {"model": model, "text_columns": texts[:1], "label_column": next(iter(labels), "")}
     numbers = {column.name.lower(): column for column in columns if column.not_number is None}
-    # A column named label holds scores only if its numbers are too many to be classes.
+    # Other columns hold scores only if their numbers are too many to be classes.
     scores = [
         column.name
         for name, column in numbers.items()
-        if name in PROPOSED_SCORE_NAMES or (name == "label" and column.kind == "number")
+        if name in PROPOSED_SCORE_NAMES or (column.kind == "number" and (name == "label" or len(columns) == 3))
     ]
     if len(texts) == 2 and len(scores) == 1:
         values |= {"text_columns": texts, "label_column": "", "score_column": scores[0]}

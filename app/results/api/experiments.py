@@ -156,7 +156,6 @@ def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
 
 
 def _command_endpoint(command: Callable[[Context, str], Experiment]) -> Callable[..., Experiment]:
-
     def endpoint(context: ContextDep, experiment_id: str) -> Experiment:
         return command(context, experiment_id)
 

@@ -257,7 +257,6 @@ def list_predictions(
 
 
 def _command_endpoint(command: Callable[[Context, str], Run]) -> Callable[..., Run]:
-
     def endpoint(context: ContextDep, run_id: str) -> Run:
         return command(context, run_id)
 

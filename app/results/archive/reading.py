@@ -42,7 +42,7 @@ from isoscope.core.errors import InvalidError, TooLargeError, UnsupportedFormatE
 from isoscope.core.task import TaskKind
 from isoscope.files.compressed import open_zip
 
-PREDICTIONS_BY_SPLIT = {Split.VALIDATION: container.PREDICTIONS, Split.TEST: container.SEALED_PREDICTIONS}
+PREDICTION_MEMBERS = {Split.VALIDATION: container.PREDICTIONS, Split.TEST: container.SEALED_PREDICTIONS}
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
@@ -109,7 +109,7 @@ class Archive:
         figure_keys = ((_require_run(figure.run, run_ids, container.RUN_FIGURES), figure.slug) for figure in figures)
         n_figures = _count_distinct(figure_keys, f"{container.RUN_FIGURES} has a figure of a run")
         n_rows = len(run_ids) + n_steps + n_figures
-        for split, name in PREDICTIONS_BY_SPLIT.items():
+        for split, name in PREDICTION_MEMBERS.items():
             predictions = self.predictions(experiment.config.task, split)
             predicted_ids = (_require_run(run_id, run_ids, name) for run_id, _ in predictions)
             n_rows += _count_distinct(predicted_ids, f"The file has the {split} predictions of a run")
@@ -140,7 +140,7 @@ class Archive:
 
     def predictions(self, task: TaskKind, split: Split = Split.VALIDATION) -> Iterator[tuple[str, Predictions]]:
         """Yield the id and the predictions of each run that has predictions for the split."""
-        name = PREDICTIONS_BY_SPLIT[split]
+        name = PREDICTION_MEMBERS[split]
         for run_id, records in groupby(self._records(name, PredictionsRecord), key=lambda record: record.run):
             try:
                 yield run_id, predictions_from_records(records, task, split)

@@ -34,7 +34,7 @@ DIFFERENCE_HEADS = [
 
 
 class MethodBar(NamedTuple):
-    """The best setting of a regularizer with λ on one side of zero, out of ``n_settings``."""
+    """The best of ``n_settings`` settings of a regularizer with λ on one side of zero, or of plain training."""
 
     method: str
     setting: Setting
@@ -44,7 +44,7 @@ class MethodBar(NamedTuple):
 
 
 def method_bars(table: RunTable, metric: str) -> Figure:
-    bars = list(_find_best_settings(table))
+    bars = list(_find_best_bars(table))
     pruned = describe_pruned(table, "Left out")
     trivial = TrivialPredictor.from_runs(table, [run for bar in bars for run in bar.runs])
     caption = ""
@@ -81,7 +81,7 @@ def method_bars(table: RunTable, metric: str) -> Figure:
     )
 
 
-def _find_best_settings(table: RunTable) -> Iterator[MethodBar]:
+def _find_best_bars(table: RunTable) -> Iterator[MethodBar]:
     """Yield a bar for each regularizer and sign of λ, without settings that have pruned runs."""
     eligible_runs = (run for run in table.scored_runs if table.setting(run) not in table.pruned_settings)
     runs_by_setting = table.by_setting(eligible_runs)

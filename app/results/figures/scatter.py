@@ -206,7 +206,7 @@ def _draw_panels(axes: SharedAxes, panels: Sequence[Panel]) -> go.Figure:
         x, y = f"x{column + 1 if column else ''}", f"y{row + 1 if row else ''}"  # plotly's names: x, x2, x3, ...
         for trace in _panel_traces(axes, panel, wide=n_columns < MAX_COLUMNS):
             if trace.showlegend:
-                trace.showlegend = trace.name not in legend_names
+                trace.showlegend = trace.name not in legend_names and len(legend_names) < MAX_ENTRIES
                 legend_names.add(trace.name)
             traces.append(trace.update(xaxis=x, yaxis=y))
         lines = _panel_lines(axes, panel, in_legend=index == 0)

@@ -26,7 +26,7 @@ class TrivialPredictor(NamedTuple):
     description: str
     """What it predicts, in words."""
     no_learning_notes: Mapping[Setting, Sequence[str]]
-    """By setting, the reason why each of its runs that learned nothing did so."""
+    """By setting, why its runs learned nothing: a sentence for each such run."""
     has_hollow_points: bool = False
     """Whether some settings have a hollow point instead of a cross."""
 
@@ -52,7 +52,7 @@ class TrivialPredictor(NamedTuple):
 
     def without_crosses(self, hollow_settings: Collection[Setting]) -> "TrivialPredictor":
         """Return a copy without crosses on these settings, whose points are hollow instead."""
-        notes = {setting: note for setting, note in self.no_learning_notes.items() if setting not in hollow_settings}
+        notes = {key: value for key, value in self.no_learning_notes.items() if key not in hollow_settings}
         return self._replace(no_learning_notes=notes, has_hollow_points=bool(hollow_settings))
 
     def caption(self) -> str:
