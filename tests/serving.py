@@ -88,8 +88,8 @@ class Serving:
     def child(self, word: str) -> psutil.Process:
         return self.children(word)[-1]
 
-    def training_processes(self) -> dict[str, psutil.Process]:
-        """Return the processes that train, by the id of their run, whose log they have open."""
+    def run_processes(self) -> dict[str, psutil.Process]:
+        """Return the processes of runs, by the id of their run, whose log they have open."""
         processes: dict[str, psutil.Process] = {}
         for process in self.children("multiprocessing.forkserver"):
             with suppress(psutil.NoSuchProcess):

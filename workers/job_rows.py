@@ -148,7 +148,7 @@ class JobProgress:
         row_id: str,
         **values: Any,
     ) -> tuple[ProgressRow, "JobProgress"] | None:
-        """Mark a row as running and set ``values``; return it with its progress, or None if it is not unfinished."""
+        """Mark a row as running and set ``values``; return it with its progress, or None if it has ended or is gone."""
         with sessions.begin() as session:
             row = session.get(table, row_id, with_for_update=True)
             if row is None or row.status not in unfinished_statuses:

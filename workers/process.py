@@ -56,7 +56,7 @@ DEVICE_LOST = 68
 
 
 class JobProcesses:
-    """Starts and ends the processes of jobs; those that run a model get ``model_threads`` threads (None: by torch)."""
+    """Starts and ends the processes of jobs; those with a model get ``model_threads`` threads (None: torch chooses)."""
 
     def __init__(self, settings: Settings, device: str, model_threads: int | None = None) -> None:
         self._settings = settings
@@ -69,7 +69,7 @@ class JobProcesses:
         self._is_stopped = False
 
     def time_device(self, slot: str) -> None:
-        """Start a process that writes the device's speed into the worker's row. This waits for the fork server."""
+        """Start a process that writes the device's speed into the worker's row; waits, so call it in a thread."""
         self._context.Process(
             target=_time_device, args=(slot, self._device, self._settings), name="speed", daemon=True
         ).start()

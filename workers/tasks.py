@@ -103,7 +103,7 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
             store_file(partial(io.BytesIO, save(mapping.tensors(), mapping.metadata())))
             for mapping in (chosen, smallest, *([calibrated.mapping] if calibrated else []))
         ]
-        chosen_file, smallest_file, *cutoff_file = stored_maps
+        chosen_file, smallest_file, *cutoff_files = stored_maps
         with ledger.recording(*stored_maps) as session:
             progress.write(
                 session,
@@ -119,7 +119,7 @@ def _judge(job: _TaskJob, progress: JobProgress) -> None:
                 maps=TaskMaps(chosen=chosen.numpy_code(MAP_FILE), smallest=smallest.numpy_code(MAP_FILE)),
                 chosen_sha256=chosen_file.sha256,
                 smallest_sha256=smallest_file.sha256,
-                cutoff_sha256=cutoff_file[0].sha256 if cutoff_file else None,
+                cutoff_sha256=cutoff_files[0].sha256 if cutoff_files else None,
                 finished_at=utcnow(),
             )
 

@@ -11,12 +11,13 @@ STEPS = 300
 
 
 def kill_one_of_two(server):
-    """Kill one of two processes that train; return whether there were two, and it was not about to end."""
-    processes = server.training_processes()
-    for run_id, process in processes.items():
+    """Kill one of two processes once it trains; return whether one was killed. The run of the other may have ended."""
+    processes = server.run_processes()
+    for run_id, process in processes.items() if len(processes) == 2 else ():
         with suppress(psutil.NoSuchProcess):
             process.suspend()  # or its run might end before the kill
-            if len(processes) == 2 and server.get(f"/api/runs/{run_id}")["status"] == "running":
+            run = server.get(f"/api/runs/{run_id}")
+            if run["status"] == "running" and run["attempts"][-1]["first_step"] is not None:
                 process.kill()
                 return True
             process.resume()

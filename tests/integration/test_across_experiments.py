@@ -383,6 +383,7 @@ def test_table_as_numbers(client, pair):
     assert answer.text == client.get("/compare/runs/table.csv?group=model").text
     page = words(client.get(f"/compare/runs/table.html?q=experiment%3D{pair[0]}"))
     assert '<section id="means">' in page
+    assert 'hx-get="/compare/runs/table.html"' in page
     assert f'<input type="hidden" name="q" value="experiment={pair[0]}">' in page
     assert "0.610 ± 0.025" in page
     assert "roberta" not in page

@@ -38,8 +38,8 @@ def find_named_neighbors(
     """Return the k rows nearest to each query by a similarity, before and after a mapping.
 
     ``before`` [n, d] and ``after`` [n, e] are the same n named rows; ``queries`` are the indices of m of them, int64.
-    Returns one ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` per query, nearest first; "cosine" is the
-    name of the similarity. A row is not its own neighbor. By cosine, rows of zeros neither have nor are neighbors.
+    Returns one ``{"name", "before": [{"name", "cosine"}], "after": [...]}`` per query, nearest first; the key
+    "cosine" is the similarity's name. A row is not its own neighbor. By cosine, rows of zeros have and are none.
     """
     before_and_after = [_find_nearest(names, x, queries, k, similarity) for x in (before, after)]
     return [

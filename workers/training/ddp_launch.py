@@ -114,7 +114,7 @@ def _wait_for_end(connections: list[Connection]) -> tuple[RankEnd, Failure]:
         if not (ready := wait(connections, timeout)):
             break
         # In rank order, so that of several ends of a kind the first process's is returned.
-        for connection in [connection for connection in connections if connection in ready]:
+        for connection in [candidate for candidate in connections if candidate in ready]:
             connections.remove(connection)
             try:
                 ends.append(connection.recv())

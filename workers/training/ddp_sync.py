@@ -64,13 +64,21 @@ class ProcessRank:
 
 @contextmanager
 def joined_process_group(rank: int, n_processes: int, rendezvous: Path, device: str) -> Iterator[ProcessRank]:
-    """Join the run's processes, which find each other through the file ``rendezvous``, and share the CPU's threads."""
+    """Join the run's processes, which find each other through the file ``rendezvous``, and share the CPU's threads.
+
+    Sets the environment variables that the Trainer reads.
+    """
     on_gpu = device.startswith("cuda")
     # Each process sees only its own GPU, as device 0.
     local_rank = 0 if on_gpu else rank
-    for_trainer = {"RANK": rank, "WORLD_SIZE": n_processes, "LOCAL_RANK": local_rank, "LOCAL_WORLD_SIZE": n_processes}
+    variables = {
+        "RANK": rank,
+        "WORLD_SIZE": n_processes,
+        "LOCAL_RANK": local_rank,
+        "LOCAL_WORLD_SIZE": n_processes,
+    }
     threads = max(1, torch.get_num_threads() // n_processes)
-    os.environ.update({name: str(value) for name, value in for_trainer.items()})
+    os.environ.update({name: str(value) for name, value in variables.items()})
     for name, value in (("OMP_NUM_THREADS", str(threads)), ("GLOO_SOCKET_IFNAME", LOOPBACK_INTERFACE)):
         os.environ.setdefault(name, value)
     torch.set_num_threads(threads)

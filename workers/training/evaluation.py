@@ -197,7 +197,7 @@ def _last_layer_values(
 
 
 @dataclass(frozen=True)
-class TestRows:
+class HashedRows:
     """Tokenized test rows, and the hash that identifies them."""
 
     rows: TokenizedRows
@@ -232,7 +232,7 @@ class SealedEvaluation:
             write_predictions(session, run_id, Split.TEST, self.predictions)
 
 
-def score_test_rows(model: PreTrainedModel, test: TestRows, task: Task, progress: Progress) -> SealedEvaluation:
+def score_test_rows(model: PreTrainedModel, test: HashedRows, task: Task, progress: Progress) -> SealedEvaluation:
     """Return the metrics on the test rows, without measuring layers."""
     rows = test.rows
     order = rows.longest_first(np.arange(len(rows)))

@@ -54,7 +54,10 @@ def checksum_of(path: Path) -> Checksum:
 
 
 def read_checksums(checkpoint: Path) -> dict[str, Checksum]:
-    """Return the checksums of a checkpoint's files by relative path; raise ValueError if they are damaged."""
+    """Return the checksums of a complete checkpoint's files by relative path; raise ValueError if they are damaged.
+
+    Their file is written last, so it marks the checkpoint as complete.
+    """
     try:
         checksums = json.loads((checkpoint / COMPLETE_MARKER).read_bytes())
         return {name: Checksum(**checksum) for name, checksum in checksums.items()}
@@ -127,8 +130,8 @@ class RunFolder:
         """Return the complete checkpoints, newest first."""
         return sorted(finished_checkpoints(self.path), key=step_of, reverse=True)
 
-    def remove_damaged_checkpoints(self) -> tuple[Path | None, list[tuple[int, str]]]:
-        """Remove damaged checkpoints up to the newest sound one; return that or None, and the damage of each step."""
+    def keep_sound_checkpoint(self) -> tuple[Path | None, list[tuple[int, str]]]:
+        """Return the newest sound checkpoint or None. Remove damaged newer ones, and return step and damage of each."""
         self.remove_unfinished_checkpoints()
         damages: list[tuple[int, str]] = []
         for checkpoint in self.checkpoints():

@@ -28,7 +28,7 @@ from workers.models import (
 from workers.training.checkpoints import CheckpointCallback, SelectionCallback, restore_loss_state, split_selection_rows
 from workers.training.data import describe_rows, load_columns, load_test_columns
 from workers.training.ddp_sync import ProcessRank, SharedDecisions, SharedTally
-from workers.training.evaluation import TestRows, evaluate, hash_rows, score_test_rows
+from workers.training.evaluation import HashedRows, evaluate, hash_rows, score_test_rows
 from workers.training.finish import finish_run, format_model_card, zip_model
 from workers.training.folder import RunFolder, step_of
 from workers.training.inference import TokenizedRows
@@ -60,7 +60,7 @@ class LoadedRun:
     """[n], the positions of the validation examples in their split."""
     selection: TokenizedRows | None
     """The rows that choose the best weights; None if the last weights are kept."""
-    test: TestRows | None
+    test: HashedRows | None
     """The test rows; None for a data set without a test split."""
 
 
@@ -160,7 +160,7 @@ def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
         # Encode test rows before training, so that an unknown label fails the run at once.
         with prefixed_errors(spec.dataset.test_filename or "The test split"):
             test_rows = task.encode(test_columns, tokenizer, max_length)
-            test = TestRows(test_rows, hash_rows(test_columns, config.text_columns, config.label_column))
+            test = HashedRows(test_rows, hash_rows(test_columns, config.text_columns, config.label_column))
     return LoadedRun(
         source, model, tokenizer, max_length, task, train_rows, validation, validation_part.positions, selection, test
     )
@@ -168,7 +168,7 @@ def _load(spec: RunSpec, settings: Settings) -> LoadedRun:
 
 def _choose_checkpoint(folder: RunFolder, progress: Progress, process_rank: ProcessRank) -> Path | None:
     """Return the newest sound checkpoint, by the first process; None without one, or if logged steps end before it."""
-    checkpoint, damages = folder.remove_damaged_checkpoints() if process_rank.is_first else (None, [])
+    checkpoint, damages = folder.keep_sound_checkpoint() if process_rank.is_first else (None, [])
     if damages:
         restart = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
         notes = [

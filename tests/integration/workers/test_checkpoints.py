@@ -176,7 +176,7 @@ def test_every_damage_is_described_and_its_checkpoint_dropped(settings, kill):
         folder = RunFolder(settings, f"{damage.__name__} {file}")
         shutil.copytree(settings.runs / run_id, folder.path)
         damage(folder.path / "checkpoint-7" / file)
-        checkpoint, [(step, description)] = folder.remove_damaged_checkpoints()
+        checkpoint, [(step, description)] = folder.keep_sound_checkpoint()
         assert (checkpoint, step) == (folder.path / "checkpoint-6", 7)
         assert description.startswith(words)
         assert not (folder.path / "checkpoint-7").exists()

@@ -107,12 +107,12 @@ def test_checkpoint_resets_attempts(frequent_settings, make_run, get_run, sessio
 def test_only_marked_checkpoints_count_and_last_two_are_kept(settings):
     folder = RunFolder(settings, "run")
     with folder.locked():
-        assert folder.remove_damaged_checkpoints() == (None, [])
+        assert folder.keep_sound_checkpoint() == (None, [])
         for step in (2, 10):
             (folder.path / f"checkpoint-{step}").mkdir()
             (folder.path / f"checkpoint-{step}" / "weights").touch()
         folder.complete_checkpoint(folder.path / "checkpoint-2")
-        assert folder.remove_damaged_checkpoints() == (folder.path / "checkpoint-2", [])
+        assert folder.keep_sound_checkpoint() == (folder.path / "checkpoint-2", [])
         assert [path.name for path in folder.path.iterdir()] == ["checkpoint-2"]
         for step in (8, 9, 10):
             (folder.path / f"checkpoint-{step}").mkdir()

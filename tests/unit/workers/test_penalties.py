@@ -358,7 +358,7 @@ def test_pooled_points_stay_within_limit_but_keep_one_text(model, n_points, text
 
 
 @pytest.mark.parametrize(("points", "n_points", "rows"), [("tokens", 60, 3), ("mean", 60, 20), ("mean", 1000, 100)])
-def test_draw_rows_counts_one_point_per_pooled_text_or_token(model, points, n_points, rows):
+def test_draw_shrinkage_rows_counts_one_point_per_pooled_text_or_token(model, points, n_points, rows):
     callback, _, _ = make_callback(model, points=points, shrinkage_points=n_points)
     lengths = np.full(100, 6)
     assert len(draw_shrinkage_rows(lengths, callback.selector, callback.config, 0)) == rows

@@ -89,7 +89,7 @@ class ClassPredictions(PredictionPairs):
 
     def metrics(self) -> dict[str, Score]:
         positive = positive_label(self._names)
-        if positive is not None and self._names.index(positive) not in self.references:
+        if positive is not None and 1 not in self.references:
             f1 = Score.undefined(f"No validation row has the label {positive!r}, which F1 looks for.")
         else:
             average = "macro" if positive is None else "binary"
