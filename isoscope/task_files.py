@@ -84,7 +84,7 @@ class LoadedTask:
 def read_files(files: TaskFiles) -> tuple[NamedVectors, NamedVectors | None]:
     """Return the vectors of the corpus, and those of the queries, or None if the files have none."""
     files.check()
-    # The column of groups is in the file of what is grouped: queries, pairs or else corpus rows.
+    # Groups are read from the queries, else from the pairs, else from the corpus.
     corpus_groups = files.groups if files.queries is None and files.pairs is None else None
     corpus = read_vectors(
         files.corpus, "corpus", annotations=files.annotations, vectors=files.vectors, ids=files.ids,

@@ -67,7 +67,7 @@ class Products:
         self._candidates = candidates
         self._is_float64 = precision == torch.float64
         self._is_exact = sum_dtype == precision and has_exact_products(points, float(squared_norms.max()), precision)
-        # A bound is a product plus a term for each of its two points: the point's squared norm less the error.
+        # Bound = product + one term per point. The term is the point's squared norm minus the rounding error.
         if self._is_exact:
             self._norm_terms = squared_norms
         else:

@@ -72,7 +72,7 @@ def open_locks(queue_url: str, folder: Path, kill_jobs: Callable[[], None]) -> A
 class AdvisoryLocks:
     """Advisory locks of one PostgreSQL session, which a thread keeps alive while the context is open.
 
-    A lost session is replaced by a new one that takes its locks again. If that fails for ``FENCE_SECONDS``, because the
+    When a session is lost, a new one acquires its locks. If that fails for ``FENCE_SECONDS``, because the
     server is away or another worker has taken one of the locks, this process calls ``kill_jobs`` and ends.
     """
 

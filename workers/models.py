@@ -173,7 +173,7 @@ def match_tokenizer_to_model(model: PreTrainedModel, tokenizer: PreTrainedTokeni
 
 
 def max_input_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
-    """Return the number of tokens to truncate texts to: ``max_length``, capped at what the model accepts."""
+    """Return the maximum tokens per text: ``max_length``, or the model's own limit if that is lower."""
     max_positions: int | None = getattr(model.config, "max_position_embeddings", None)
     if max_positions is None or max_positions < 1:  # no limit; XLNet says -1
         return int(min(max_length, tokenizer.model_max_length))

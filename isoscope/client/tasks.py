@@ -68,8 +68,8 @@ class Tasks(Connection):
     def cutoff(self, task: Reference, miss_rate: float | None = None, false_match_rate: float | None = None) -> Row:
         """Return the cutoff of a finished task that promises a rate of .01, .05 or .1, by default a miss rate of .05.
 
-        Its ``cutoff`` is None if the promise takes more labels. ``sentence`` says what is promised. ``code`` applies it
-        in NumPy, with the map of ``download_task_map(task, "map.safetensors", "cutoff")`` if it needs one.
+        Its ``cutoff`` is None if there are too few labels for the promise, which ``sentence`` states. ``code`` applies
+        it in NumPy, with the map of ``download_task_map(task, "map.safetensors", "cutoff")`` if it needs one.
         """
         calibration = (self.task(task)["results"] or {}).get("calibration")
         if calibration is None:

@@ -131,7 +131,7 @@ def durations(low: float, high: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """Format a rough time in the largest unit of which it has at least two: 24 hours, 90 seconds."""
+    """Round a duration to the largest unit that fits at least twice: 24 hours, 90 seconds."""
     noun, length = next(((noun, length) for noun, length in UNIT_SECONDS if seconds >= 2 * length), ("second", 1))
     return plural(max(1, round(seconds / length)), noun)
 

@@ -236,7 +236,7 @@ class Encoder:
                     "text_columns",
                 )
         inputs = self.tokenizer.pad(tokens, return_tensors="pt", return_attention_mask=True).to(self.model.device)
-        # Pass the mask only to a model that takes it, but always return it, because every pooling needs it.
+        # Some models accept no mask, but every pooling needs it.
         arguments = {name: inputs[name] for name in self.tokenizer.model_input_names if name in inputs}
         return hidden_states_of(self.model(**arguments, output_hidden_states=True)), inputs["attention_mask"]
 

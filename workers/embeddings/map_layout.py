@@ -22,7 +22,7 @@ from workers.files import fetch, open_embedding, storing_files
 from workers.job_rows import ResultJob, run_result_job
 
 MAX_ROWS = 5000
-"""Maximum number of rows of a layout. A slow core lays out so many in 45 s."""
+"""Maximum number of rows of a layout. Their layout takes 45 s on a slow core."""
 ATTRACTING = 31
 """Neighbors that attract a point. With 91, as in t-SNE, a layout takes longer and keeps about as many neighbors."""
 

@@ -163,7 +163,7 @@ def _run_rank(
             end = RankEnd.LOST
         except Exception as error:
             if is_temporary(error):
-                raise  # ends the process, so that the parent takes it for lost
+                raise  # A lost process makes the executor retry the run
             end = RankEnd.REFUSED if isinstance(error, IsoscopeError) else RankEnd.FAILED
             failure = classify_error(error)
         sender.send((end, failure))

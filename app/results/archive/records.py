@@ -260,7 +260,7 @@ class PredictionsRecord(Strict):
         return self
 
 
-# Results that a script reports, or that are computed from what it logged.
+# Results reported by a script or computed from its logs.
 SCRIPT_FIELDS = {
     *Learning.model_fields, "metrics", "metric_reasons", "n_validation", "by_layer", "by_layer_n", "further",
 }  # fmt: skip

@@ -63,7 +63,7 @@ class ScatterAxis:
         ]
 
     def layout(self, limits: list[float]) -> dict[str, Any]:
-        """Return the axis as plotly takes it."""
+        """Return plotly's settings for the axis."""
         if self.log:
             return log_axis(self.quantity.axis_title, [10.0**limit for limit in limits]) | {"range": limits}
         axis: dict[str, Any] = {"title": {"text": self.quantity.axis_title}, "range": limits}

@@ -100,7 +100,7 @@ class TrivialPredictor(NamedTuple):
         ]  # fmt: skip
 
     def cross_traces(self, points: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
-        """Return a trace with a cross on each point, a setting with its x and y, of which a run learned nothing."""
+        """Mark each setting with a run that learned nothing by a cross. ``points`` are settings with x and y."""
         crosses = [(x, y) for setting, x, y in points if setting in self.no_learning_notes]
         if not crosses:
             return []
