@@ -70,7 +70,7 @@ class EncodingConfig(Options):
         FiniteFloat | None,
         Option(
             "Minimum score of a match",
-            "Pairs with at least this score match. Only scores of 0 and 1 give a cutoff without it.",
+            "Pairs with at least this score match. A cutoff needs it, unless all scores are 0 or 1.",
             TEXTS,
             none_means="none",
         ),

@@ -12,6 +12,7 @@ from app.db.task import JudgedVariant, TaskConfig, TaskResults
 from isoscope.leader import RankedEmbedding, describe_leader
 from isoscope.rank_relation import ScoredEmbedding
 from isotropy.catalog import TruthKind
+from isotropy.catalog.calibration import Calibration
 
 WITH_TRUTH = TaskRun.config["kind"].as_string() != TruthKind.COMPRESSION.value
 """The condition that a task has ground truth; compression has none."""
@@ -34,6 +35,7 @@ class FamilyMember(NamedTuple):
     chosen: JudgedVariant | None
     report: int | None
     """Number of units in the report part, on which the scores are. It depends on which vectors are exact copies."""
+    calibration: Calibration | None = None
 
 
 def read_family(context: Context, family_key: str) -> list[FamilyMember]:
@@ -65,6 +67,7 @@ def read_family(context: Context, family_key: str) -> list[FamilyMember]:
                 as_it_is=None if results is None else results.variants[results.baseline],
                 chosen=None if results is None else results.variants[results.chosen],
                 report=None if results is None else results.parts.report,
+                calibration=None if results is None else results.calibration,
             )
     series_order = list(dict.fromkeys(member.series for member in members.values()))
     return sorted(

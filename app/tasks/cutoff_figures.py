@@ -1,4 +1,4 @@
-"""Figures of a calibration: P(match) by similarity, and the similarities of matches, other and random pairs."""
+"""Figures of a calibration: P(match) by similarity, and the similarities of matches, non-matches and random pairs."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ def cutoff_figures(calibration: Calibration | None) -> list[Figure]:
     histogram = space.histogram
     columns = histogram.edges[:-1], histogram.edges[1:], histogram.matches, histogram.non_matches, histogram.permuted
     shares = FigureTable(
-        ["from", "to", "matches", "other pairs", "random pairs"], [list(row) for row in zip(*columns, strict=True)]
+        ["from", "to", "matches", "non-matches", "random pairs"], [list(row) for row in zip(*columns, strict=True)]
     )
     curve_caption = f"The line is isotonic regression, with a 95% band. It is of pairs mixed like yours.{after}"
     histogram_caption = (
@@ -60,7 +60,7 @@ def _draw_histogram(space: PairSpace, title: str) -> go.Figure:
     middles = [(low + high) / 2 for low, high in zip(histogram.edges, histogram.edges[1:], strict=False)]
     samples = (
         ("Matches", histogram.matches, palette.MAIN),
-        ("Other pairs", histogram.non_matches, palette.MARKED),
+        ("Non-matches", histogram.non_matches, palette.MARKED),
         ("Random pairs", histogram.permuted, palette.QUIET),
     )
     traces = [

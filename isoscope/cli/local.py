@@ -132,7 +132,7 @@ def calibrate_arguments(command: ArgumentParser) -> None:
     promise = command.add_mutually_exclusive_group()
     promise.add_argument("--miss-rate", type=float, choices=PROMISES, help="share of matches to miss at most (0.05)")
     promise.add_argument(
-        "--false-match-rate", type=float, choices=PROMISES, help="share of other pairs to take at most"
+        "--false-match-rate", type=float, choices=PROMISES, help="share of non-matches to take at most"
     )
     command.add_argument("--save-map", type=Path, metavar="FILE", help="write the map of the chosen remedy")
     # Code that decide shares reads both: no ``full`` tries only the remedies, and None does not propose --full.

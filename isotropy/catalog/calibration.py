@@ -9,7 +9,7 @@ PROMISES = (0.01, 0.05, 0.1)  # Error rates that a cutoff may promise
 
 
 class PromiseKind(StrEnum):
-    """Errors of a cutoff: a match that is missed, or another pair that is taken for a match."""
+    """Errors of a cutoff: a match that is missed, or a non-match that is taken for a match."""
 
     MISS = "miss"
     FALSE_MATCH = "false_match"
@@ -65,7 +65,7 @@ class RandomSimilarity:
 
 @dataclass(frozen=True)
 class PairHistogram:
-    """Shares of matches, other pairs and permuted pairs in each bin of similarity; there is one edge more than bins."""
+    """Shares of matches, non-matches and permuted pairs in each bin of similarity; there is one edge more than bins."""
 
     edges: list[float]
     matches: list[float]

@@ -14,6 +14,7 @@ from isotropy.tasks.variants import Variant
 
 CHOOSING_SHARE = CUTOFF_PARTS.count(TaskPart.CHOOSE) / len(CUTOFF_PARTS)
 CHANCE_ERRORS = 0.9  # Sum of both error rates above which a cutoff is hardly better than a coin toss, whose sum is 1
+MANY_FALSE_MATCHES = 0.5  # Share of non-matches above which a cutoff that misses few matches needs a warning
 MAP_FILE = "map.safetensors"
 # Replaces the code of a map where vectors are used as they are.
 IDENTITY_CODE = """\
@@ -41,7 +42,7 @@ def describe_cutoffs(cutoffs: list[Cutoff], mapping: Map, source: PairSource) ->
             continue
         is_miss = cutoff.kind is PromiseKind.MISS
         labels, noun = (
-            (source.independent_matches, "matches") if is_miss else (source.independent_non_matches, "other pairs")
+            (source.independent_matches, "matches") if is_miss else (source.independent_non_matches, "non-matches")
         )
         needed = max(ceil(cutoff.labels_needed / CHOOSING_SHARE), labels + 1)
         sentence = (
@@ -72,8 +73,8 @@ def describe_comparison(variants: list[CalibratedVariant], chosen: Variant, inde
 
 def describe_random_pairs(random: RandomSimilarity, similarity: Similarity) -> str:
     low, high = random.quantiles["0.05"], random.quantiles["0.95"]
-    average = f"a {SIMILARITIES[similarity]} of {random.mean:.3g} on average"
-    return f"Random pairs have {average}, 90% of them between {low:.3g} and {high:.3g}.".replace("-", "−")
+    mean_clause = f"a {SIMILARITIES[similarity]} of {random.mean:.3g} on average"
+    return f"Random pairs have {mean_clause}, 90% of them between {low:.3g} and {high:.3g}.".replace("-", "−")
 
 
 def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:
@@ -86,17 +87,19 @@ def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:
         sentences.append(f"For a query, that is up to {ceil(cutoff.promise * source.documents):,} other documents.")
     rates = [
         f"{format_percent(rate.value)} of {rate.pairs:,} {words} ({100 * rate.low:.1f} to {100 * rate.high:.1f}%)"
-        for rate, words in ((cutoff.misses, "matches missed"), (cutoff.false_matches, "other pairs taken"))
+        for rate, words in ((cutoff.misses, "matches missed"), (cutoff.false_matches, "non-matches taken"))
         if rate is not None
     ]
-    sentences += [f"Held out: {', '.join(rates)}."] if rates else []
+    sentences += [f"On held-out pairs: {', '.join(rates)}."] if rates else []
     if cutoff.misses and cutoff.false_matches and cutoff.misses.value + cutoff.false_matches.value > CHANCE_ERRORS:
         sentences.append("That is hardly better than chance.")
+    elif cutoff.false_matches and cutoff.false_matches.value > MANY_FALSE_MATCHES:
+        sentences.append("Most non-matches are taken, too. Allow more misses, or try another layer or model.")
     return " ".join(sentences)
 
 
 def _promise_clause(cutoff: Cutoff) -> str:
-    verb = "matches are missed" if cutoff.kind is PromiseKind.MISS else "other pairs are taken"
+    verb = "matches are missed" if cutoff.kind is PromiseKind.MISS else "non-matches are taken"
     return f"at most {format_percent(cutoff.promise)} of {verb}"
 
 

@@ -98,7 +98,7 @@ def label_pairs(corpus: NDArray[Any], truth: Truth, seed: int, match: float | No
         raise ValueError(f"Expected at least {FEWEST_PAIRS} labeled pairs, got {n_labeled}: label more.")
     if n_matches in (0, n_labeled):
         share = "No pair matches" if n_matches == 0 else f"All {n_labeled:,} pairs match"
-        raise ValueError(f"{share} ({pool.matches}): a cutoff needs matches and others.")
+        raise ValueError(f"{share} ({pool.matches}): a cutoff needs matches and non-matches.")
     order = generator.permutation(n_labeled)
     is_drawn = np.zeros(n_labeled, bool)
     is_drawn[order[np.unique(pool.groups[order], return_index=True)[1]]] = True  # a random pair of each group

@@ -59,7 +59,7 @@ def test_labels_and_queries_are_paired(calibrate, arguments, matches):
     printed, code = calibrate(*arguments, "--false-match-rate", "0.05")
     assert code == 0, printed.err
     assert f"match: {matches}." in printed.out
-    assert "at most 5% of other pairs are taken, with 95% confidence." in printed.out
+    assert "at most 5% of non-matches are taken, with 95% confidence." in printed.out
 
 
 def test_unusable_input_is_refused(calibrate):
