@@ -93,6 +93,9 @@ class IsotropyTrainer(Trainer):
             loss = loss + penalty
         return (loss, outputs) if return_outputs else loss
 
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> None:
+        """Leave out the norm of all gradients: the Trainer computes it in each step, and nothing here reads it."""
+
 
 def make_training_arguments(config: RunConfig, folder: Path, device: str) -> TrainingArguments:
     """Return the arguments of a Trainer that logs nothing and saves only on request.
