@@ -37,7 +37,7 @@ class Context:
         return SpareFile.from_settings(self.settings)
 
     def require_room(self, stored_bytes: int = 0) -> None:
-        """Raise FullDiskError if storing these bytes would leave a disk less free space than the reserve."""
+        """Raise FullDiskError if storing these bytes would leave a disk with less free space than the reserve."""
         require_room(self.settings, stored_bytes=stored_bytes)
         self.spare_file.create_if_missing()  # a deletion on a full disk may have removed it
 

@@ -24,7 +24,6 @@ from app.postprocess.trial import trial_figures
 from app.results.conclusion.conclusion import read_conclusion
 from app.results.conclusion.summary import Summary
 from app.results.figures.sweep_curves import TASK_LOSS
-from app.results.labels import METRIC_RANGES
 from app.results.run_page import RUN_FIGURES, read_run_figure
 from app.results.run_table import RunTable
 from app.results.sweep_figures import SweepDep, list_figure_slugs, read_figure
@@ -36,6 +35,7 @@ from app.web import security
 from app.web.dependencies import ContextDep, limit_writers
 from app.web.error_responses import Problem
 from app.web.responses import FigureOut, find_figure, render
+from isoscope.core.task import METRIC_TITLES
 from isoscope.files.upload_formats import Role, suffixes, titles
 from isotropy.catalog import GROUPS, measures_of
 
@@ -81,7 +81,7 @@ def list_decisions(context: Context) -> list[LatestDecision]:
     decisions = []
     for experiment in list_newest_ended(context, MAX_HOME_ROWS):
         sweep = RunTable.from_experiment(experiment)
-        cards = Summary(read_conclusion(context, sweep), METRIC_RANGES[experiment.config.metric].title).cards
+        cards = Summary(read_conclusion(context, sweep), METRIC_TITLES[experiment.config.metric]).cards
         if len(cards) > 1:  # otherwise runs are unfinished, or none has a result
             best, effect = cards[:2]
             sentence = f"{effect.question} {effect.answer}. {best.answer}: {best.evidence}"

@@ -75,7 +75,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
 
 
 def cka(x: Tensor, y: Tensor) -> Score:
-    """Return debiased linear CKA of two embeddings of the same rows, [n, d] and [n, e]: 0 if unrelated.
+    """Return debiased linear CKA of two embeddings of the same rows, [n, d] and [n, e]: about 0 if unrelated.
 
     It is 1 if they are equal up to shift, rotation and scale. Its terms are unbiased (Song et al. 2012), so the value
     can fall below 0 by chance.

@@ -91,23 +91,24 @@ class DirectionDistances:
         torch.sub(self._rounded_offsets[columns], self._rounded_offsets[rows, None], out=squares).square_()
         return squares.addcmul_(exponents.mul_(self._negative_half_lengths[columns]), self._rounded_lengths[rows, None])
 
-    def bound_limit(self, rows: Tensor, reach: Tensor) -> Tensor:
-        """Return, for each row, the largest value that rounding may give a squared distance of at most ``reach``.
+    def bound_limit(self, rows: Tensor, squared_reach: Tensor) -> Tensor:
+        """Return, for each row, the largest value that ``tile`` may give a squared distance of at most squared_reach.
 
-        Let eps be the roundoff of the products, eps64 that of float64, s = r - mean r, R the reach, and i a row. A
-        point j within R has r_j from r_i - sqrt(R) to r_i + sqrt(R).
+        Let eps be the roundoff of the products, eps64 that of float64, s = r - mean r, R the squared reach, and i a
+        row. A point j at a squared distance of at most R has r_j from r_i - sqrt(R) to r_i + sqrt(R).
 
-        - Lengths: s_i - s_j is off by at most eps (|s_i| + |s_j|). Directions: u_i - u_j is off by at most
-          2 (d + 8) eps64. The lengths r have the same relative error. The root of a squared distance is the norm of
+        - Lengths: s_i - s_j is off by at most eps (|s_i| + |s_j|), and r by a share 2 (d + 8) eps64 of itself.
+          Directions: u_i - u_j is off by at most 2 (d + 8) eps64. The root of a squared distance is the norm of
           (s_i - s_j, sqrt(r_i r_j) (u_i - u_j)). So it is off by at most 2 eps |s_i| + 4 (d + 8) eps64 (r_i + r_j), and
           by a share eps of itself.
         - Products are of vectors a, twice the centered directions, and give the exponents -2 ||u_i - u_j||^2. With
           h = ||a||^2 / 2, an exponent is off by at most ((d + 16) eps + d eps64) (h_i + h_j) (Higham 2002, section
           3.1), and a squared distance by r_i r_j / 2 times that. ||a_j|| is at most ||a_i|| + 2 ||u_i - u_j||, and
           r_i r_j ||u_i - u_j||^2 at most R.
+        - 16 eps cover that share and the roundings of a tile; 64 smallest normal numbers a product cover underflow.
         """
         eps, eps64, d = unit_roundoff(self._dtype), unit_roundoff(torch.float64), self._d
-        radius, length = reach.sqrt(), self._lengths[rows]
+        radius, length = squared_reach.sqrt(), self._lengths[rows]
         max_length, min_length = length + radius, (length - radius).clamp(min=0)
         root_error = 2 * eps * self._offsets[rows].abs() + 8 * (d + 8) * eps64 * max_length
         row_halves = self.directions.negative_half_squares[rows].double().abs()

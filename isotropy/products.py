@@ -17,13 +17,12 @@ EXACT_ROWS = 64  # Points checked for exactness at once
 PAIR_NUMBERS = 100_000  # Numbers in the differences computed at once; more would leave the cache
 MAX_POWER = 60  # Units tried for exactness are no finer than 2^-60, whose squares are normal numbers of float32
 
-
 BoundLimit = Callable[[Tensor, Tensor], Tensor]
 
 
-def exact_bound_limit(_: Tensor, reach: Tensor) -> Tensor:
+def exact_bound_limit(_: Tensor, squared_reach: Tensor) -> Tensor:
     """Return the squared reach itself: exact bounds need no margin."""
-    return reach
+    return squared_reach
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:
@@ -118,9 +117,8 @@ class Products:
         nearest = measure_candidates(self._points, rows, candidate_bounds, columns, k)
         if self._is_float64 and not nearest.settled.all():
             unsettled = (~nearest.settled).nonzero().squeeze(1)
-            is_candidate = (
-                bounds[unsettled].double() + self._norm_terms[rows[unsettled], None] <= nearest.reach[unsettled, None]
-            )
+            lower_bounds = bounds[unsettled].double() + self._norm_terms[rows[unsettled], None]
+            is_candidate = lower_bounds <= nearest.squared_reach[unsettled, None]
             squares = torch.full_like(is_candidate, math.inf, dtype=torch.float64)
             columns = torch.arange(is_candidate.shape[1], device=is_candidate.device).expand_as(is_candidate)
             _fill_squared_distances(self._points, squares, is_candidate, rows[unsettled], columns)
@@ -147,7 +145,7 @@ class MeasuredCandidates(NamedTuple):
     distances: Tensor  # [rows, k] float64, nearest first; ties go to the first row
     columns: Tensor  # [rows, k] int64
     settled: Tensor  # [rows], whether no other point can be as near
-    reach: Tensor  # [rows] float64, squared distance of the k-th plus its rounding: no point beyond is as near
+    squared_reach: Tensor  # [rows] float64, squared distance of the k-th plus its rounding: no point beyond is as near
 
 
 def measure_candidates(
@@ -155,22 +153,22 @@ def measure_candidates(
 ) -> MeasuredCandidates:
     """Return the k nearest of each of ``rows`` among candidates, measured by differences in float64.
 
-    ``bounds`` [rows, candidates] are ascending lower bounds of squared distances to ``columns``, and no other point has
-    a bound below the last. ``bound_limit`` returns the largest bound that rounding allows within a squared reach.
+    ``bounds`` [rows, candidates], ascending, are rounded squared distances to ``columns``, or lower bounds; no other
+    point has one below the last. ``bound_limit`` returns the largest that a point within a squared reach may have.
     """
     margin = 1 + 8 * (points.shape[1] + 1) * unit_roundoff(torch.float64)
     squares = torch.full_like(bounds, math.inf, dtype=torch.float64)
     is_first = torch.zeros_like(bounds, dtype=torch.bool)
     is_first[:, :k] = True
     _fill_squared_distances(points, squares, is_first, rows, columns)
-    reach = bound_limit(rows, squares[:, :k].amax(1) * margin)
-    _fill_squared_distances(points, squares, (bounds <= reach[:, None]) & ~is_first, rows, columns)
+    squared_reach = bound_limit(rows, squares[:, :k].amax(1) * margin)
+    _fill_squared_distances(points, squares, (bounds <= squared_reach[:, None]) & ~is_first, rows, columns)
 
     columns, order = columns.sort(dim=1)
     squares, order = squares.gather(1, order).sort(dim=1, stable=True)
     squares, columns = squares[:, :k], columns.gather(1, order)[:, :k]
-    reach = squares[:, -1] * margin
-    return MeasuredCandidates(squares.sqrt(), columns, bound_limit(rows, reach) < bounds[:, -1], reach)
+    squared_reach = squares[:, -1] * margin
+    return MeasuredCandidates(squares.sqrt(), columns, bound_limit(rows, squared_reach) < bounds[:, -1], squared_reach)
 
 
 def _fill_squared_distances(points: Tensor, squares: Tensor, mask: Tensor, rows: Tensor, columns: Tensor) -> None:

@@ -19,11 +19,11 @@ SAFE_RANGE = (1e-30, 1e30)  # Magnitudes that float32 holds with headroom for dr
 
 
 class MappedRows(NamedTuple):
-    """Coordinates of mapped rows in file order."""
+    """Coordinates of mapped rows, in the order of the cloud."""
 
     xy: NDArray[np.float32]  # [m, 2], in units of `unit`
     norms: NDArray[np.float32]  # Euclidean norm of each row, in the same units
-    rows: NDArray[np.int64]  # Positions among all rows, ascending
+    rows: NDArray[np.int64]  # Positions among the rows of the cloud, ascending
     unit: float  # A power of two, 1 unless float32 would not hold the coordinates
 
 
@@ -34,7 +34,7 @@ class PointMapCollector:
         self._sample = Sample(size, 3, np.dtype(np.float64), seed)  # x, y and norm of each row
 
     def update(self, xy: NDArray[np.float64], norms: NDArray[Any], rows: NDArray[np.int64]) -> None:
-        """Add rows by coordinates [m, 2], norms [m] and positions in the file [m]."""
+        """Add rows by coordinates [m, 2], norms [m] and positions [m] among the rows of the cloud."""
         self._sample.update(np.column_stack([xy, norms]), rows)
 
     def mapped_rows(self, unit: float = 1.0) -> MappedRows:

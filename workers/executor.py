@@ -138,7 +138,7 @@ END_BY_EXIT_CODE = {
     DATABASE_AWAY: ProcessEnd(AttemptOutcome.DATABASE_AWAY, DATABASE_AWAY_TEXT),
     DISK_FULL: ProcessEnd(AttemptOutcome.DISK_FULL, DISK_FULL_TEXT),
     LIBRARY_MISSING: ProcessEnd(AttemptOutcome.KILLED, LIBRARY_MISSING_TEXT),
-    NOT_STARTED: ProcessEnd(AttemptOutcome.KILLED, "could not start a process"),
+    NOT_STARTED: ProcessEnd(AttemptOutcome.KILLED, "a process that did not start"),
 }
 
 
@@ -187,7 +187,7 @@ class Executor:
             self._unfinished_calls += Counter()  # drop counts of zero
 
     async def _execute(self, job: Job) -> None:
-        """Try until an attempt succeeds, the row no longer waits, or too many attempts failed."""
+        """Try until a process exits with 0, the row is final or deleted, or too many attempts failed."""
         pause_seconds = FIRST_PAUSE_SECONDS
         attempt = await self._begin_with_retries(job, last_end=None, last_attempt=None)
         while attempt is not None:
@@ -205,7 +205,7 @@ class Executor:
                 return
             description = f"exit code {exit_code}" if exit_code > 0 else f"signal {signal.Signals(-exit_code).name}"
             end = END_BY_EXIT_CODE.get(exit_code, ProcessEnd(AttemptOutcome.KILLED, description))
-            logger.warning("the process of %s ended with %s", job.workflow_id, end.description)
+            logger.warning("an attempt at %s ended with %s", job.workflow_id, end.description)
             if end.outcome in TEMPORARY_OUTCOMES:
                 await asyncio.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)

@@ -118,7 +118,7 @@ def configure_logs(process_name: str) -> None:
 
 
 def enable_rare_garbage_collection() -> None:
-    """Switch garbage collection on, but rarer than by default and without scanning imported modules.
+    """Switch garbage collection on, but let it run less often than by default, and not scan imported modules.
 
     By default, one request in ten would wait for a collection.
     """

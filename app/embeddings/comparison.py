@@ -238,7 +238,7 @@ class EmbeddingComparison:
 
     @cached_property
     def _same_rows_by_choice(self) -> dict[BaselineChoice, list[bool]]:
-        """Return whether each embedding but the first has the rows of its baseline, for each choice of baselines."""
+        """Return, for each choice, whether each embedding but the first has its baseline's rows, order and blocks."""
         return {
             choice: [
                 find_pairing(embedding, baseline, self.embeddings) is Pairing.PAIRED

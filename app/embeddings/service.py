@@ -21,7 +21,6 @@ from app.db.models import (
     EmbeddingFile,
     EmbeddingOrigin,
     EmbeddingStatus,
-    EmbeddingTag,
     FigureData,
     FigureFile,
     FileRole,
@@ -48,16 +47,12 @@ SELECTABLE = (EmbeddingStatus.DRAFT, EmbeddingStatus.READY, EmbeddingStatus.FAIL
 Result = Alignment | Lookup | PostProcessing | ZetaCurve
 
 
-def _tag_names(tags: list[EmbeddingTag | str]) -> list[str]:
-    return [tag if isinstance(tag, str) else tag.tag for tag in tags]
-
-
 class EmbeddingSummary(Row):
     """An embedding in a list."""
 
     id: str
     name: str
-    tags: Annotated[list[str], BeforeValidator(_tag_names, json_schema_input_type=list[str])]
+    tags: list[Annotated[str, BeforeValidator(lambda tag: getattr(tag, "tag", tag))]]
     filename: str
     format: str
     origin: EmbeddingOrigin

@@ -10,7 +10,7 @@ from app.context import Context
 from app.figures.figure import Figure
 from app.figures.labels import field_in_sentence
 from app.results.conclusion.conclusion import Conclusion, find_verdicts, read_conclusion
-from app.results.labels import METRIC_RANGES
+from app.results.labels import METRIC_AXES
 from app.results.run_data import list_metrics
 from app.results.run_table import (
     NEVER_AVERAGED,
@@ -142,9 +142,9 @@ def list_run_figure_slugs(table: RunTable) -> list[str]:
 
 
 def evaluation_titles(table: RunTable) -> dict[str, str]:
-    """Return the title of each data set and metric by its key."""
+    """Return the title of each evaluation, a data set with a metric, by its key."""
     return {
-        evaluation.key: f"{table.dataset_names[evaluation.dataset_id]}, {METRIC_RANGES[evaluation.metric].title}"
+        evaluation.key: f"{table.dataset_names[evaluation.dataset_id]}, {METRIC_AXES[evaluation.metric].title}"
         for evaluation in table.evaluations
     }
 

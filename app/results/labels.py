@@ -10,7 +10,7 @@ from isoscope.core.task import METRIC_TITLES, Metric
 from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer, measures_in
 
 
-class MetricRange(NamedTuple):
+class MetricAxis(NamedTuple):
     """The title of a metric, and its smallest and largest possible value."""
 
     title: str
@@ -23,8 +23,8 @@ class MetricRange(NamedTuple):
 
 
 SIGNED_METRICS = frozenset({Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN})
-METRIC_RANGES: Mapping[str, MetricRange] = {
-    metric: MetricRange(title, -1 if metric in SIGNED_METRICS else 0) for metric, title in METRIC_TITLES.items()
+METRIC_AXES: Mapping[str, MetricAxis] = {
+    metric: MetricAxis(title, -1 if metric in SIGNED_METRICS else 0) for metric, title in METRIC_TITLES.items()
 }
 # The measure that is compared with performance.
 ISOTROPY = "isoscore_star"

@@ -14,7 +14,7 @@ from app.db.reported_config import ReportedConfig, Scalar, SettingName, TextLine
 from app.db.run_results import LayerValues, RunResults
 from app.db.session import acquire_locks
 from app.db.types import Count, Number, new_id, utcnow
-from app.results.labels import METRIC_RANGES, SENTENCE_MEASURES, TRAINING_MEASURES, MetricRange
+from app.results.labels import METRIC_AXES, SENTENCE_MEASURES, TRAINING_MEASURES, MetricAxis
 from app.results.logged_config import ScriptRun, compute_results, extend_grid
 from app.training.experiments import run_not_found
 from isoscope.core.errors import ConflictError, InvalidError, TooLargeError
@@ -30,7 +30,7 @@ MAX_NOTES = 50
 ROUNDING = 1e-5
 """How far rounding in single precision may push a score beyond the range of its metric."""
 MEASURES = (*TRAINING_MEASURES, *SENTENCE_MEASURES)
-ISOSCORE_STAR = MetricRange("IsoScore★", 0)
+ISOSCORE_STAR = MetricAxis("IsoScore★", 0)
 
 LayerLists = dict[str, Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]]
 
@@ -40,12 +40,12 @@ def _require_known_measures(measures: Sequence[str]) -> None:
         raise ValueError(f"expected measures among {', '.join(MEASURES)}; got {unknown[0]!r}")
 
 
-def _clip_to_range(name: str, value: float, metric_range: MetricRange) -> float:
-    if not metric_range.low - ROUNDING <= value <= 1 + ROUNDING:
+def _clip_to_range(name: str, value: float, metric_axis: MetricAxis) -> float:
+    if not metric_axis.low - ROUNDING <= value <= 1 + ROUNDING:
         raise ValueError(
-            f"expected {name} from {metric_range.range}, got {value:g}; a percentage has to be divided by 100"
+            f"expected {name} from {metric_axis.range}, got {value:g}; a percentage has to be divided by 100"
         )
-    return min(max(value, metric_range.low), 1.0)
+    return min(max(value, metric_axis.low), 1.0)
 
 
 class LoggedStep(Strict):
@@ -106,7 +106,7 @@ class LoggedEnding(Strict):
     def _check_metrics(cls, metrics: dict[Metric, float | None]) -> dict[Metric, float | None]:
         numbers = {metric: value for metric, value in metrics.items() if value is not None}
         return metrics | {
-            metric: _clip_to_range(metric, value, METRIC_RANGES[metric]) for metric, value in numbers.items()
+            metric: _clip_to_range(metric, value, METRIC_AXES[metric]) for metric, value in numbers.items()
         }
 
     @field_validator("isoscore_star")

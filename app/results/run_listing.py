@@ -12,7 +12,7 @@ from app.db.models import Run
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
 from app.figures.labels import field_heading, field_in_sentence
-from app.results.labels import METRIC_RANGES, MetricRange
+from app.results.labels import METRIC_AXES, MetricAxis
 from app.results.run_table import cell_text, setting_of
 from app.results.search.conditions import FIELDS, find_field
 from app.results.search.listing import (
@@ -73,10 +73,10 @@ class RunListing:
         return varying if LINK_COLUMN in varying else [LINK_COLUMN, *varying]
 
     @property
-    def metric_range(self) -> MetricRange | None:
+    def metric_axis(self) -> MetricAxis | None:
         """Return the title and range of the metric; None if runs have different metrics or nothing matches."""
         metric = self.runs[0].config.metric if self.runs else None
-        return METRIC_RANGES[metric] if metric and "metric" not in self.columns.varying else None
+        return METRIC_AXES[metric] if metric and "metric" not in self.columns.varying else None
 
     @property
     def evaluation_zeta(self) -> float | None:

@@ -214,7 +214,7 @@ def _check_inputs(config: TaskConfig, queries: Embedding | None, truth: Incoming
 def check_columns(config: TaskConfig, corpus: Embedding, queries: Embedding | None) -> None:
     """Raise InvalidError if an embedding lacks a column that a task names.
 
-    For pairs, the groups are a column of the ground truth, which is checked when that is read.
+    For pairs, the column of groups is in the file of the ground truth, and is checked when that file is read.
     """
     required_columns = [("labels", corpus, config.labels), ("ids", corpus, config.ids)]
     if queries is not None:

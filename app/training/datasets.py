@@ -25,7 +25,7 @@ from isoscope.core.errors import ConflictError, InvalidError
 from isoscope.core.formatting import quote
 from isoscope.files.columns import DatasetDescription, describe_dataset
 from isoscope.files.division import SPLITS, SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
-from isoscope.files.text import Quoting, Readings
+from isoscope.files.text import Quoting, QuotingBySplit
 
 
 def create_dataset(
@@ -39,7 +39,7 @@ def create_dataset(
     division: Division | None = None,
     quoting: Quoting | None = None,
 ) -> Dataset:
-    """Store the files, after splitting the train file by ``division``, and describe their columns."""
+    """Store the files and describe their columns. With a ``division``, replace the train file by its parts."""
     settings = context.settings
     check_split_files(division, has_validation=validation is not None, has_test=test is not None)
     with context.ledger.storing() as store:
@@ -48,13 +48,13 @@ def create_dataset(
             for split, file in zip(SPLITS, (train, validation, test), strict=True)
             if file is not None
         }
-        undivided_hashes = [split_file.stored.sha256 for split_file in files.values()] if division else []
-        readings: Quoting | Readings | None = quoting
+        undivided_hashes = [files["train"].stored.sha256] if division else []
+        known_quoting: Quoting | QuotingBySplit | None = quoting
         if division is not None:
-            split_files, readings = divide_upload(context, division, files, store, quoting)
+            split_files, known_quoting = divide_upload(context, division, files, store, quoting)
             files |= split_files
         locations = {split: split_file.location(context) for split, split_file in files.items()}
-        description = _describe_files(context, locations, readings)
+        description = _describe_files(context, locations, known_quoting)
         if "test" in files:
             require_test_labels(description)
         with context.ledger.recording(*(split_file.stored for split_file in files.values())) as session:
@@ -62,7 +62,7 @@ def create_dataset(
                 name=clean_name(name, FILE_SUFFIX.sub("", base_name(train.filename))),
                 origin=origin,
                 division=division,
-                **dict(description),  # its fields are columns of the table
+                **dict(description),  # its fields are columns of the database table
             )
             for split, file in files.items():
                 setattr(dataset, f"{split}_sha256", file.stored.sha256)
@@ -109,8 +109,9 @@ def add_missing_counts(context: Context, dataset_id: str) -> Dataset:
     dataset = get_dataset(context, dataset_id)
     if not (locations := _locate_files(context, dataset)):
         raise ConflictError(f"The rows of {dataset.name} are not stored here, so they cannot be counted.")
-    readings = {split: dataset.quoting_of(split) for split, (_, name) in locations.items() if ".tsv" in name.lower()}
-    counted_columns = {column.name: column for column in _describe_files(context, locations, readings).columns}
+    tsv_splits = [split for split, (_, filename) in locations.items() if ".tsv" in filename.lower()]
+    quoting_by_split = {split: dataset.quoting_of(split) for split in tsv_splits}
+    counted_columns = {column.name: column for column in _describe_files(context, locations, quoting_by_split).columns}
     with context.sessions.begin() as session:
         row = require_dataset(session, dataset_id)
         columns = []
@@ -137,7 +138,7 @@ def _locate_files(context: Context, dataset: Dataset) -> dict[str, tuple[Path, s
 
 
 def _describe_files(
-    context: Context, locations: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
+    context: Context, locations: Mapping[str, tuple[Path, str]], quoting: Quoting | QuotingBySplit | None
 ) -> DatasetDescription:
     test: tuple[Path | None, str] = locations.get("test", (None, ""))
     return read_in_sandbox(
@@ -284,7 +285,7 @@ def divide_upload(
     validation_file = None if validation is None else validation.location(context)
     with tempfile.TemporaryDirectory(dir=settings.root, prefix=DIVIDING_PREFIX) as folder_name:
         folder = Path(folder_name)
-        n_rows_by_split, readings = read_in_sandbox(
+        n_rows_by_split, quoting_by_split = read_in_sandbox(
             settings, divide_file, division, *train.location(context), validation_file, folder, quoting, writable=folder
         )
         stem, split_files = FILE_SUFFIX.sub("", train.filename)[:MAX_NAME_CHARACTERS], {}
@@ -292,7 +293,7 @@ def divide_upload(
             with (folder / f"{split}{SUFFIX}").open("rb") as file:
                 stored = store(file, settings.max_dataset_bytes)
             split_files[split] = SplitFile(stored, f"{stem}-{split}{SUFFIX}")
-    return split_files, readings
+    return split_files, quoting_by_split
 
 
 def require_test_labels(description: DatasetDescription) -> None:

@@ -235,7 +235,8 @@ def list_search_fields(values: FormValues, search: Mapping[str, str]) -> list[tu
     return [*form_pairs(values), *((SEARCH_PREFIX + name, text) for name, text in search.items())]
 
 
-def parse_search(values: FormValues, search: Mapping[str, str]) -> StudyRequest:
+def parse_study(values: FormValues, search: Mapping[str, str]) -> StudyRequest:
+    """Return the search that a sweep form and the search's own fields request. Raise InvalidError with all errors."""
     errors: list[FieldError] = []
     sweep = None
     try:
@@ -253,7 +254,7 @@ def parse_search(values: FormValues, search: Mapping[str, str]) -> StudyRequest:
         ranges = Search.model_validate(settings | {"prune": search.get("prune") == "true"})
     except ValidationError as error:
         errors += [
-            FieldError(str(location[0]) if location else "lam_low", sentence)
+            FieldError(str(location[0]) if location else "lam_low", sentence)  # no location: several fields are wrong
             for sentence, location in list_messages(error.errors(), form=True)
         ]
     if sweep is None or errors:

@@ -19,7 +19,7 @@ from isoscope.files.contents import MAX_DISTINCT, examples
 from isoscope.files.span import read_span
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
-from isoscope.files.text import Quoting, Readings, detect_quotes, settle_quoting
+from isoscope.files.text import Quoting, QuotingBySplit, detect_quotes, settle_quoting
 from isoscope.files.upload_formats import Role, detect
 
 MAX_LABELS = 200
@@ -306,16 +306,16 @@ def describe_dataset(
     validation_filename: str,
     test_path: Path | None = None,
     test_filename: str = "",
-    quoting: Quoting | Readings | None = None,
+    quoting: Quoting | QuotingBySplit | None = None,
 ) -> DatasetDescription:
     """Describe the columns that the files share, in the sandbox. Errors have the field of the file at fault."""
     files = {"train": (train_path, train_filename), "validation": (validation_path, validation_filename)}
     files |= {} if test_path is None else {"test": (test_path, test_filename)}
-    readings = dict(quoting) if isinstance(quoting, Mapping) else detect_readings(files, quoting)
+    quoting_by_split = dict(quoting) if isinstance(quoting, Mapping) else detect_quoting_by_split(files, quoting)
     tables = {}
     for split, (path, filename) in files.items():
         with prefixed_errors(filename, split):
-            tables[split] = open_table(path, filename, quoting=readings.get(split))
+            tables[split] = open_table(path, filename, quoting=quoting_by_split.get(split))
     with prefixed_errors(train_filename, "train"):
         n_train, train = stats_of(tables["train"])
     with prefixed_errors(validation_filename, "validation"):
@@ -343,11 +343,11 @@ def describe_dataset(
     readers = {split: partial(table.rows, names) for split, table in tables.items()}
     columns = count_leaks(shared, readers["train"], readers["validation"], readers.get("test"))
     return DatasetDescription(
-        n_train=n_train, n_validation=n_validation, n_test=n_test, columns=columns, quoting=readings
+        n_train=n_train, n_validation=n_validation, n_test=n_test, columns=columns, quoting=quoting_by_split
     )
 
 
-def detect_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None = None) -> dict[str, Quoting]:
+def detect_quoting_by_split(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None = None) -> dict[str, Quoting]:
     quotes_by_split = {}
     for split, (path, filename) in files.items():
         with prefixed_errors(filename, split):

@@ -15,7 +15,15 @@ from pydantic import Field, model_validator
 
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import listed, plural, prefixed_errors, quote
-from isoscope.files.columns import NO_ROWS, ColumnKind, detect_readings, label_text, open_table, stats_of, text_digest
+from isoscope.files.columns import (
+    NO_ROWS,
+    ColumnKind,
+    detect_quoting_by_split,
+    label_text,
+    open_table,
+    stats_of,
+    text_digest,
+)
 from isoscope.files.strict import Frozen
 from isoscope.files.table import Scalar, Table
 from isoscope.files.text import Quoting
@@ -102,23 +110,23 @@ def divide_file(
     Texts of a given validation file are never drawn. Raises InvalidError with the form field at fault.
     """
     files = {"train": (path, filename)} | ({"validation": validation} if validation else {})
-    readings = detect_readings(files, quoting)
+    quoting_by_split = detect_quoting_by_split(files, quoting)
     with prefixed_errors(filename, "train"):
-        table = open_table(path, filename, quoting=readings.get("train"))
+        table = open_table(path, filename, quoting=quoting_by_split.get("train"))
         if next(iter(table.rows()), None) is None:
             raise InvalidError(NO_ROWS)
         if isinstance(division, ColumnDivision):
-            return DividedFile(_divide_by_column(division, table, folder), readings)
+            return DividedFile(_divide_by_column(division, table, folder), quoting_by_split)
         groups = TextGroups(table)
     validation_digests: set[bytes] = set()
     if validation:
         with prefixed_errors(validation[1], "validation"):
-            table = open_table(*validation, quoting=readings.get("validation"))
+            table = open_table(*validation, quoting=quoting_by_split.get("validation"))
             validation_digests = {
                 digest for row in table.rows() for digest in _digests(table.columns, row, groups.text_columns)
             }
     with prefixed_errors(filename, "train"):
-        return DividedFile(_draw_fractions(division, groups, validation_digests, folder), readings)
+        return DividedFile(_draw_fractions(division, groups, validation_digests, folder), quoting_by_split)
 
 
 def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> dict[str, int]:

@@ -62,11 +62,6 @@ Rows = Annotated[
 ]
 
 
-def _upgrade_similarity(similarity: object) -> object:
-    """Replace null, which version 0.1 stored for Euclidean distance."""
-    return Similarity.EUCLIDEAN if similarity is None else similarity
-
-
 class Selection(Frozen):
     """What a user chose of a file.
 
@@ -83,7 +78,10 @@ class Selection(Frozen):
     quoting: Quoting | None = None
     without_rows: Rows = Field([])
     without_dimensions: Dimensions = Field([])
-    similarity: Annotated[Similarity, BeforeValidator(_upgrade_similarity)] = Similarity.COSINE
+    # Version 0.1 stored null for Euclidean distance.
+    similarity: Annotated[
+        Similarity, BeforeValidator(lambda value: Similarity.EUCLIDEAN if value is None else value)
+    ] = Similarity.COSINE
 
     @property
     def columns(self) -> list[str]:

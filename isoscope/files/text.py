@@ -36,7 +36,7 @@ Line = tuple[int, str]
 
 
 # Quoting by split, without the files that hold no quotes.
-Readings = Mapping[str, Quoting]
+QuotingBySplit = Mapping[str, Quoting]
 
 
 class Quotes(Enum):

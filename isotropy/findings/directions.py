@@ -14,7 +14,7 @@ from torch import Tensor
 
 # A random permutation of d dimensions has a correlation of 0 with a standard error of 1 / sqrt(d).
 STANDARD_ERRORS = 2.0
-DIVISIONS = 10  # Random divisions of all rows; if even their directions look unrelated, there are too few rows
+DIVISIONS = 10  # Random divisions of all differences; if even their directions look unrelated, there are too few rows
 SEED = 0
 # By chance half of the rows fit better than when shuffled; the allowed excess over a half is this many standard errors.
 SHUFFLED_ERRORS = 3.0

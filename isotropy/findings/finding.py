@@ -43,7 +43,7 @@ class Severity(StrEnum):
     ERROR = "error"
 
     @property
-    def rank(self) -> int:  # from 0, the worst
+    def rank(self) -> int:  # 0 is the worst
         return (Severity.ERROR, Severity.WARNING, Severity.NOTE).index(self)
 
 

@@ -59,7 +59,7 @@ class VariantChoice:
     """The recommended variants, as positions in the list of variants."""
 
     chosen: int
-    """The best of those whose gain is clear; the baseline where none is."""
+    """The best whose gain is clear, in float32 if that form's gain is clear too; the baseline where no gain is."""
     smallest: int
     """The variant with the fewest bytes whose score is within the tolerance of the chosen one; else the chosen one."""
 
@@ -73,8 +73,7 @@ def choose_variants(
 ) -> VariantChoice:
     """Choose by scores and clear gains, both on the choose part, and by ``sizes`` in bytes per vector.
 
-    If the float32 form of the best variant has a clear gain too, it is chosen: ``chosen`` gives up no precision for
-    bytes, since ``smallest`` does.
+    The best variant's float32 form is chosen if its gain is clear, too: saving bytes is left to ``smallest``.
     """
     indices = range(len(scores))
     chosen = min((i for i in indices if has_clear_gain[i] or i == BASELINE), key=lambda i: (-scores[i], sizes[i], i))

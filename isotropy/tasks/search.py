@@ -119,7 +119,7 @@ def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, 
 def _widen_search(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> Iterator[tuple[Indices, Indices]]:
     """Search m queries among n rows, with ever more candidates until no other row can tie with the k-th.
 
-    Rows tie if their distances differ by at most ``slack`` [m]. Yields indices of settled queries and their candidates.
+    Rows may tie if their distances differ by at most ``slack`` [m]. Yields indices of settled queries, and candidates.
     """
     unsettled, width = np.arange(m), min(k + SPARE_CANDIDATES, n)
     while len(unsettled):

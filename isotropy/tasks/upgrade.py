@@ -168,9 +168,9 @@ class _Answers(NamedTuple):
     stored_neighbors: Indices | None  # [j, k] among all old vectors
 
     def kept_shares(self, old: "_Answers", new: "_Answers") -> Numbers:
-        """Return the shares of nearest texts that these answers hold, by unit, float64 [2, j].
+        """Return the share of the old model's nearest texts that these answers hold, and of the new model's, [2, j].
 
-        They are the old model's k nearest among all old vectors, and the new model's among the texts of both.
+        The old model's k nearest are among all old vectors, the new model's among the texts that both models embedded.
         """
         pairs = ((old.stored_neighbors, self.stored_neighbors), (new.neighbors, self.neighbors))
         matches = [expected[:, :, None] == held[:, None] for expected, held in pairs]  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""The curve job: IsoScore* at every zeta, for growing numbers of rows, shrunk toward any covariance."""
+"""The curve job: IsoScore* by zeta, for growing numbers of rows, with a given shrinkage covariance."""
 
 import math
 from collections.abc import Callable
@@ -34,13 +34,13 @@ def compute_zeta_lines(cloud: Cloud, target_makers: list[TargetMaker]) -> list[l
             for chunk in torch.split(cloud.sample[moments.n : n], CHUNK_ROWS):
                 moments.update(chunk.double())  # squares may overflow float32
         S = (moments if n < cloud.n else cloud.moments).covariance()
-        reason = isoscore_from_covariance(S).reason
+        reason_at_zero = isoscore_from_covariance(S).reason
         for lines, make_target in zip(lines_by_target, target_makers, strict=True):
             values = [math.nan] * len(ZETAS)
-            if len(S) > 1:
+            if cloud.moments.d > 1:
                 values = ShrinkageCurve.from_covariances(S, make_target(S)).isoscore_star(ZETAS).tolist()
             values_or_none = [None if math.isnan(value) else value for value in values]
-            lines.append({"rows": n, "values": values_or_none, "reason": reason})
+            lines.append({"rows": n, "values": values_or_none, "reason": reason_at_zero})
     return lines_by_target
 
 

@@ -16,7 +16,7 @@ from app.results.conclusion.verdict_words import format_interval, format_signed
 from app.results.figures import legend
 from app.results.figures.scatter import QUIET_LINE, error_bar
 from app.results.figures.trivial import TrivialPredictor
-from app.results.labels import METRIC_RANGES
+from app.results.labels import METRIC_AXES
 from app.results.run_table import RunTable, Setting
 from app.results.statistics.estimate import Estimate, estimate_over_seeds
 from isoscope.core.formatting import count, number, plural
@@ -104,7 +104,7 @@ def _find_best_bars(table: RunTable) -> Iterator[MethodBar]:
 
 
 def _draw_method_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, trivial: TrivialPredictor) -> go.Figure:
-    metric_range = METRIC_RANGES[metric]
+    metric_axis = METRIC_AXES[metric]
     means = [bar.performance for bar in bars]
     ends = [end for mean in means for end in mean.ends]
     low, high = min(0.0, *ends), max(0.0, *ends)
@@ -148,7 +148,7 @@ def _draw_method_bars(table: RunTable, bars: Sequence[MethodBar], metric: str, t
              "xanchor": "right" if bar.performance.mean < 0 else "left"}
             for index, bar in enumerate(bars)
         ],
-        xaxis={"title": {"text": f"{metric_range.title} ({metric_range.range})"}, "range": limits},
+        xaxis={"title": {"text": f"{metric_axis.title} ({metric_axis.range})"}, "range": limits},
         yaxis={"tickvals": list(range(len(bars))), "ticktext": tick_labels,
                "autorange": "reversed", "ticks": "", "showgrid": False},
     )  # fmt: skip
@@ -225,7 +225,7 @@ def _draw_differences(table: RunTable, comparisons: Sequence[Comparison], metric
     return plot(
         traces,
         shapes=[vertical_line(0, QUIET_LINE)],
-        xaxis={"title": {"text": f"Difference in {METRIC_RANGES[metric].title} from λ = 0"}},
+        xaxis={"title": {"text": f"Difference in {METRIC_AXES[metric].title} from λ = 0"}},
         yaxis={"tickvals": list(range(len(comparisons))), "ticktext": labels,
                "range": [len(comparisons) - 0.5, -0.5], "ticks": "", "showgrid": False},
     )  # fmt: skip

@@ -12,7 +12,7 @@ from app.figures import palette
 from app.figures.figure import Cell, ColumnarRows, Figure, FigureTable, escape_text, plot
 from app.figures.labels import field_in_sentence
 from app.results.captions import explain_empty
-from app.results.labels import METRIC_RANGES
+from app.results.labels import METRIC_AXES
 from app.results.run_table import TASK, RunTable, cell_text
 from app.results.search.conditions import FIELDS
 from isoscope.core.formatting import plural
@@ -90,7 +90,7 @@ def parallel_coordinates(table: RunTable, metric: str) -> Figure:
     axes = [
         *(axis for axis in candidates if len({*axis.values} - {None}) > 1),
         ParallelAxis("isoscore_star", "IsoScore★", [run.isoscore_star for run in runs], continuous=True),
-        ParallelAxis("performance", METRIC_RANGES[metric].title, [run.performance for run in runs], continuous=True),
+        ParallelAxis("performance", METRIC_AXES[metric].title, [run.performance for run in runs], continuous=True),
     ]
     n_left_out = len(table.finished_runs) - len(runs)
     left_out_note = f" Not drawn, because a value is undefined: {plural(n_left_out, 'run')}." if n_left_out else ""

@@ -26,7 +26,7 @@ from app.results.figures.legend import TITLES, Coloring, color_choices
 from app.results.figures.trivial import TrivialPredictor
 from app.results.labels import (
     ISOTROPY,
-    METRIC_RANGES,
+    METRIC_AXES,
     SENTENCE_MEASURES,
     TRAINING_MEASURES,
     bounds_of,
@@ -83,8 +83,8 @@ class Quantity(NamedTuple):
 def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity]:
     """Return the measured quantities of runs by key: performance, isotropy, other metrics, measures and time."""
     metrics = {run.config.metric for run in table.runs} if TASK in table.fields else {metric}
-    axis_title = METRIC_RANGES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
-    performance_bounds = (min(METRIC_RANGES[name].low for name in (metric, *metrics)), METRIC_RANGES[metric].high)
+    axis_title = METRIC_AXES[metric].title if len(metrics) == 1 else "Performance, by the metric of each data set"
+    performance_bounds = (min(METRIC_AXES[name].low for name in (metric, *metrics)), METRIC_AXES[metric].high)
     describe_runs_source = cache(partial(describe_source, table.runs))
     task = table.runs[0].config.task if table.runs else next(iter(METRICS))
     quantities = [
@@ -99,7 +99,7 @@ def list_measured_quantities(table: RunTable, metric: str) -> dict[str, Quantity
     ]
     for other_metric in METRICS[task]:
         if other_metric != metric:
-            title, low, high = METRIC_RANGES[other_metric]
+            title, low, high = METRIC_AXES[other_metric]
             quantities.append(Quantity(other_metric.value, title, title, bounds=(low, high)))
     for measure in dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES)):
         if measure != ISOTROPY:

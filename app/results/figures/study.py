@@ -15,7 +15,7 @@ from app.figures import palette
 from app.figures.figure import Cell, Figure, FigureTable, linear_axis, plot
 from app.results.captions import join_first
 from app.results.figures.scatter_points import LAMBDA_AXIS_TITLE
-from app.results.labels import METRIC_RANGES, MetricRange
+from app.results.labels import METRIC_AXES, MetricAxis
 from app.results.run_table import setting_of
 from isoscope.core.formatting import number, plural, short
 
@@ -68,13 +68,13 @@ def pareto_figure(experiment: Experiment) -> Figure:
         caption=f"Each point is a trial, averaged over seeds ({len(trials)} in all; diamond: baseline). Filled points, "
         f"joined by the line, are Pareto-optimal ({len(front_indices)}).",
         table=FigureTable([*HEADS, "isoscore_star", "performance", "on_the_front"], rows),
-        draw=partial(_draw_front, trials, front_indices, METRIC_RANGES[experiment.config.metric]),
+        draw=partial(_draw_front, trials, front_indices, METRIC_AXES[experiment.config.metric]),
         empty=None if trials else NO_TRIAL,
     )
 
 
 def search_history(experiment: Experiment) -> Figure:
-    metric_range = METRIC_RANGES[experiment.config.metric]
+    metric_axis = METRIC_AXES[experiment.config.metric]
     trials = _list_ended_trials(experiment)
     best_scores = list(accumulate((trial.performance for trial in trials), max))
     rows: list[list[Cell]] = [
@@ -85,24 +85,24 @@ def search_history(experiment: Experiment) -> Figure:
     return Figure(
         slug="search-history",
         title="History of the search",
-        caption=f"{metric_range.title} of {plural(len(trials), 'trial')} as means over seeds, number 0 the baseline, "
+        caption=f"{metric_axis.title} of {plural(len(trials), 'trial')} as means over seeds, number 0 the baseline, "
         f"and the best so far as steps.{pruned_note}",
         table=FigureTable([*HEADS, "performance", "best_so_far"], rows),
-        draw=partial(_draw_history, trials, best_scores, metric_range),
+        draw=partial(_draw_history, trials, best_scores, metric_axis),
         empty=None if trials else NO_TRIAL,
     )
 
 
 def search_plane(experiment: Experiment) -> Figure:
     """Return a figure of the performance of trials by λ and ζ. Large values are dark."""
-    metric_range = METRIC_RANGES[experiment.config.metric]
+    metric_axis = METRIC_AXES[experiment.config.metric]
     trials = [ended_trial for ended_trial in _list_ended_trials(experiment) if ended_trial.trial.number != 0]
     scores = [trial.performance for trial in trials]
     shade_note = f" Light is {number(min(scores))}, dark {number(max(scores))}." if trials else ""
     return Figure(
         slug="search-plane",
         title="λ and ζ by performance",
-        caption=f"{plural(len(trials), 'trial')} without the baseline, colored by {metric_range.title}.{shade_note}",
+        caption=f"{plural(len(trials), 'trial')} without the baseline, colored by {metric_axis.title}.{shade_note}",
         table=FigureTable([*HEADS, "performance"], [[*trial.cells, trial.performance] for trial in trials]),
         draw=lambda: plot(
             [
@@ -145,7 +145,7 @@ def _marker_trace(
     )
 
 
-def _draw_front(trials: Sequence[EndedTrial], front_indices: set[int], metric_range: MetricRange) -> go.Figure:
+def _draw_front(trials: Sequence[EndedTrial], front_indices: set[int], metric_axis: MetricAxis) -> go.Figure:
     front_trials = sorted((trials[index] for index in front_indices), key=lambda trial: trial.isotropy or 0.0)
     scores = [trial.performance for trial in trials]
     line = go.Scatter(
@@ -167,11 +167,11 @@ def _draw_front(trials: Sequence[EndedTrial], front_indices: set[int], metric_ra
     return plot(
         [line, points],
         xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}},
-        yaxis=linear_axis(metric_range.title, scores, (metric_range.low, metric_range.high)),
+        yaxis=linear_axis(metric_axis.title, scores, (metric_axis.low, metric_axis.high)),
     )
 
 
-def _draw_history(trials: Sequence[EndedTrial], best_scores: Sequence[float], metric_range: MetricRange) -> go.Figure:
+def _draw_history(trials: Sequence[EndedTrial], best_scores: Sequence[float], metric_axis: MetricAxis) -> go.Figure:
     numbers = [ended_trial.trial.number for ended_trial in trials]
     scores = [trial.performance for trial in trials]
     best_steps = go.Scatter(
@@ -186,7 +186,7 @@ def _draw_history(trials: Sequence[EndedTrial], best_scores: Sequence[float], me
     return plot(
         [best_steps, points],
         xaxis={"title": {"text": "Trial"}, "dtick": max(1, ceil(max(numbers, default=1) / MAX_TICKS))},
-        yaxis=linear_axis(metric_range.title, scores, (metric_range.low, metric_range.high)),
+        yaxis=linear_axis(metric_axis.title, scores, (metric_axis.low, metric_axis.high)),
     )
 
 

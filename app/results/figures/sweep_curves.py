@@ -120,7 +120,7 @@ def count_seeds(means: Means) -> list[int]:
 
 
 def should_draw_bands(means: Means) -> bool:
-    """Return whether to draw intervals as bands: some mean has one, and few settings keep the bands apart."""
+    """Return whether to draw intervals as bands: some mean has one, and there are few enough settings."""
     return len(means) <= MAX_BANDS and max(count_seeds(means), default=0) > 1
 
 

@@ -32,7 +32,7 @@ from app.results.api.across import TableFileKind, table_response
 from app.results.figures.legend import Coloring
 from app.results.figures.scatter_points import make_scatter_form
 from app.results.figures.sweep_curves import WINDOWS
-from app.results.labels import METRIC_RANGES, TRAINING_MEASURES, title_of
+from app.results.labels import METRIC_AXES, TRAINING_MEASURES, title_of
 from app.results.run_listing import RunQueryDep, encode_query, read_run_listing
 from app.results.run_table import EXPERIMENT, REGULARIZER, SEED, TASK
 from app.results.search.listing import RunQuery
@@ -178,7 +178,7 @@ def _figure_values(context: Context, selection: RunSelection, on: str, sweep_que
         "form": make_scatter_form(sweep, metric, sweep_query.style, list_drawable_fields(selection.table)),
         "coloring": Coloring(sweep, sweep_query.style.color),
         "conclusion": conclude_across(context, selection, on),
-        "metric_range": METRIC_RANGES[metric],
+        "metric_axis": METRIC_AXES[metric],
         "measure_titles": {measure: title_of(measure) for measure in TRAINING_MEASURES},
         "windows": WINDOWS,
     }

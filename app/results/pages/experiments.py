@@ -20,7 +20,7 @@ from app.results.figures.legend import Coloring
 from app.results.figures.scatter_points import make_scatter_form
 from app.results.figures.study import read_outcome
 from app.results.figures.sweep_curves import WINDOWS
-from app.results.labels import METRIC_RANGES, TRAINING_MEASURES, title_of
+from app.results.labels import METRIC_AXES, TRAINING_MEASURES, title_of
 from app.results.openings import OpeningRequest, open_test, read_test_split
 from app.results.rounds import SeedCount, SeedRequest, add_seeds
 from app.results.run_listing import (
@@ -116,7 +116,7 @@ def _list_page(
     is_filtered = bool(listing.q or listing.criteria.tag)
     values = {
         "listing": listing,
-        "metric_ranges": METRIC_RANGES,
+        "metric_ranges": METRIC_AXES,
         "nothing_selected": nothing_selected,
         "has_search": is_filtered or listing.summaries.total or list_experiments(context, limit=0).total,
         "row_list": EXPERIMENTS,
@@ -178,7 +178,7 @@ def show_experiment(
         },
         "listing": _read_experiment_runs(context, experiment_id, run_query) if tab == "runs" else None,
         "row_list": RUNS,
-        "metric_range": METRIC_RANGES[config.metric],
+        "metric_axis": METRIC_AXES[config.metric],
         "query": query,
         "scatters": [
             read_figure(context, experiment, slug, query, sweep) for slug in query.scatters if tab == "result"
@@ -188,7 +188,7 @@ def show_experiment(
         "coloring": Coloring(sweep, query.style.color),
         "split": read_test_split(context, experiment),
         "conclusion": conclusion,
-        "summary": Summary(conclusion, METRIC_RANGES[config.metric].title),
+        "summary": Summary(conclusion, METRIC_AXES[config.metric].title),
         "search": read_outcome(experiment),
         "methods": {REGULARIZER_NAMES[name]: name in regularizers_with("zeta") for name in sweep.methods},
         "fixed": {REGULARIZER_NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
@@ -290,7 +290,7 @@ def _opening_page(
     values = {
         "experiment": split.experiment,
         "split": split,
-        "metric_range": METRIC_RANGES[split.experiment.config.metric],
+        "metric_axis": METRIC_AXES[split.experiment.config.metric],
         "user": current_user_name(),
         "typed": form_values or {"choose": "", "run": "", "note": "", "by": ""},
     }

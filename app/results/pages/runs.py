@@ -13,7 +13,7 @@ from app.descriptions.service import collect_tags
 from app.results import run_page
 from app.results.api.experiments import EXPERIMENT_COMMANDS
 from app.results.api.runs import RUN_COMMANDS, csv_response, download_model
-from app.results.labels import METRIC_RANGES, TRAINING_MEASURES, list_weights, title_of, uses_text_vectors
+from app.results.labels import METRIC_AXES, TRAINING_MEASURES, list_weights, title_of, uses_text_vectors
 from app.results.run_data import count_predictions, get_predictions
 from app.results.run_listing import encode_query
 from app.results.search.listing import RunQuery
@@ -66,8 +66,8 @@ def _run_page(
     page_values = {
         "run": run,
         "name": run_page.full_name(run),
-        "metric_range": METRIC_RANGES[config.metric],
-        "metric_ranges": METRIC_RANGES,
+        "metric_axis": METRIC_AXES[config.metric],
+        "metric_ranges": METRIC_AXES,
         "methods": {REGULARIZERS[name]: lam for name, lam in list_weights(config)},
         "tabs": tabs,
         "tab": tab,

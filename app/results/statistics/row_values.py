@@ -80,19 +80,12 @@ def _jackknife_counts(reference: Labels, predicted: Labels, metric: Callable[[Co
     """
     labels, label_indices = np.unique(np.concatenate([reference, predicted]), return_inverse=True)
     k, n = len(labels), len(reference)
-    pairs, pair_index, pair_counts = np.unique(
-        label_indices[:n] * k + label_indices[n:], return_inverse=True, return_counts=True
-    )
-    counts = np.zeros((k, k))
-    counts.flat[pairs] = pair_counts
-    left_out_values = np.array([metric(_remove_one(counts, pair), labels) for pair in pairs.tolist()])
-    return _jackknife(metric(counts, labels), left_out_values[pair_index])
-
-
-def _remove_one(counts: Counts, pair: int) -> Counts:
-    reduced_counts = counts.copy()
-    reduced_counts.flat[pair] -= 1
-    return reduced_counts
+    row_pairs = label_indices[:n] * k + label_indices[n:]
+    pairs, pair_index = np.unique(row_pairs, return_inverse=True)
+    counts = np.bincount(row_pairs, minlength=k * k).astype(float)
+    left_out_counts = (np.subtract(counts, np.arange(k * k) == pair, dtype=float) for pair in pairs)
+    left_out_values = np.array([metric(reduced.reshape(k, k), labels) for reduced in left_out_counts])
+    return _jackknife(metric(counts.reshape(k, k), labels), left_out_values[pair_index])
 
 
 def _f1(counts: Counts, labels: Labels, positive: int | None) -> float:

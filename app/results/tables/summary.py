@@ -12,7 +12,7 @@ from app.figures.figure import Cell, FigureTable
 from app.figures.labels import field_heading, field_in_sentence
 from app.results.captions import estimate_cells, join_first
 from app.results.conclusion.comparisons import Verdict
-from app.results.labels import METRIC_RANGES
+from app.results.labels import METRIC_AXES
 from app.results.run_table import RunTable, cell_text, sort_key
 from app.results.statistics.estimate import ErrorBar, Estimate, estimate_over_seeds
 from isoscope.core.formatting import plural, short
@@ -151,7 +151,7 @@ def _column_values(
 
 
 def _metric_title(metric: str) -> str:
-    return METRIC_RANGES[metric].title if metric in METRIC_RANGES else metric.replace("_", " ").capitalize()
+    return METRIC_AXES[metric].title if metric in METRIC_AXES else metric.replace("_", " ").capitalize()
 
 
 def _collect_notes(

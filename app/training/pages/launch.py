@@ -167,7 +167,7 @@ def new_study(request: Request, context: ContextDep) -> Response:
 def launch_study(request: Request, context: ContextDep, form: FormDep) -> Response:
     values, search = sweep_form.read_values(form), sweep_form.read_search_options(form)
     try:
-        experiment = create_study(context, sweep_form.parse_search(values, search))
+        experiment = create_study(context, sweep_form.parse_study(values, search))
     except IsoscopeError as error:
         pairs = sweep_form.list_search_fields(values, search)
         if isinstance(error, InvalidError) and (address := form_address(SEARCH_ADDRESS, pairs)):
@@ -193,7 +193,7 @@ def search_page(
     if checked:
         problem = None
         try:
-            plan_study(context, sweep_form.parse_search(values, search))
+            plan_study(context, sweep_form.parse_study(values, search))
         except IsoscopeError as error:
             problem = error
     if problem:
@@ -215,7 +215,7 @@ def search_page(
         "groups": folds_by_section(controls),
         "labels": {control.name: control.option.label for control in controls},
         "yaml": yaml,
-        "snippets": form_snippets(request, context, dataset, partial(sweep_form.parse_search, values, search)),
+        "snippets": form_snippets(request, context, dataset, partial(sweep_form.parse_study, values, search)),
     }
     return render(request, "training/experiment_search.html", template_values, problem, status=status)
 

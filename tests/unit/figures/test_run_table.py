@@ -5,7 +5,7 @@ from app.figures.palette import METHODS, lambda_color
 from app.results.captions import describe_texts
 from app.results.figures import legend
 from app.results.figures.legend import DASHES
-from app.results.labels import METRIC_RANGES
+from app.results.labels import METRIC_AXES
 from app.results.run_table import Setting
 from isoscope.core.task import METRICS, Metric
 from isotropy.catalog import REGULARIZERS, Regularizer
@@ -129,11 +129,11 @@ def test_describe_texts_counts_rows_or_windows():
 
 
 def test_every_metric_and_regularizer_has_a_name():
-    assert set(METRIC_RANGES) == set(Metric) == {metric for metrics in METRICS.values() for metric in metrics}
-    assert METRIC_RANGES["accuracy"] == ("Accuracy", 0, 1)
-    negative = {metric for metric, scale in METRIC_RANGES.items() if scale.range == "−1 to 1"}
+    assert set(METRIC_AXES) == set(Metric) == {metric for metrics in METRICS.values() for metric in metrics}
+    assert METRIC_AXES["accuracy"] == ("Accuracy", 0, 1)
+    negative = {metric for metric, scale in METRIC_AXES.items() if scale.range == "−1 to 1"}
     assert negative == {Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN}
-    assert {METRIC_RANGES[metric].range for metric in set(Metric) - negative} == {"0 to 1"}
+    assert {METRIC_AXES[metric].range for metric in set(Metric) - negative} == {"0 to 1"}
     assert set(REGULARIZER_NAMES) == set(Regularizer)
     assert len(set(REGULARIZER_NAMES.values())) == len(REGULARIZER_NAMES)
     assert set(REGULARIZERS) == set(Regularizer) - {Regularizer.NONE}

@@ -75,7 +75,7 @@ class SpanTask(Task):
         return BestAnswers(cast("Windows", rows), order)
 
     def score_trivial_predictor(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
-        """Return the mean scores of empty answers, because no other answer fits questions about different texts."""
+        """Return a predictor of empty answers: questions about different texts share no better constant answer."""
         references = [question.answers.texts for question in cast("Windows", validation).questions]
         mean_exact_match = float(np.mean([exact_match("", answers) for answers in references]))
         mean_word_f1 = float(np.mean([word_f1("", answers) for answers in references]))
@@ -149,8 +149,8 @@ class BestAnswers:
 def best_spans(start_logits: Tensor, end_logits: Tensor, is_candidate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return each row's best sum of start and end logits, and their positions, as tensors [rows] on the CPU.
 
-    Logits are [rows, tokens]; ``is_candidate`` has the same shape and is true where an answer may start and end. An
-    answer has at most 30 tokens. The sum is minus infinity if no pair of the 20 likeliest starts and ends is valid.
+    Logits are [rows, tokens]; ``is_candidate`` has the same shape and is true where an answer may start or end. The
+    sum is minus infinity if no pair of the ``N_BEST`` likeliest starts and ends is valid.
     """
     n_best = min(N_BEST, is_candidate.shape[1])
     logits = (logit.float().cpu().masked_fill(~is_candidate, -inf) for logit in (start_logits, end_logits))
