@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm, rankdata
 
 from benchmarks._calibration import LEVEL, Case, coverage
 from benchmarks._encoded_texts import DATA, read_squad, read_sst2, read_stsb
@@ -31,6 +32,7 @@ FALSE_REMEDY = "a remedy is advised"
 MIN_KEPT = 0.94
 MATCH = 4.0  # Minimum score of a match in STS-B
 GROUPS, DIMENSIONS, MAX_SIZE = 6_000, 16, 7
+LAYER_LEAD = 1.5  # In standard deviations: an AUC of .86
 
 Points = NDArray[np.float32]
 Numbers = NDArray[np.float64]
@@ -180,6 +182,26 @@ def keeps_promise(
             return wrong <= promise
 
 
+def keeps_promise_of_best_layer(
+    random: np.random.Generator, layers: int, correlation: float, labels: int, promise: float
+) -> bool:
+    """Return whether a promised miss rate is kept by the layer that ranks first by AUC on the labels that set it.
+
+    All layers are equally good: similarities are normal, those of matches ``LAYER_LEAD`` higher.
+    """
+
+    def draw_similarities() -> Numbers:
+        shared, own = random.standard_normal((labels, 1)), random.standard_normal((labels, layers))
+        return np.asarray(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own)
+
+    matches, non_matches = draw_similarities() + LAYER_LEAD, draw_similarities()
+    ranks = rankdata(np.concatenate([matches, non_matches]), axis=0)
+    best = int(ranks[:labels].sum(0).argmax())
+    unit = cutoff_unit(np.concatenate([matches[:, best], non_matches[:, best]]))
+    cutoff = find_cutoff(matches[:, best], PromiseKind.MISS, promise, unit)
+    return cutoff is not None and bool(norm.cdf(cutoff - LAYER_LEAD) <= promise)
+
+
 def band_covers(random: np.random.Generator, pairs: int) -> bool:
     """Return whether the band covers P(match) at a random similarity, for a steep curve with a step."""
     similarities = random.beta(2, 2, pairs)
@@ -258,4 +280,12 @@ def cases() -> list[Case]:
         Case("cutoffs, 200 of a kind, 5x as wide, after the remedy", PROMISE, MIN_KEPT, 1, REMEDY_SIMULATIONS,
              partial(keeps_promise_after_remedy, labels=200, width=5)),
     ]  # fmt: skip
-    return [*promises, *bands, *remedies]
+    layers = [
+        Case(f"cutoffs, best of {layers} layers, correlation {correlation}, 120 of a kind, miss {promise}", PROMISE,
+             lowest, 1, SIMULATIONS, partial(keeps_promise_of_best_layer, layers=layers, correlation=correlation,
+                                             labels=120, promise=promise))
+        for layers, correlation, promise, lowest in (
+            (1, 0, 0.1, MIN_KEPT), (7, 0.9, 0.05, MIN_KEPT), (7, 0.9, 0.1, 0.92), (7, 0, 0.05, 0.92), (7, 0, 0.1, 0.84),
+        )
+    ]  # fmt: skip
+    return [*promises, *bands, *remedies, *layers]
