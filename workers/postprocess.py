@@ -79,7 +79,7 @@ class LabSample:
 
 
 def _post_process(job: ResultJob[PostProcessing]) -> None:
-    """Try a method on the CPU and store its map. Delete the oldest unused maps once they exceed MAX_MAPS_BYTES."""
+    """Try a method on the CPU and store its map. Delete the oldest trials while all maps exceed MAX_MAPS_BYTES."""
     job.require_current_vectors(is_current=job.row.fits_selection_of(job.embedding))
     matrix = open_embedding(job.embedding, job.settings)
     points, rows = draw_rows(matrix, SAMPLE_SEED)
@@ -105,7 +105,7 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
                 .where(PostProcessing.embedding_id == job.row.embedding_id)
                 .order_by(PostProcessing.id != job.row.id, PostProcessing.created_at.desc(), PostProcessing.id)
             )
-            ids_and_sizes = session.execute(sizes_query).all()  # empty if this row was deleted and has no siblings
+            ids_and_sizes = session.execute(sizes_query).all()
             totals = accumulate(map_bytes for _, map_bytes in ids_and_sizes)
             excess_ids = [
                 trial_id for (trial_id, _), total in zip(ids_and_sizes, totals, strict=True) if total > MAX_MAPS_BYTES

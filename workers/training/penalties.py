@@ -149,7 +149,7 @@ class Penalties(nn.Module):
 
 
 def make_penalties(config: RunConfig, model: PreTrainedModel) -> Penalties | None:
-    """Return the run's penalties; None for plain training, which needs no hidden states."""
+    """Return the run's penalties; None if it has none."""
     return Penalties(config, model) if config.penalty_weights else None
 
 

@@ -75,7 +75,7 @@ class SpanTask(Task):
         return BestAnswers(cast("Windows", rows), order)
 
     def score_trivial_predictor(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
-        """Return a predictor of empty answers: questions about different texts share no better constant answer."""
+        """Return the scores of empty answers. No other constant answer is better, as each question has its own text."""
         references = [question.answers.texts for question in cast("Windows", validation).questions]
         mean_exact_match = float(np.mean([exact_match("", answers) for answers in references]))
         mean_word_f1 = float(np.mean([word_f1("", answers) for answers in references]))
