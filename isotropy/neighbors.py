@@ -111,7 +111,7 @@ class NeighborSearch:
         dtype: torch.dtype,
         bound_limit: BoundLimit = exact_bound_limit,
     ) -> None:
-        """Search all rows by rounded squared distances, or by lower bounds of them.
+        """Search all rows by rounded squared distances, or by lower bounds of the exact ones.
 
         ``compute_tile`` returns them for a block of rows and columns; ``bound_limit`` is as in ``measure_candidates``.
         """

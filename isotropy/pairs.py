@@ -100,12 +100,13 @@ class DirectionDistances:
         - Lengths: s_i - s_j is off by at most eps (|s_i| + |s_j|), and r by a share 2 (d + 8) eps64 of itself.
           Directions: u_i - u_j is off by at most 2 (d + 8) eps64. The root of a squared distance is the norm of
           (s_i - s_j, sqrt(r_i r_j) (u_i - u_j)). So it is off by at most 2 eps |s_i| + 4 (d + 8) eps64 (r_i + r_j), and
-          by a share eps of itself.
+          by a share eps + 2 (d + 8) eps64 of itself.
         - Products are of vectors a, twice the centered directions, and give the exponents -2 ||u_i - u_j||^2. With
           h = ||a||^2 / 2, an exponent is off by at most ((d + 16) eps + d eps64) (h_i + h_j) (Higham 2002, section
           3.1), and a squared distance by r_i r_j / 2 times that. ||a_j|| is at most ||a_i|| + 2 ||u_i - u_j||, and
           r_i r_j ||u_i - u_j||^2 at most R.
-        - 16 eps cover that share and the roundings of a tile; 64 smallest normal numbers a product cover underflow.
+        - The factor covers twice the share of the root, and the roundings of a tile. Each of d + 1 products may
+          underflow, which 64 times the smallest normal number covers.
         """
         eps, eps64, d = unit_roundoff(self._dtype), unit_roundoff(torch.float64), self._d
         radius, length = squared_reach.sqrt(), self._lengths[rows]

@@ -174,7 +174,7 @@ def corrected_scores_from_moments(moments: FourthMoments) -> dict[str, Score]:
     if (reason := _explain_too_few(n, d) or explain_missing_spread(moments.scatter)) is not None:
         return corrected_scores(reason, d)
     variance = float(moments.scatter.trace()) / (n - 1)
-    # Fourth moments contain squares of the mean's squared shifts, which are about variance / n.
+    # Added points shift the mean by about sqrt(variance / n). Fourth moments contain the fourth power of that shift.
     if variance / n < MIN_SQUARED_SHIFT:
         return corrected_scores("The fourth powers of the points are too small for float64: scale the points up.", d)
     traces = trace_estimates(moments)

@@ -43,8 +43,8 @@ def launch_sample_sweep(context: Context) -> Experiment:
 def build_sample_sweep(dataset: Dataset) -> SweepRequest:
     """Return the sample sweep, tuned so that a run takes about twenty seconds on one core.
 
-    A model learns the column ``subject`` in these steps. With fewer, some seeds stay near chance; other columns take
-    over eighty. CosReg at λ = -1 makes all vectors of the last layer equal, so every row gets one class on any machine.
+    ``max_steps`` are enough to learn the column ``subject``. With fewer, some seeds stay near chance; other columns
+    take over 80. CosReg at λ = -1 makes all vectors of the last layer equal, so all rows get the same class.
     """
     return SweepRequest(
         name=SWEEP_NAME,

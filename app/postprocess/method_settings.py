@@ -114,7 +114,7 @@ def list_parameter_inputs(embedding: Embedding, method: MethodEntry, texts: Mapp
 
 
 def parse_parameters(method: MethodEntry, texts: Mapping[str, str]) -> dict[str, int | float]:
-    """Parse the typed parameters of a method, skipping empty fields. Raises InvalidError."""
+    """Parse the texts that a user entered for the parameters of a method; skip empty ones. Raises InvalidError."""
     numbers: dict[str, int | float] = {}
     for parameter in method.parameters:
         if text := texts.get(parameter.name, "").strip():

@@ -105,7 +105,7 @@ def change_quoting(context: Context, dataset_id: str, quoting: Quoting) -> Datas
 
 
 def add_missing_counts(context: Context, dataset_id: str) -> Dataset:
-    """Count classes and text lengths of a data set that an earlier version stored without counts."""
+    """Count classes and text lengths of a data set that Isoscope 0.1 stored without counts."""
     dataset = get_dataset(context, dataset_id)
     if not (locations := _locate_files(context, dataset)):
         raise ConflictError(f"The rows of {dataset.name} are not stored here, so they cannot be counted.")

@@ -254,7 +254,7 @@ def parse_study(values: FormValues, search: Mapping[str, str]) -> StudyRequest:
         ranges = Search.model_validate(settings | {"prune": search.get("prune") == "true"})
     except ValidationError as error:
         errors += [
-            FieldError(str(location[0]) if location else "lam_low", sentence)  # no location: several fields are wrong
+            FieldError(str(location[0]) if location else "lam_low", sentence)  # errors of the search have no location
             for sentence, location in list_messages(error.errors(), form=True)
         ]
     if sweep is None or errors:

@@ -195,7 +195,7 @@ def preview_sweep(context: Context, plan: SweepPlan) -> SweepPreview:
 
 
 def _describe_power(context: Context, plan: SweepPlan) -> list[str]:
-    """Return a note on the difference that gets a verdict with ``VERDICT_PROBABILITY``; empty without earlier runs."""
+    """Say which difference between settings gets a verdict with ``VERDICT_PROBABILITY``; empty if it is unknown."""
     n_seeds = len({run.seed for run in plan.runs})
     n_compared = len({_without_seed(run) for run in plan.runs}) - 1
     if n_seeds < MIN_SEEDS or n_compared < 1:
@@ -205,15 +205,15 @@ def _describe_power(context: Context, plan: SweepPlan) -> list[str]:
     query = query.where(Run.status == RunStatus.FINISHED, Run.performance.is_not(None))
     scores: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
     with context.sessions() as session:
-        for experiment_id, run, performance in session.execute(
+        for experiment_id, config, performance in session.execute(
             query.order_by(Run.finished_at.desc()).limit(MAX_EARLIER_RUNS)
         ):
-            if run.metric == plan.config.metric:
-                scores[experiment_id, _without_seed(run)][run.seed] = performance or 0.0
+            if config.metric == plan.config.metric:
+                scores[experiment_id, _without_seed(config)][config.seed] = performance or 0.0
     variances = [variance(seed_scores.values()) for seed_scores in scores.values() if len(seed_scores) > 1]
     if not any(variances):
         return []
-    # A difference has the variances of two settings; its degrees of freedom assume that they are equal.
+    # Of one comparison, seeds are paired: n_seeds - 1 degrees of freedom. Of several, two settings' are added up.
     critical_value = t_quantile(look_level(1) / n_compared, min(n_compared, 2) * (n_seeds - 1))
     error = math.sqrt(2 * fmean(variances) / n_seeds)
     difference = number((critical_value + NormalDist().inv_cdf(VERDICT_PROBABILITY)) * error, 2)

@@ -231,7 +231,7 @@ class LabelTruth(Truth):
         return float((self.codes[parts == TaskPart.CHOOSE] == majority).mean())
 
     def sample(self, corpus: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], "LabelTruth"]:
-        """Return ``count`` random labeled rows and their truth, or all rows if at most ``count`` are labeled."""
+        """Return ``count`` random labeled rows and their truth; ``corpus`` and this truth if no more exist."""
         if count >= len(self.rows):
             return corpus, self
         drawn = np.sort(np.random.default_rng(seed).permutation(len(self.rows))[:count])
@@ -241,7 +241,7 @@ class LabelTruth(Truth):
 
 
 def number_vectors(x: NDArray[Any]) -> Codes:
-    """Return a number of each vector in x [n, d], by first appearance, int64 [n]. Equal ones share it; -0.0 is 0.0."""
+    """Number the distinct vectors of x [n, d] by first appearance; return each row's number, int64 [n]. -0.0 is 0.0."""
     row_bytes = np.ascontiguousarray(x + 0.0).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1])))
     _, first_rows, inverse = np.unique(row_bytes.ravel(), return_index=True, return_inverse=True)
     first_equal_rows = first_rows[inverse]

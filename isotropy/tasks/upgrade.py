@@ -164,7 +164,7 @@ class _Answers(NamedTuple):
     """Scores and neighbors of the choose and report units, for the old, new or bridged vectors."""
 
     values: Numbers | None  # [j] by ground truth; None without
-    neighbors: Indices | None  # [j, k] among the texts of both models; None if no queries are searched
+    neighbors: Indices | None  # [j, k] among texts that both models embedded; None if no queries are searched
     stored_neighbors: Indices | None  # [j, k] among all old vectors
 
     def kept_shares(self, old: "_Answers", new: "_Answers") -> Numbers:
