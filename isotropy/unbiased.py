@@ -32,7 +32,7 @@ from isotropy.score import Score, there_are
 from isotropy.spectrum import CHUNK_ROWS, SAFE_NORM, Moments, center, gram, shift_near_mean
 
 PAIR_ROWS = 256  # Rows whose products with all others are held at once: 256 x 20,000 products are 41 MB
-MIN_SQUARED_SHIFT = 1e-146  # Squares of smaller numbers lose digits in float64
+MIN_SQUARED_SHIFT = 1e-146  # Rounding errors of squares of smaller numbers are below the range of float64
 ROUNDING = 1e-9  # Fraction of tr(C)^2 below which an estimate has lost its digits to cancellation
 N = TypeVar("N", float, Tensor)
 NOT_FINITE = "The covariance is not finite: some points are NaN, infinite or too large."
@@ -173,9 +173,8 @@ def corrected_scores_from_moments(moments: FourthMoments) -> dict[str, Score]:
     n, d = moments.n, moments.d
     if (reason := _explain_too_few(n, d) or explain_missing_spread(moments.scatter)) is not None:
         return corrected_scores(reason, d)
-    variance = float(moments.scatter.trace()) / (n - 1)
     # Added points shift the mean by about sqrt(variance / n). Fourth moments contain the fourth power of that shift.
-    if variance / n < MIN_SQUARED_SHIFT:
+    if float(moments.scatter.trace()) / (n - 1) / n < MIN_SQUARED_SHIFT:
         return corrected_scores("The fourth powers of the points are too small for float64: scale the points up.", d)
     traces = trace_estimates(moments)
     if not isfinite(sum(traces)):

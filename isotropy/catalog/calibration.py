@@ -138,7 +138,9 @@ class Calibration:
     comparison: str
     random: str
 
-    def find_cutoff(self, kind: PromiseKind, promise: float) -> Cutoff:
+    def find_cutoff(
+        self, kind: PromiseKind = PromiseKind.MISS, promise: float = USUAL_PROMISES[PromiseKind.MISS]
+    ) -> Cutoff:
         """Return the cutoff of a promise, after the chosen remedy if there is one."""
         cutoffs = self.spaces[-1].cutoffs
         return next(cutoff for cutoff in cutoffs if (cutoff.kind, cutoff.promise) == (kind, promise))

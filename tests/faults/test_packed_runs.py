@@ -50,12 +50,13 @@ def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
 
     undisturbed = launch(0.5, 1, 2)
     server.wait_for(have_ended(undisturbed), "the undisturbed runs")
+    rows = "\n".join(",".join(str(i * k % 997) for k in range(1, 100)) for i in range(1, 20_000))
+    created = server.post("/api/embeddings", files={"file": ("cloud.csv", rows)})
+    embedding = f"/api/embeddings/{created['id']}"
+    server.wait_for(lambda: server.get(embedding)["status"] == "draft", "the rows to be read")
     disturbed = launch(-1, 0.5, 1, 2)
     server.wait_for(lambda: training_lambdas() >= {0, -1}, "two runs to train side by side")
-    rows = "\n".join(",".join(str(i * k % 997) for k in range(1, 100)) for i in range(1, 20_000))
-    created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.csv", rows)})
-    embedding = f"/api/embeddings/{created['id']}"
-    server.wait_for(lambda: server.get(embedding)["status"] == "measuring", "the measurement to start")
+    server.post(f"{embedding}/commit")
     server.wait_for(lambda: len(job_processes()) == 4, "its process beside those of two runs and their parent")
     job_processes()[-1].kill()
     crash = f"measure-{created['id']} ended with signal SIGKILL"

@@ -116,7 +116,7 @@ def _list_page(
     is_filtered = bool(listing.q or listing.criteria.tag)
     values = {
         "listing": listing,
-        "metric_ranges": METRIC_AXES,
+        "metric_axes": METRIC_AXES,
         "nothing_selected": nothing_selected,
         "has_search": is_filtered or listing.summaries.total or list_experiments(context, limit=0).total,
         "row_list": EXPERIMENTS,

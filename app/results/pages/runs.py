@@ -67,7 +67,7 @@ def _run_page(
         "run": run,
         "name": run_page.full_name(run),
         "metric_axis": METRIC_AXES[config.metric],
-        "metric_ranges": METRIC_AXES,
+        "metric_axes": METRIC_AXES,
         "methods": {REGULARIZERS[name]: lam for name, lam in list_weights(config)},
         "tabs": tabs,
         "tab": tab,

@@ -83,8 +83,7 @@ def _jackknife_counts(reference: Labels, predicted: Labels, metric: Callable[[Co
     row_pairs = label_indices[:n] * k + label_indices[n:]
     pairs, pair_index = np.unique(row_pairs, return_inverse=True)
     counts = np.bincount(row_pairs, minlength=k * k).astype(float)
-    left_out_counts = (np.subtract(counts, np.arange(k * k) == pair, dtype=float) for pair in pairs)
-    left_out_values = np.array([metric(reduced.reshape(k, k), labels) for reduced in left_out_counts])
+    left_out_values = np.array([metric((counts - np.eye(1, k * k, pair)).reshape(k, k), labels) for pair in pairs])
     return _jackknife(metric(counts.reshape(k, k), labels), left_out_values[pair_index])
 
 

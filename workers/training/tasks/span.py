@@ -150,7 +150,7 @@ def best_spans(start_logits: Tensor, end_logits: Tensor, is_candidate: Tensor) -
     """Return each row's best sum of start and end logits, and their positions, as tensors [rows] on the CPU.
 
     Logits are [rows, tokens]; ``is_candidate`` has the same shape and is true where an answer may start or end. The
-    sum is minus infinity if no pair of the ``N_BEST`` likeliest starts and ends is valid.
+    sum is minus infinity if no ``N_BEST`` likeliest start and end are at most ``MAX_ANSWER_TOKENS`` apart.
     """
     n_best = min(N_BEST, is_candidate.shape[1])
     logits = (logit.float().cpu().masked_fill(~is_candidate, -inf) for logit in (start_logits, end_logits))
