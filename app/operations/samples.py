@@ -43,8 +43,8 @@ def launch_sample_sweep(context: Context) -> Experiment:
 def build_sample_sweep(dataset: Dataset) -> SweepRequest:
     """Return the sample sweep, tuned so that a run takes about twenty seconds on one core.
 
-    ``max_steps`` are enough to learn the column ``subject``. With fewer, some seeds stay near chance; other columns
-    take over 80. CosReg at λ = -1 makes all vectors of the last layer equal, so all rows get the same class.
+    In ``max_steps`` steps a model learns the column ``subject``. With fewer, some seeds stay near chance; other columns
+    need more than 80. CosReg at λ = -1 makes all vectors of the last layer equal, so all rows get the same class.
     """
     return SweepRequest(
         name=SWEEP_NAME,

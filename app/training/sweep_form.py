@@ -236,7 +236,7 @@ def list_search_fields(values: FormValues, search: Mapping[str, str]) -> list[tu
 
 
 def parse_study(values: FormValues, search: Mapping[str, str]) -> StudyRequest:
-    """Return the search that a sweep form and the search's own fields request. Raise InvalidError with all errors."""
+    """Return the search requested by a sweep form and the search's own fields. Raise InvalidError with all errors."""
     errors: list[FieldError] = []
     sweep = None
     try:
@@ -254,7 +254,7 @@ def parse_study(values: FormValues, search: Mapping[str, str]) -> StudyRequest:
         ranges = Search.model_validate(settings | {"prune": search.get("prune") == "true"})
     except ValidationError as error:
         errors += [
-            FieldError(str(location[0]) if location else "lam_low", sentence)  # errors of the search have no location
+            FieldError(str(location[0]) if location else "lam_low", sentence)  # an error of several fields has none
             for sentence, location in list_messages(error.errors(), form=True)
         ]
     if sweep is None or errors:

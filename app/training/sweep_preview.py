@@ -213,7 +213,7 @@ def _describe_power(context: Context, plan: SweepPlan) -> list[str]:
     variances = [variance(seed_scores.values()) for seed_scores in scores.values() if len(seed_scores) > 1]
     if not any(variances):
         return []
-    # Of one comparison, seeds are paired: n_seeds - 1 degrees of freedom. Of several, two settings' are added up.
+    # With one comparison seeds are paired: n_seeds - 1 degrees of freedom. With several, two settings add up theirs.
     critical_value = t_quantile(look_level(1) / n_compared, min(n_compared, 2) * (n_seeds - 1))
     error = math.sqrt(2 * fmean(variances) / n_seeds)
     difference = number((critical_value + NormalDist().inv_cdf(VERDICT_PROBABILITY)) * error, 2)

@@ -125,7 +125,7 @@ def should_draw_bands(means: Means) -> bool:
 
 
 def mean_traces(table: RunTable, means: Means, *, with_bands: bool) -> list[go.Scatter]:
-    """Return the means as lines, over their intervals as bands if ``with_bands``."""
+    """Return the means as lines; if ``with_bands``, in front of their intervals as bands."""
     drawn_settings = list(means)
     traces = []
     for setting, points in means.items() if with_bands else ():
