@@ -89,7 +89,7 @@ def find_damage(checkpoint: Path) -> str | None:
     except OSError as error:
         if error.errno not in (errno.EIO, errno.EBADMSG):
             raise
-        return "the disk cannot read a file of the checkpoint"
+        return "the disk cannot read one of its files"
     return f"{Path(changed_names[0]).name} has changed since it was saved" if changed_names else None
 
 
