@@ -191,8 +191,8 @@ def keeps_promise_of_best_layer(
     """
 
     def draw_similarities() -> Numbers:
-        shared, own = random.standard_normal((labels, 1)), random.standard_normal((labels, layers))
-        return np.asarray(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own)
+        shared_noise, layer_noise = random.standard_normal((labels, 1)), random.standard_normal((labels, layers))
+        return np.asarray(np.sqrt(correlation) * shared_noise + np.sqrt(1 - correlation) * layer_noise)
 
     matches, non_matches = draw_similarities() + LAYER_LEAD, draw_similarities()
     ranks = rankdata(np.concatenate([matches, non_matches]), axis=0)
@@ -280,7 +280,7 @@ def cases() -> list[Case]:
         Case("cutoffs, 200 of a kind, 5x as wide, after the remedy", PROMISE, MIN_KEPT, 1, REMEDY_SIMULATIONS,
              partial(keeps_promise_after_remedy, labels=200, width=5)),
     ]  # fmt: skip
-    layers = [
+    best_layers = [
         Case(f"cutoffs, best of {layers} layers, correlation {correlation}, 120 of a kind, miss {promise}", PROMISE,
              lowest, 1, SIMULATIONS, partial(keeps_promise_of_best_layer, layers=layers, correlation=correlation,
                                              labels=120, promise=promise))
@@ -288,4 +288,4 @@ def cases() -> list[Case]:
             (1, 0, 0.1, MIN_KEPT), (7, 0.9, 0.05, MIN_KEPT), (7, 0.9, 0.1, 0.92), (7, 0, 0.05, 0.92), (7, 0, 0.1, 0.84),
         )
     ]  # fmt: skip
-    return [*promises, *bands, *remedies, *layers]
+    return [*promises, *bands, *remedies, *best_layers]

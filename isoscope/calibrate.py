@@ -53,8 +53,8 @@ def print_calibration(arguments: Namespace) -> int:
 def _calibration_lines(calibration: Calibration) -> Iterator[str]:
     source = calibration.pairs
     yield f"{plural(source.labeled, 'labeled pair')}, {source.labeled_matches:,} match: {source.matches}."
-    n_matches, n_others = source.independent_matches, source.independent_non_matches
-    yield f"Non-matches: {source.non_matches}. {n_matches:,} matches and {n_others:,} non-matches are independent."
+    n_matches, n_non_matches = source.independent_matches, source.independent_non_matches
+    yield f"Non-matches: {source.non_matches}. {n_matches:,} matches and {n_non_matches:,} non-matches are independent."
     for space in calibration.spaces:
         yield from _space_lines(space, SIMILARITIES[calibration.similarity])
     if calibration.false_match_rate is None:
