@@ -1,6 +1,7 @@
-// A link to what is inside a closed fold opens it, in browsers that do not do so by themselves.
+// Opens the closed folds around what an address leads to, in browsers that do not do so by themselves, and around fields
+// that a renewed form shows as wrong.
 
-export function openFolds(inside) {
+function openFolds(inside) {
   for (let fold = inside; (fold = fold.parentElement?.closest("details")); ) fold.open = true;
 }
 
@@ -12,4 +13,5 @@ function openTarget() {
 }
 
 addEventListener("hashchange", openTarget);
+document.addEventListener("htmx:after:swap", () => document.querySelectorAll("[aria-invalid]").forEach(openFolds));
 openTarget();
