@@ -92,7 +92,7 @@ class DirectionDistances:
         return squares.addcmul_(exponents.mul_(self._negative_half_lengths[columns]), self._rounded_lengths[rows, None])
 
     def bound_limit(self, rows: Tensor, squared_reach: Tensor) -> Tensor:
-        """Return, for each row, the largest value that ``tile`` may give a squared distance of at most squared_reach.
+        """Return, for each row, the most that ``tile`` may return for a squared distance of at most squared_reach.
 
         Let eps be the roundoff of the products, eps64 that of float64, s = r - mean r, R the squared reach, and i a
         row. A point j at a squared distance of at most R has r_j from r_i - sqrt(R) to r_i + sqrt(R).

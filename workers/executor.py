@@ -171,7 +171,7 @@ class Executor:
         return set(self._deferred_at)
 
     async def execute(self, job: Job) -> None:
-        """Run a job until its row is final or its attempts are used up, unless it is refused.
+        """Run a job, unless it is refused, until it ends or is left to another worker or call.
 
         If its row cannot be written, the row keeps waiting, and the reconciler or a free worker enqueues the job again.
         """
@@ -187,7 +187,7 @@ class Executor:
             self._unfinished_calls += Counter()  # drop counts of zero
 
     async def _execute(self, job: Job) -> None:
-        """Try until a process exits with 0, the row is final or deleted, or too many attempts failed."""
+        """Run attempts until a process exits with 0 or ``_begin`` returns None."""
         pause_seconds = FIRST_PAUSE_SECONDS
         attempt = await self._begin_with_retries(job, last_end=None, last_attempt=None)
         while attempt is not None:
@@ -248,7 +248,7 @@ class Executor:
             end_attempts(session, Attempt.worker == self.slot, AttemptOutcome.WORKER_STOPPED)
 
     def _begin(self, job: Job, last_end: ProcessEnd | None, last_attempt: int | None) -> int | None:
-        """Begin an attempt and return its number; None if the row no longer waits or too many attempts failed.
+        """Begin an attempt; return its number, or None if the row ended or is another call's, or too many failed.
 
         ``last_end`` and ``last_attempt`` are end and number of the previous attempt of this call; None for the first.
         """

@@ -17,7 +17,7 @@ from threading import Thread, Timer
 LIFELINE_FLAG = "--lifeline"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 PROCESS_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
-COLLECTION_THRESHOLD = 10_000  # new objects that trigger a garbage collection, by default 700
+COLLECTION_THRESHOLD = 10_000  # new objects that trigger a garbage collection; Python's default is 700 or 2,000
 PROC = Path("/proc")
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 BUNDLED_MODEL = "all-MiniLM-L6-v2"

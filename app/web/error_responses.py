@@ -105,7 +105,7 @@ def problem_response(
     errors: Sequence[FieldError] = (),
     request_id: str | None = None,
 ) -> Response:
-    """Return JSON for the API and for clients that do not accept HTML, else a page."""
+    """Return JSON for the API and for clients that do not ask for HTML, else a page."""
     if request.scope["path"].startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         fields = [FieldProblem(field=error.field, detail=error.detail) for error in errors if error.field is not None]
         return JSONResponse(Problem(detail=detail, field=field, errors=fields).model_dump(), status)

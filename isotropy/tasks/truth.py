@@ -231,7 +231,7 @@ class LabelTruth(Truth):
         return float((self.codes[parts == TaskPart.CHOOSE] == majority).mean())
 
     def sample(self, corpus: NDArray[Any], count: int, seed: int) -> tuple[NDArray[Any], "LabelTruth"]:
-        """Return ``count`` random labeled rows and their truth; ``corpus`` and this truth if no more exist."""
+        """Return ``count`` random labeled rows and their truth; if no more are labeled, ``corpus`` and this truth."""
         if count >= len(self.rows):
             return corpus, self
         drawn = np.sort(np.random.default_rng(seed).permutation(len(self.rows))[:count])

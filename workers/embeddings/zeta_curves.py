@@ -25,7 +25,7 @@ TargetMaker = Callable[[Tensor], Tensor]
 
 
 def compute_zeta_lines(cloud: Cloud, target_makers: list[TargetMaker]) -> list[list[dict[str, Any]]]:
-    """Return, for each target, lines of IsoScore* by zeta: one for each sample of 32, 64 ... rows, and one for all."""
+    """Return IsoScore* by zeta for each maker: a line for each sample of 32, 64 ... rows, and one for all rows."""
     lines_by_target: list[list[dict[str, Any]]] = [[] for _ in target_makers]
     moments = Moments(cloud.moments.d)
     sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]

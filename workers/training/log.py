@@ -33,7 +33,7 @@ class Log:
         self._path = folder / LOG_NAME
 
     def begin(self, attempt: int, slot: str, earlier_log: str | None) -> None:
-        """Write an attempt's header. A new file begins with ``earlier_log``, the log of attempts on other machines."""
+        """Write an attempt's header. A new file begins with ``earlier_log``, the end of the log as the row has it."""
         with self._path.open("a", encoding="utf-8") as file:
             if not file.tell() and earlier_log is not None:
                 file.write(f"{earlier_log}\n")

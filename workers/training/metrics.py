@@ -95,7 +95,7 @@ class Probe:
         """The cost of one measurement, in tokens of a forward pass."""
 
     def steps_between_probes(self, max_steps: int, tokens_per_step: float) -> int:
-        """Return the configured interval between measurements; by default, some multiple of the logging interval."""
+        """Return the configured interval between measurements; by default, a multiple of the logging interval."""
         if self.probe_every is not None:
             return self.probe_every
         probe_every = default_probe_every(max_steps, self.cost, tokens_per_step)

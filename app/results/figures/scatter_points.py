@@ -253,7 +253,7 @@ class ScatterPlan:
 
     @cached_property
     def trivial_predictor(self) -> TrivialPredictor:
-        """Return the trivial predictor: empty unless an axis shows performance; no score if ``TASK`` makes panels."""
+        """Return the trivial predictor: empty unless an axis shows performance; no score if panels are data sets."""
         if PERFORMANCE not in (self.x.key, self.y.key):
             return TrivialPredictor(None, "", {})
         trivial = TrivialPredictor.from_runs(self.run_table, self.run_table.finished_runs)

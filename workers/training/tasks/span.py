@@ -75,7 +75,7 @@ class SpanTask(Task):
         return BestAnswers(cast("Windows", rows), order)
 
     def score_trivial_predictor(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
-        """Return the scores of empty answers. No other constant answer is better, as each question has its own text."""
+        """Return the scores of empty answers; any other answer has to occur in the text of its question."""
         references = [question.answers.texts for question in cast("Windows", validation).questions]
         mean_exact_match = float(np.mean([exact_match("", answers) for answers in references]))
         mean_word_f1 = float(np.mean([word_f1("", answers) for answers in references]))
@@ -150,7 +150,7 @@ def best_spans(start_logits: Tensor, end_logits: Tensor, is_candidate: Tensor) -
     """Return each row's best sum of start and end logits, and their positions, as tensors [rows] on the CPU.
 
     Logits are [rows, tokens]; ``is_candidate`` has the same shape and is true where an answer may start or end. The
-    sum is minus infinity if no ``N_BEST`` likeliest start and end are at most ``MAX_ANSWER_TOKENS`` apart.
+    sum is minus infinity if the ``N_BEST`` likeliest starts and ends make no span of 1 to ``MAX_ANSWER_TOKENS`` tokens.
     """
     n_best = min(N_BEST, is_candidate.shape[1])
     logits = (logit.float().cpu().masked_fill(~is_candidate, -inf) for logit in (start_logits, end_logits))
