@@ -141,11 +141,11 @@ def test_ended_session_keeps_the_form(dashboard, page, tmp_path):
 
 
 def test_dropped_file_is_uploaded_and_measured(dashboard, page):
-    for path, drop_target in (("/", "main"), ("/embeddings", "footer")):
+    for path, drop_target in (("/", "main"), ("/encodings", "main"), ("/embeddings", "footer")):
         page.goto(dashboard.url + path)
         expect(page.locator("[data-drop-hint]")).to_be_visible()
         page.evaluate(DROP, ["dropped.csv", ROWS, drop_target])
-        expect(page).to_have_url(re.compile(r"/embeddings/[0-9a-f]{32}$"))
+        expect(page).to_have_url(re.compile(r"/e(mbedd|ncod)ings/[0-9a-f]{32}"))
     page.get_by_role("button", name="Measure these embeddings").click()
     expect(page.get_by_role("heading", name="dropped")).to_be_visible()
     expect(page.locator(".tag.draft")).to_have_count(0)
