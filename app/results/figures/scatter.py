@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Figure, escape_text, pick_evenly, plot, vertical_line
+from app.figures.figure import Figure, Trace, escape_text, pick_evenly, plot, vertical_line
 from app.figures.labels import LabeledPoint, heading, place_labels
 from app.results.captions import explain_empty
 from app.results.figures import legend
@@ -197,7 +197,7 @@ def _make_mark(plan: ScatterPlan, x: ScatterAxis, y: ScatterAxis, point: Scatter
 def _draw_panels(axes: SharedAxes, panels: Sequence[Panel]) -> go.Figure:
     n_columns = min(len(panels), MAX_COLUMNS)
     n_rows = ceil(len(panels) / n_columns)
-    traces: list[go.Scatter] = []
+    traces: list[Trace] = []
     shapes: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     legend_names: set[str] = set()
@@ -205,10 +205,10 @@ def _draw_panels(axes: SharedAxes, panels: Sequence[Panel]) -> go.Figure:
         row, column = divmod(index, n_columns)
         x, y = f"x{column + 1 if column else ''}", f"y{row + 1 if row else ''}"  # plotly's names: x, x2, x3, ...
         for trace in _panel_traces(axes, panel, wide=n_columns < MAX_COLUMNS):
-            if trace.showlegend:
-                trace.showlegend = trace.name not in legend_names and len(legend_names) < MAX_ENTRIES
-                legend_names.add(trace.name)
-            traces.append(trace.update(xaxis=x, yaxis=y))
+            if trace["showlegend"]:
+                trace["showlegend"] = trace["name"] not in legend_names and len(legend_names) < MAX_ENTRIES
+                legend_names.add(trace["name"])
+            traces.append(trace | {"xaxis": x, "yaxis": y})
         lines = _panel_lines(axes, panel, in_legend=index == 0)
         if not panel.title:
             shapes += lines
@@ -230,7 +230,7 @@ def _draw_panels(axes: SharedAxes, panels: Sequence[Panel]) -> go.Figure:
     grid = {"rows": n_rows, "columns": n_columns, "pattern": "coupled", "xgap": 0.06, "ygap": 0.16}
     return plot(
         traces,
-        showlegend=any(trace.showlegend for trace in traces) or any(shape.get("showlegend") for shape in shapes),
+        showlegend=any(trace["showlegend"] for trace in traces) or any(shape.get("showlegend") for shape in shapes),
         shapes=shapes,
         annotations=annotations,
         **layouts,
@@ -260,7 +260,7 @@ def _panel_lines(axes: SharedAxes, panel: Panel, *, in_legend: bool) -> list[dic
     return lines
 
 
-def _panel_traces(axes: SharedAxes, panel: Panel, *, wide: bool) -> list[go.Scatter]:
+def _panel_traces(axes: SharedAxes, panel: Panel, *, wide: bool) -> list[Trace]:
     """Return the traces of a panel, from back to front.
 
     These are lines by family, runs, rings around plain training, means, names, a legend and crosses. In a ``wide``
@@ -269,7 +269,7 @@ def _panel_traces(axes: SharedAxes, panel: Panel, *, wide: bool) -> list[go.Scat
     plan, marks, coloring = axes.plan, panel.marks, axes.plan.coloring
     has_lambda_axis = LAM in (plan.x.key, plan.y.key)
     name_traces = _name_traces(axes, marks) if wide and not has_lambda_axis else []
-    n_named = sum(len(trace.x) for trace in name_traces)
+    n_named = sum(len(trace["x"]) for trace in name_traces)
     omits_lambda = axes.color_range is not None or has_lambda_axis or n_named == len(marks)
     marks_by_color: dict[str, list[Mark]] = {}
     for mark in marks:
@@ -284,7 +284,7 @@ def _panel_traces(axes: SharedAxes, panel: Panel, *, wide: bool) -> list[go.Scat
     return [
         *_family_lines(coloring, marks),
         *(
-            go.Scatter(
+            Trace(
                 x=[run.x for run in runs],
                 y=[run.y for run in runs],
                 mode="markers",
@@ -307,8 +307,8 @@ def _panel_traces(axes: SharedAxes, panel: Panel, *, wide: bool) -> list[go.Scat
     ]
 
 
-def _marker_trace(marks: Sequence[Mark], marker: dict[str, Any], **properties: Any) -> go.Scatter:
-    return go.Scatter(
+def _marker_trace(marks: Sequence[Mark], marker: dict[str, Any], **properties: Any) -> Trace:
+    return Trace(
         x=[mark.x.mean for mark in marks],
         y=[mark.y.mean for mark in marks],
         marker=marker,
@@ -316,7 +316,7 @@ def _marker_trace(marks: Sequence[Mark], marker: dict[str, Any], **properties: A
     )
 
 
-def _family_lines(coloring: Coloring, marks: Sequence[Mark]) -> list[go.Scatter]:
+def _family_lines(coloring: Coloring, marks: Sequence[Mark]) -> list[Trace]:
     """Return a trace for each color, with a line through the means of each family and its baseline in order of λ."""
     table = coloring.table
     baselines = [mark for mark in marks if mark.setting.is_baseline]
@@ -332,7 +332,7 @@ def _family_lines(coloring: Coloring, marks: Sequence[Mark]) -> list[go.Scatter]
         positions = positions_by_color.setdefault(coloring.family_color(family), [])
         positions += [*((mark.x.mean, mark.y.mean) for mark in line_marks), gap]
     return [
-        go.Scatter(
+        Trace(
             x=[x for x, _ in positions[:-1]],
             y=[y for _, y in positions[:-1]],
             mode="lines",
@@ -343,7 +343,7 @@ def _family_lines(coloring: Coloring, marks: Sequence[Mark]) -> list[go.Scatter]
     ]
 
 
-def _mean_trace(marks: Sequence[Mark], color: str, plan: ScatterPlan) -> go.Scatter:
+def _mean_trace(marks: Sequence[Mark], color: str, plan: ScatterPlan) -> Trace:
     symbols = [
         legend.symbol(plan.run_table, mark.setting.family) + ("-open" if mark.setting in plan.collapsed else "")
         for mark in marks
@@ -358,21 +358,21 @@ def _mean_trace(marks: Sequence[Mark], color: str, plan: ScatterPlan) -> go.Scat
     )
 
 
-def _color_scale_trace(marks: Sequence[Mark], color_range: tuple[float, float], plan: ScatterPlan) -> go.Scatter:
+def _color_scale_trace(marks: Sequence[Mark], color_range: tuple[float, float], plan: ScatterPlan) -> Trace:
     fractions = [index / (SCALE_COLORS - 1) for index in range(SCALE_COLORS)]
     trace = _mean_trace(marks, palette.QUIET, plan)
-    trace.marker.update(
+    trace["marker"].update(
         color=[mark.color_value for mark in marks],
         cmin=color_range[0],
         cmax=color_range[1],
         colorscale=[[fraction, palette.ordered_color(fraction)] for fraction in fractions],
     )
-    for bars in (trace.error_x, trace.error_y):
-        bars.color = palette.QUIET
+    for bars in (trace["error_x"], trace["error_y"]):
+        bars["color"] = palette.QUIET
     return trace
 
 
-def _name_traces(axes: SharedAxes, marks: Sequence[Mark]) -> list[go.Scatter]:
+def _name_traces(axes: SharedAxes, marks: Sequence[Mark]) -> list[Trace]:
     """Return a trace that writes the λ of means beside them where there is room; an empty list if there is none."""
     candidates = sorted(marks, key=lambda mark: not mark.setting.is_baseline)
     if len(marks) > MAX_NAMED:
@@ -398,7 +398,7 @@ def _name_traces(axes: SharedAxes, marks: Sequence[Mark]) -> list[go.Scatter]:
     ]
 
 
-def _legend_traces(coloring: Coloring, marks: Sequence[Mark], *, omits_lambda: bool) -> list[go.Scatter]:
+def _legend_traces(coloring: Coloring, marks: Sequence[Mark], *, omits_lambda: bool) -> list[Trace]:
     """Return a trace for each legend entry: families, or colors. There are no colors of λ if ``omits_lambda``."""
     table = coloring.table
     if 1 < len(table.families) <= MAX_ENTRIES:
@@ -414,8 +414,8 @@ def _legend_traces(coloring: Coloring, marks: Sequence[Mark], *, omits_lambda: b
         listed_colors = colors[:MAX_ENTRIES] if coloring.key in table.fields else pick_evenly(colors, MAX_ENTRIES)
         entries = [(escape_text(label, legend.MAX_NAME_LENGTH), color, "circle") for label, color in listed_colors]
     return [
-        go.Scatter(x=[None], y=[None], mode="markers", name=name, showlegend=True,
-                   marker={"color": color, "symbol": symbol, "size": 9})
+        Trace(x=[None], y=[None], mode="markers", name=name, showlegend=True,
+              marker={"color": color, "symbol": symbol, "size": 9})
         for name, color, symbol in entries
     ]  # fmt: skip
 

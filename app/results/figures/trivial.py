@@ -3,12 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import plotly.graph_objects as go
-
 from app.db.learning import no_learning_note, trivial_predictor, trivial_score
 from app.db.run_rows import AnyRun
 from app.figures import palette
-from app.figures.figure import Cell, escape_text
+from app.figures.figure import Cell, Trace, escape_text
 from app.results.run_table import RunTable, Setting
 from isoscope.core.formatting import number, plural
 
@@ -99,13 +97,13 @@ class TrivialPredictor(NamedTuple):
              "line": {"width": 1.5, "dash": "dash", "color": palette.MARKED}}
         ]  # fmt: skip
 
-    def cross_traces(self, points: Sequence[tuple[Setting, float, float]]) -> list[go.Scatter]:
+    def cross_traces(self, points: Sequence[tuple[Setting, float, float]]) -> list[Trace]:
         """Mark each setting with a run that learned nothing by a cross. ``points`` are settings with x and y."""
         crosses = [(x, y) for setting, x, y in points if setting in self.no_learning_notes]
         if not crosses:
             return []
         return [
-            go.Scatter(
+            Trace(
                 x=[x for x, _ in crosses],
                 y=[y for _, y in crosses],
                 mode="markers",
