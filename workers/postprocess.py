@@ -79,7 +79,7 @@ class LabSample:
 
 
 def _post_process(job: ResultJob[PostProcessing]) -> None:
-    """Try a method on the CPU and store its map. Delete the oldest maps of the embedding above MAX_MAPS_BYTES."""
+    """Try a method on the CPU and store its map. Delete the embedding's oldest trials beyond MAX_MAPS_BYTES."""
     job.require_current_vectors(is_current=job.row.fits_selection_of(job.embedding))
     matrix = open_embedding(job.embedding, job.settings)
     points, rows = draw_rows(matrix, SAMPLE_SEED)
@@ -98,7 +98,7 @@ def _post_process(job: ResultJob[PostProcessing]) -> None:
         stored_map = store_file(partial(io.BytesIO, save(trial.fitted.state(), metadata)))
         with ledger.recording(stored_map) as session:
             job.fill(session, results=results, state_sha256=stored_map.sha256)
-            # This trial's map comes first, then those of earlier trials, newest first. Maps in use are not deleted.
+            # This trial comes first, then earlier ones, newest first. Trials whose map is in use are not deleted.
             sizes_query = (
                 select(PostProcessing.id, StoredFile.size_bytes)
                 .join(StoredFile, StoredFile.sha256 == PostProcessing.state_sha256)

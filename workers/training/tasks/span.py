@@ -75,7 +75,7 @@ class SpanTask(Task):
         return BestAnswers(cast("Windows", rows), order)
 
     def score_trivial_predictor(self, train: TokenizedRows, validation: TokenizedRows) -> Trivial:
-        """Return the scores of empty answers; any other answer has to occur in the text of its question."""
+        """Return the scores of empty answers: any other must be in the question's context, so it is not constant."""
         references = [question.answers.texts for question in cast("Windows", validation).questions]
         mean_exact_match = float(np.mean([exact_match("", answers) for answers in references]))
         mean_word_f1 = float(np.mean([word_f1("", answers) for answers in references]))
