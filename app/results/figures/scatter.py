@@ -8,6 +8,7 @@ from functools import partial
 from math import ceil, inf
 from typing import Any, NamedTuple
 
+import numpy as np
 import plotly.graph_objects as go
 
 from app.figures import palette
@@ -285,12 +286,12 @@ def _panel_traces(axes: SharedAxes, panel: Panel, *, wide: bool) -> list[Trace]:
         *_family_lines(coloring, marks),
         *(
             Trace(
-                x=[run.x for run in runs],
-                y=[run.y for run in runs],
+                x=np.array([run.x for run in runs], dtype=float),
+                y=np.array([run.y for run in runs], dtype=float),
                 mode="markers",
                 marker={"color": color, "size": RUN_SIZE, "symbol": "circle-open"},
                 showlegend=False,
-                hovertext=[run.hover_text for run in runs],
+                hovertext=np.array([run.hover_text for run in runs]),
                 hoverinfo="text",
             )
             for color, runs in runs_by_color.items()
@@ -323,14 +324,13 @@ def _family_lines(coloring: Coloring, marks: Sequence[Mark]) -> list[Trace]:
     marks_by_family: dict[Family, list[Mark]] = {}
     for mark in marks:
         marks_by_family.setdefault(mark.setting.family, []).append(mark)
-    gap = (None, None)
     positions_by_color: dict[str, list[tuple[float | None, float | None]]] = {}
     for family in table.families:
         members = marks_by_family.get(family, [])
         shared_baselines = [mark for mark in baselines if mark not in members and table.belongs(mark.setting, family)]
         line_marks = sorted([*members, *shared_baselines], key=lambda mark: mark.setting.lam)
         positions = positions_by_color.setdefault(coloring.family_color(family), [])
-        positions += [*((mark.x.mean, mark.y.mean) for mark in line_marks), gap]
+        positions += [*((mark.x.mean, mark.y.mean) for mark in line_marks), (None, None)]  # then a gap
     return [
         Trace(
             x=[x for x, _ in positions[:-1]],
