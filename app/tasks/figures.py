@@ -105,7 +105,8 @@ def _describe_below(results: TaskResults) -> str:
     if (ends := _find_score_range(results)) is None:
         return ""
     below = [variant for variant in results.variants if variant.report.value < ends[0]]
-    return f" Below the axis: {', '.join(f'{variant.name} ({variant.report.value:.3f})' for variant in below)}."
+    names = ", ".join(f"{variant.name} ({variant.report.value:.3f})" for variant in below)
+    return f" Below the axis: {names}." if below else ""
 
 
 def find_pareto_front(results: TaskResults) -> list[int]:

@@ -34,7 +34,7 @@ from isoscope.core.formatting import quote
 from isoscope.files.upload_formats import Role, suffixes
 from isoscope.rank_relation import describe_relation
 from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
-from isotropy.catalog.calibration import PROMISES, PromiseKind
+from isotropy.catalog.calibration import PromiseKind
 
 MAX_SO_FAR = 40
 """Variants that the page shows while others are being judged: as many as the default list has."""
@@ -123,7 +123,6 @@ def _render_task(
             "statement": describe_relation(list_scored_embeddings(members), task.results.metric),
             "others": list_others(context, task),
             "cutoff_figures": cutoff_figures(task.results.calibration),
-            "promises": [(kind, rate) for kind in PromiseKind for rate in PROMISES],
             "promised": (PromiseKind(promised_kind), float(promised_rate)),
         }
     return render(request, "tasks/task.html", values, problem)

@@ -244,7 +244,7 @@ def test_scored_pairs_judge_every_layer_and_set_cutoffs(client, settings, work, 
         assert f'href="/tasks/{task["id"]}#cutoff"' in client.get(f"/embeddings/{layer['embedding_id']}").text
     page = client.get(path).text
     assert "Layers by Spearman" in page
-    assert re.search("at most 5% of matches are missed, with .*Choose another cutoff for layer", page, re.DOTALL)
+    assert re.search("at most 5% of matches are missed, with .*Take at most 5% of non-matches", page, re.DOTALL)
 
 
 def test_each_text_is_a_row_and_rows_without_score_are_left_out(tmp_path):
