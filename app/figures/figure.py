@@ -18,8 +18,7 @@ from isoscope.core.formatting import number, short
 
 Cell = str | float | None
 Item = TypeVar("Item")
-Trace = dict[str, Any]
-"""Properties of a scatter trace. The figure checks them; a ``go.Scatter`` would be checked twice."""
+Trace = dict[str, Any]  # properties of a scatter, which the figure checks; a ``go.Scatter`` would be checked twice
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 

@@ -37,17 +37,9 @@ def allocate(size_bytes):
     return len(bytearray(size_bytes))
 
 
-def sleep(seconds):
-    time.sleep(seconds)
-
-
 def spin():
     while True:
         pass
-
-
-def crash():
-    os.abort()
 
 
 def misbehave(root: str, parent: int, server: int, port: int, folder: Path) -> dict[str, bool]:

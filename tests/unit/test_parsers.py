@@ -4,7 +4,6 @@ import time
 
 import psutil
 import pytest
-import sandboxed
 
 from app.core.settings import GIB, Settings
 from app.sandbox import run_in_sandbox
@@ -60,7 +59,7 @@ def test_client_that_disconnects_frees_its_slot():
     client = Client()
 
     def work():
-        return run_in_sandbox(sandboxed.sleep, 60, memory_bytes=GIB, seconds=60)
+        return run_in_sandbox(time.sleep, 60, memory_bytes=GIB, seconds=60)
 
     async def leave():
         slots = Parsers(1)
