@@ -100,10 +100,11 @@ class Services:
         }
         return "\n".join(f"== {name}\n{(log.stdout + log.stderr)[-1500:]}" for name, log in printed.items())
 
-    def take_down(self) -> None:
+    def take_down(self, kept_volume: str = "") -> None:
         for container in reversed(self._started):
             self._engine.does("rm", "--force", "--volumes", container)
-        for volume in self._file["volumes"]:
+        self._started.clear()
+        for volume in self._file["volumes"].keys() - {kept_volume}:
             self._engine.does("volume", "rm", "--force", f"{self._prefix}-{volume}")
 
     def _options(self, service: dict[str, Any]) -> list[str]:
@@ -213,16 +214,15 @@ def test_services_survive_lost_worker_and_are_restored(engine, services, figures
             assert time.monotonic() < end, f"waited {SECONDS} s in vain:\n{services.logs()}"
             time.sleep(2)
 
-    def wait_until_healthy(name: str) -> None:
+    def start(name: str, **environment: str) -> str:
+        container = services.run(name, **environment)
         wait_until(lambda: services.is_healthy(name))
+        return container
 
-    services.run("postgres")
-    wait_until_healthy("postgres")
+    start("postgres")
     assert services.ends_well(services.run("migrate"), SECONDS), services.logs()
-    web = services.run("web")
-    wait_until_healthy("web")
-    worker = services.run("worker", OMP_NUM_THREADS="1")
-    wait_until_healthy("worker")
+    web = start("web")
+    worker = start("worker", OMP_NUM_THREADS="1")
 
     embedding = json.loads(services.python("web", UPLOAD))
     wait_until(lambda: ask(f"isoscope.embedding({embedding['id']!r})")["status"] == "ready")
@@ -244,10 +244,11 @@ def test_services_survive_lost_worker_and_are_restored(engine, services, figures
     assert embedding["id"] not in [row["id"] for row in ask("isoscope.embeddings()")]
     services.stop(web, "web")
     services.stop(other_worker, "worker")
-    restoring = services.run("web", "isoscope", "restore", "/backups", "--replace", called="restoring")
+    services.take_down(kept_volume="backups")
+    start("postgres")
+    restoring = services.run("web", "isoscope", "restore", "/backups", called="restoring")
     assert services.ends_well(restoring, SECONDS), services.logs()
-    engine("start", web)
-    wait_until_healthy("web")
+    web = start("web")
     assert ask(f"isoscope.score({embedding['id']!r})") == score
     assert ask(f"isoscope.run({run!r})") == ended
 
