@@ -307,7 +307,6 @@ def test_archive_is_downloaded_and_offered_for_import(filled, page, tmp_path):
 def test_form_round_trips_through_yaml(filled, page):
     form = f"{filled.url}/experiments/new?dataset_id={filled.dataset}"
     page.goto(form)
-    # A late answer to an earlier change must not replace that to a newer one.
     page.evaluate("""() => { const send = window.fetch; window.fetch = async (url, options) => {
         const answer = await send(url, options), delay = String(url).includes("seeds=3") ? 0 : 1000;
         return new Promise((resolve) => setTimeout(() => resolve(answer), delay)); }; }""")
@@ -316,7 +315,7 @@ def test_form_round_trips_through_yaml(filled, page):
     page.get_by_text("Command line, API, Python").click()
     yaml_region = page.get_by_role("region", name="YAML")
     page.wait_for_timeout(1500)
-    expect(yaml_region).to_contain_text("seeds: [3, 4]")
+    expect(yaml_region, "not a late answer to the earlier change").to_contain_text("seeds: [3, 4]")
     yaml = yaml_region.inner_text()
     page.goto(form)
     page.get_by_text("Fill in from a file").click()

@@ -220,10 +220,11 @@ def test_scored_pairs_judge_every_layer_and_set_cutoffs(client, settings, work, 
     path = client.post("/encodings", files={"file": ("pairs.csv", pairs_file)}).headers["location"]
     selected = re.findall(r'<option value="(\w+)" selected>', client.get(path).text)
     assert selected == ["a", "b", "score"], "proposed for two columns of texts and a score"
-    rows = "".join(f"text {n} of many,another text {n},{n % 50 / 10}\n" for n in range(100))
-    unnamed = client.post("/encodings", files={"file": ("p.csv", f"question,known,stars\n{rows}")}).headers["location"]
-    selected = re.findall(r'<option value="(\w+)" selected>', client.get(unnamed).text)
-    assert selected == ["question", "known", "stars"], "the only other column, of more numbers than classes have"
+    for scores in (50, 2):
+        rows = "".join(f"text {n} of many,another text {n},{n % scores / (scores - 1):.3g}\n" for n in range(100))
+        url = client.post("/encodings", files={"file": ("p.csv", f"question,known,stars\n{rows}")}).headers["location"]
+        selected = re.findall(r'<option value="(\w+)" selected>', client.get(url).text)
+        assert selected == ["question", "known", "stars"], f"the only other column, of {scores} numbers"
     encoding_id = path.removeprefix("/encodings/").partition("?")[0]
     two_layers = PAIRS_CONFIG | {"layers": [1, 2]}
     plan = client.post(f"/api/encodings/{encoding_id}/plan", json=two_layers).json()

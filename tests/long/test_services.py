@@ -229,8 +229,7 @@ def test_services_survive_lost_worker_and_are_restored(engine, services, figures
     score = ask(f"isoscope.score({embedding['id']!r})")
     assert score["isoscore"]["value"] == pytest.approx(0.95, abs=0.05)
 
-    experiment = json.loads(services.python("web", TRAIN))
-    run = experiment["runs"][0]["id"]
+    run = json.loads(services.python("web", TRAIN))["runs"][0]["id"]
     wait_until(lambda: ask(f"isoscope.run({run!r})")["status"] != "queued")
     assert ask(f"isoscope.run({run!r})")["status"] == "running"
     engine("rm", "--force", worker)

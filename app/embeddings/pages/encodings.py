@@ -44,7 +44,7 @@ FormValues = dict[str, Any]
 """A text by field; a list of texts for ``LIST_FIELDS``."""
 FIELDS = EncodingConfig.model_fields
 LIST_FIELDS = ("text_columns", "poolings")
-# If a column beside two columns of texts has one of these names, it is proposed as their score.
+# Names of scores beside two columns of texts. The only other column is proposed, too, if it has two or many numbers.
 PROPOSED_SCORE_NAMES = ("score", "similarity", "rating", "match", "is_match", "is_duplicate")
 LABELS = {name: option.label for name, option in collect_options(EncodingConfig).items()}
 
@@ -65,11 +65,11 @@ def default_values(encoding: Encoding, model: str) -> FormValues:
     labels = [column.name for column in columns if column.kind == "label" and column.name != texts[0]]
     values |= {"model": model, "text_columns": texts[:1], "label_column": next(iter(labels), "")}
     numbers = {column.name.lower(): column for column in columns if column.not_number is None}
-    # Other columns hold scores only if their numbers are too many to be classes.
     scores = [
         column.name
         for name, column in numbers.items()
-        if name in PROPOSED_SCORE_NAMES or (column.kind == "number" and (name == "label" or len(columns) == 3))
+        if name in PROPOSED_SCORE_NAMES
+        or ((name == "label" or len(columns) == 3) and (column.kind == "number" or column.n_distinct == 2))
     ]
     if len(texts) == 2 and len(scores) == 1:
         values |= {"text_columns": texts, "label_column": "", "score_column": scores[0]}
