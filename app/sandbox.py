@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum, EnumType
+from enum import Enum
 from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Event
@@ -98,12 +98,17 @@ class _Failure:
     field: str | None = None
 
 
+class OutcomePickler(pickle.Pickler):
+    """Writes members of enums by their value, as Python does from 3.11.4 on. Before, it wrote calls of getattr."""
+
+    def reducer_override(self, value: object) -> Any:
+        return (type(value), (value.value,)) if isinstance(value, Enum) else NotImplemented
+
+
 class OutcomeUnpickler(pickle.Unpickler):
     """Accepts plain values and our own records only: a hostile file may have taken over the process that sends them."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("builtins", "getattr"):  # by which Python before 3.11.4 pickles members of enums
-            return EnumType.__getitem__  # returns nothing else
         is_time = f"{module}.{name}" in TIME_CLASSES
         if is_time or module.startswith(("app.", "isoscope.", "isotropy.")):
             value = getattr(sys.modules.get(module), name, None)  # importing a module would run its code
@@ -225,5 +230,5 @@ def answer_call() -> None:
     except Exception as error:  # noqa: BLE001 -- whatever a hostile file provokes becomes a sentence in the parent
         outcome = _Failure(type(error).__name__, traceback.format_exc())
     with answer:
-        pickle.dump(outcome, answer)
+        OutcomePickler(answer).dump(outcome)
     os._exit(0)

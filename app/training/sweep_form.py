@@ -120,17 +120,11 @@ def with_fitting_metric(values: FormValues) -> FormValues:
     return values | {"metric": METRICS[task][0].value}
 
 
-def active_regularizers(values: Mapping[str, Any]) -> list[Regularizer]:
-    """Return the regularizers of a form: swept ones, and extra penalties on every run."""
-    fixed_regularizers = {regularizer for name, regularizer in EXTRA_PENALTY_FIELDS.items() if values[name]}
-    active = fixed_regularizers.union(values["regularizers"])
-    return [regularizer for regularizer in REGULARIZERS if regularizer in active]
-
-
 def sweep_controls(values: FormValues, *, has_gpu: bool) -> tuple[dict[str, Control], dict[str, Control]]:
     """Return all controls, and those that apply to the current values."""
     controls = build_controls(SweepRequest, values)
-    task, active = values["task"], active_regularizers(values)
+    task, swept = values["task"], values["regularizers"]
+    active = {entry for name, entry in EXTRA_PENALTY_FIELDS.items() if values[name] or entry in swept}
     metrics = METRICS[TaskKind(task)] if task in set(TaskKind) else tuple(METRIC_TITLES)
     metric_titles: dict[str, str] = {metric: METRIC_TITLES[metric] for metric in metrics}
     controls["metric"] = replace(controls["metric"], offered_words=metric_titles)

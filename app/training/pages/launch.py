@@ -64,7 +64,8 @@ def _starting_values(request: Request, context: Context, prefilled: sweep_form.F
         | requested
     )
     column_names = {column.name for column in dataset.columns} if dataset else set()
-    if not {values["label_column"], *values["text_columns"]} <= column_names:
+    is_new_dataset = request.query_params.get("columns_of") != values["dataset_id"]
+    if is_new_dataset and not {values["label_column"], *values["text_columns"]} <= column_names:
         values |= sweep_form.task_values(dataset)
     return sweep_form.with_fitting_metric(values)
 
@@ -132,7 +133,6 @@ def sweep_page(
         "hidden": hidden,
         "groups": folds_by_section(visible_controls.values()),
         "regularizers": REGULARIZERS,
-        "active": sweep_form.active_regularizers(values),
         "grid_groups": sweep_form.GRID_GROUPS,
         "presets": PRESETS,
         "preset": preset,
@@ -141,7 +141,7 @@ def sweep_page(
         "preview": preview,
         "plan_error": plan_error,
         "epochs_ignored": EPOCHS_IGNORED if values["epochs"] and values["max_steps"] else "",
-        "field_problem": problem or plan_error,
+        "field_problem": plan_error or problem,
         "yaml": yaml,
         "snippets": form_snippets(request, context, dataset, partial(sweep_form.parse_sweep, values)),
     }
