@@ -20,7 +20,7 @@ from app import sandbox
 from app.context import Context, create_context
 from app.core.settings import Settings
 from app.main import create_app
-from app.sandbox import OutcomeUnpickler
+from app.sandbox import OutcomePickler, OutcomeUnpickler
 from isoscope import sending
 from isoscope.cli import main
 from isoscope.client import Isoscope
@@ -92,7 +92,9 @@ def other_client(empty_dashboard: Settings) -> Iterator[TestClient]:
 
 def run_in_process(function: Callable[..., Any], *args: Any, **_: Any) -> Any:
     function, args = pickle.loads(pickle.dumps((function, args)))
-    return OutcomeUnpickler(io.BytesIO(pickle.dumps(function(*args)))).load()
+    answer = io.BytesIO()
+    OutcomePickler(answer).dump(function(*args))
+    return OutcomeUnpickler(io.BytesIO(answer.getvalue())).load()
 
 
 @pytest.fixture(autouse=True)
