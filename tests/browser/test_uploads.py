@@ -17,7 +17,7 @@ DROP = """([name, text, target]) => {
     if (kind === "dragover" && !document.documentElement.classList.contains("dropping")) throw new Error("not lit");
   }
 }"""
-ROWS = "\n".join(",".join(str((7 * i + 3 * j) % 11 / 3) for j in range(4)) for i in range(60))
+ROWS = "a,b,c,d\n" + "\n".join(",".join(str((7 * i + 3 * j) % 11 / 3) for j in range(4)) for i in range(60))
 
 
 def save_array(tmp_path, name: str, array: np.ndarray) -> Path:
