@@ -307,9 +307,8 @@ def test_archive_is_downloaded_and_offered_for_import(filled, page, tmp_path):
 def test_form_round_trips_through_yaml(filled, page):
     form = f"{filled.url}/experiments/new?dataset_id={filled.dataset}"
     page.goto(form)
-    page.evaluate("""() => { const send = window.fetch; window.fetch = async (url, options) => {
-        const answer = await send(url, options), delay = String(url).includes("seeds=3") ? 0 : 1000;
-        return new Promise((resolve) => setTimeout(() => resolve(answer), delay)); }; }""")
+    page.evaluate("""() => { const send = window.fetch; window.fetch = (url, options) => send(url, options).then(
+        (answer) => new Promise((end) => setTimeout(end, String(url).includes("seeds=3") ? 0 : 1000, answer))); }""")
     page.get_by_role("checkbox", name="CosReg").check()
     page.get_by_label("Seeds", exact=True).fill("3, 4")
     page.get_by_text("Command line, API, Python").click()

@@ -13,5 +13,5 @@ function openTarget() {
 }
 
 addEventListener("hashchange", openTarget);
-document.addEventListener("htmx:after:swap", ({ target }) => target.querySelectorAll?.("[aria-invalid]").forEach(openFolds));
+document.addEventListener("htmx:after:swap", ({ target }) => target.querySelectorAll("[aria-invalid]").forEach(openFolds));
 openTarget();

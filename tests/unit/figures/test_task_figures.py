@@ -54,7 +54,8 @@ def test_each_variant_is_drawn_once_with_interval(results):
     assert sorted(x for trace in traces for x in trace.x) == [0.21, 0.21, 0.3, 0.5]
     assert "IsoScore of 1 variant is undefined." in by_isotropy.caption
     assert {trace.name for trace in traces} == {"Others", "As it is, chosen", "Smallest"}
-    assert by_isotropy.caption.endswith(" Below the axis: variant 3 (0.700). Smallest: variant 4.")
+    for figure in (by_isotropy, by_bytes):
+        assert figure.caption.endswith(" Below the axis: variant 3 (0.700). Smallest: variant 4.")
     ends = [(trace.error_y.array[0], trace.error_y.arrayminus[0]) for trace in traces]
     assert ends == [pytest.approx((0.01, 0.02))] * len(traces)
     assert by_isotropy.table.rows[2] == ["variant 2", "", 192, 0.5, 0.78, *SCORES[2][2:], *by_bytes.table.rows[2][6:-1]]
