@@ -13,7 +13,7 @@ from isoscope.core.errors import InvalidError, value_errors_as_invalid
 from isoscope.core.formatting import plural
 from isoscope.decide import read_task, require_parent_folder, save_map
 from isotropy.catalog import SIMILARITIES
-from isotropy.catalog.calibration import USUAL_PROMISES, Calibration, ErrorRate, PairSpace, PromiseKind
+from isotropy.catalog.calibration import USUAL_PROMISES, Calibration, PairSpace, PromiseKind
 from isotropy.tasks.calibrate import calibrate
 from isotropy.tasks.labeled_pairs import MatchScoreError
 
@@ -89,11 +89,10 @@ def _space_lines(space: PairSpace, similarity_name: str) -> Iterator[str]:
     for cutoff in space.cutoffs:
         promise = f"at most {cutoff.promise:.0%} {error_names[cutoff.kind]}"
         similarity = f"takes {cutoff.labels_needed:,} labels" if cutoff.cutoff is None else f"{cutoff.cutoff:.10g}"
-        error_rates = [_format_rate(cutoff.misses), _format_rate(cutoff.false_matches)]
-        rows.append([promise, f"{cutoff.labels:,}", similarity, *error_rates])
-    error_headings = ["missed, held out [95%]", "others taken, held out [95%]"]
-    yield from table(["promise", "labels", similarity_name, *error_headings], rows)
-
-
-def _format_rate(rate: ErrorRate | None) -> str:
-    return "-" if rate is None else f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"
+        shares = [
+            "-" if share is None else f"{share.value:.1%} [{share.low:.1%}, {share.high:.1%}]"
+            for share in (cutoff.misses, cutoff.false_matches, cutoff.precision)
+        ]
+        rows.append([promise, f"{cutoff.labels:,}", similarity, *shares])
+    share_headings = ["missed, held out [95%]", "others taken", "of the taken, matches"]
+    yield from table(["promise", "labels", similarity_name, *share_headings], rows)

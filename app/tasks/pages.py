@@ -39,9 +39,7 @@ from isotropy.catalog.calibration import PromiseKind
 MAX_SO_FAR = 40
 """Variants that the page shows while others are being judged: as many as the default list has."""
 
-Promise = Literal[
-    "miss-0.01", "miss-0.05", "miss-0.1", "false_match-0.01", "false_match-0.05", "false_match-0.1"
-]  # fmt: skip
+Promise = Literal["miss-0.01", "miss-0.05", "miss-0.1", "false_match-0.01", "false_match-0.05", "false_match-0.1"]
 USUAL_PROMISE: Promise = "miss-0.05"
 
 embedding_router = APIRouter(prefix="/embeddings/{embedding_id}/tasks")

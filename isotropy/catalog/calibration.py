@@ -19,7 +19,7 @@ USUAL_PROMISES = {PromiseKind.MISS: 0.05, PromiseKind.FALSE_MATCH: 0.01}
 
 
 @dataclass(frozen=True)
-class ErrorRate:
+class PairShare:
     """A share of pairs with its 95% interval (Clopper and Pearson 1934)."""
 
     value: float
@@ -37,8 +37,9 @@ class Cutoff:
     cutoff: float | None  # None if the promise takes more labels; if Euclidean, the largest distance of a match
     labels: int  # Independent pairs that set it
     labels_needed: int  # Minimum of `labels` for the promise
-    misses: ErrorRate | None
-    false_matches: ErrorRate | None
+    misses: PairShare | None
+    false_matches: PairShare | None
+    precision: PairShare | None = None  # Share of matches among the pairs taken; only of scored pairs, mixed as given
     sentence: str = ""
     code: str | None = None  # NumPy that applies map and cutoff
 

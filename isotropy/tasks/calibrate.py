@@ -22,7 +22,7 @@ from isotropy.catalog.calibration import (
 from isotropy.postprocess.components import principal_components
 from isotropy.tasks.bootstrap import LEVEL, Numbers, intervals, mean
 from isotropy.tasks.cutoff_words import describe_comparison, describe_cutoffs, describe_random_pairs
-from isotropy.tasks.cutoffs import cutoff_unit, error_rate, fewest_labels, find_cutoff, match_curve
+from isotropy.tasks.cutoffs import count_share, cutoff_unit, fewest_labels, find_cutoff, match_curve
 from isotropy.tasks.decision import BASELINE
 from isotropy.tasks.gains import resampled_gains
 from isotropy.tasks.judge import JudgingTask
@@ -157,13 +157,15 @@ def _set_cutoffs(pairs: LabeledPairs, similarities: Numbers, risk: float, sign: 
         labeled_similarities = similarities[choosing & (pairs.is_match == (kind is PromiseKind.MISS))]
         for promise in PROMISES:
             limit = find_cutoff(labeled_similarities, kind, promise, unit, risk)
-            cutoff = misses = false_matches = None
+            cutoff = misses = false_matches = precision = None
             if limit is not None:
                 cutoff = sign * limit
-                misses = error_rate(similarities[reporting & pairs.is_match] < limit)
-                false_matches = error_rate(similarities[reporting & ~pairs.is_match] >= limit)
+                misses = count_share(similarities[reporting & pairs.is_match] < limit)
+                false_matches = count_share(similarities[reporting & ~pairs.is_match] >= limit)
+                if pairs.source.match is not None:
+                    precision = count_share(pairs.is_match[reporting & pairs.is_drawn & (similarities >= limit)])
             n_labels, needed = len(labeled_similarities), fewest_labels(promise, risk)
-            cutoffs.append(Cutoff(kind, promise, cutoff, n_labels, needed, misses, false_matches))
+            cutoffs.append(Cutoff(kind, promise, cutoff, n_labels, needed, misses, false_matches, precision))
     return cutoffs
 
 

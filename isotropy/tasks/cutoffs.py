@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.stats import beta, binom
 
-from isotropy.catalog.calibration import CurvePoint, ErrorRate, PromiseKind
+from isotropy.catalog.calibration import CurvePoint, PairShare, PromiseKind
 from isotropy.tasks.bootstrap import LEVEL, Numbers
 
 CURVE_POINTS = 41
@@ -15,13 +15,13 @@ SMALLEST_WINDOW = 8  # Pairs in the smallest window; each further window is twic
 ROUNDING_MARGIN = 0.1  # Minimum distance of a cutoff, in units of its last digit, from the similarity that sets it
 
 
-def error_rate(is_wrong: NDArray[np.bool_]) -> ErrorRate | None:
-    """Return the share of wrong items [n] with its interval; None if there are no items."""
-    n, wrong = len(is_wrong), int(is_wrong.sum())
+def count_share(is_counted: NDArray[np.bool_]) -> PairShare | None:
+    """Return the share of true items [n] with its interval; None if there are no items."""
+    n, count = len(is_counted), int(is_counted.sum())
     if not n:
         return None
-    low, high = _share_bound(wrong, n, (1 - LEVEL) / 2), _share_bound(wrong, n, (1 + LEVEL) / 2)
-    return ErrorRate(wrong / n, float(low), float(high), n)
+    low, high = _share_bound(count, n, (1 - LEVEL) / 2), _share_bound(count, n, (1 + LEVEL) / 2)
+    return PairShare(count / n, float(low), float(high), n)
 
 
 def fewest_labels(promise: float, risk: float = 1 - LEVEL) -> int:

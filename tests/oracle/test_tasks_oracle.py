@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from isotropy.catalog import Similarity
 from isotropy.catalog.calibration import PromiseKind
 from isotropy.tasks.bootstrap import intervals, mean, spearman_with
-from isotropy.tasks.cutoffs import allowed_errors, error_rate, fewest_labels, find_cutoff, match_curve
+from isotropy.tasks.cutoffs import allowed_errors, count_share, fewest_labels, find_cutoff, match_curve
 from isotropy.tasks.parts import groups_of
 from isotropy.tasks.search import count_retrievals, nearest, prepare, rank_ties
 from isotropy.tasks.storage import PQ_ITERATIONS, StoredSpace, VectorStorage, bytes_of, pq_bytes
@@ -316,11 +316,11 @@ def test_true_rate_of_cutoff_has_distribution_of_order_statistic(kind, random):
 
 def test_error_rate_has_clopper_pearson_interval():
     for wrong, n in ((0, 7), (3, 40), (40, 40)):
-        rate = error_rate(np.arange(n) < wrong)
+        rate = count_share(np.arange(n) < wrong)
         interval = binomtest(wrong, n).proportion_ci()
         assert (rate.value, rate.pairs) == (wrong / n, n)
         assert (rate.low, rate.high) == pytest.approx((interval.low, interval.high), abs=1e-9)
-    assert error_rate(np.zeros(0, bool)) is None
+    assert count_share(np.zeros(0, bool)) is None
 
 
 @pytest.mark.parametrize("digits", [None, 1])

@@ -61,6 +61,8 @@ def test_numpy_code_takes_as_many_pairs_as_reported(similarity, space, tmp_path,
         for rate, is_kind in ((cutoff.misses, pairs.is_match), (cutoff.false_matches, ~pairs.is_match)):
             observed = (is_taken != pairs.is_match)[is_kind & (pairs.parts == TaskPart.REPORT)]
             assert (rate.pairs, rate.value) == (len(observed), pytest.approx(observed.mean()))
+        matching = pairs.is_match[is_taken & (pairs.parts == TaskPart.REPORT) & pairs.is_drawn]
+        assert (cutoff.precision.pairs, cutoff.precision.value) == (len(matching), pytest.approx(matching.mean()))
         errors = ~is_taken if cutoff.kind is PromiseKind.MISS else is_taken
         set_by = (pairs.parts == TaskPart.CHOOSE) & (pairs.is_match == (cutoff.kind is PromiseKind.MISS))
         assert errors[set_by].mean() < cutoff.promise
@@ -190,6 +192,7 @@ def test_other_documents_of_queries_are_not_relevant():
         assert (pairs.second_vectors[second] == corpus[row]).all() == is_match
     calibration, _ = calibrate(JudgingTask(corpus, truth))
     assert calibration.pairs.matches == "queries with a relevant document"
+    assert all(cutoff.precision is None for cutoff in calibration.spaces[0].cutoffs)
 
 
 def test_constant_similarity_and_zero_vectors_give_cutoffs():
