@@ -10,7 +10,7 @@ from typing import Any
 from app.db import models
 from app.db.models.runs import QUEUE_ORDER
 
-# Of jobs that take seconds while a user waits on the page. They go before others, which may take hours.
+# Of jobs that a user waits for on the page. They go before others, which may take hours.
 INTERACTIVE_PRIORITY = 10
 # Of jobs for which no page waits. They yield the processor and their queue to all others.
 BACKGROUND_PRIORITY = 1000
@@ -104,7 +104,7 @@ JUDGE = JobKind(
 ENCODE = JobKind(
     "encode", Queue.GPU, models.Encoding, models.UNFINISHED_ENCODING, models.EncodingStatus.FAILED,
     work="workers.embeddings.encoding:encode_texts", activity="encodes texts", pages="encodings",
-    sets_finished_at=True, queued_at=models.Encoding.queued_at,
+    priority=INTERACTIVE_PRIORITY, sets_finished_at=True, queued_at=models.Encoding.queued_at,
 )  # fmt: skip
 IMPORT = JobKind(
     # Its rows are removed before it counts as failed.

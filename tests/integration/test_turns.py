@@ -220,14 +220,14 @@ def test_run_that_engine_considers_over_is_enqueued_again(context, ended):
     assert context.queue.list_active() == job_ids(ids[0])
 
 
-def test_equal_priorities_run_oldest_first(context):
-    _, ids = add(context, 1)
+def test_encodings_go_before_runs_and_the_oldest_run_before_others(context):
+    _, ids = add(context, 2)
     with context.sessions.begin() as session:
         session.add(models.StoredFile(sha256="0" * 64, size_bytes=1))
         session.flush()
         texts = {"filename": "a.txt", "file_sha256": "0" * 64, "n_texts": 1, "columns": []}
         session.add(encoding := models.Encoding(name="e", status=models.EncodingStatus.QUEUED, **texts))
-    order = [f"finetune-{ids[0]}", f"encode-{encoding.id}"]
+    order = [f"encode-{encoding.id}", *(f"finetune-{run_id}" for run_id in ids)]
     for i, workflow_id in enumerate(order):
         assert next_waiting_job(context.sessions, Queue.GPU, order[:i]).workflow_id == workflow_id
     assert next_waiting_job(context.sessions, Queue.GPU, order) is None
