@@ -26,9 +26,9 @@ NODES = 160
 PRECISION = 1e-6  # relative, of critical values
 MAX_DEGREES = 1_000
 """Beyond these degrees of freedom the shared variance counts as exact."""
-EQUAL_SHARE = 1 / 2
-"""Weight, at the first look, of the degrees of freedom that are right if variances are equal. Satterthwaite's alone are
-often too few by chance, which costs power. Later looks have weight 0: at their low levels, a few too many matter."""
+MAX_WEIGHT, MAX_LOST_DEGREES = 1 / 2, 2
+"""Bounds, at the first look, on the weight of Satterthwaite's degrees of freedom, and on what they take from those of
+equal variances: by chance they are often too few. At the low levels of later looks a few too many matter: no bounds."""
 ROUNDING = 1e-9  # relative size of differences that count as rounding errors
 TINY = 1e-300
 POWER = 0.8
@@ -143,12 +143,11 @@ class Layout:
         if pooled_variance == 0:
             return [Contrast(estimate) for estimate in estimates.tolist()]
         row_noise, pooled_row_noise = self._row_noise
-        equal_share = EQUAL_SHARE if level >= FIRST_LOOK_LEVEL else 0.0
-        separate = self._errors(weights, setting_variances, row_noise, self._inverse_degrees, equal_share)
+        separate = self._errors(weights, setting_variances, row_noise, self._inverse_degrees, level >= FIRST_LOOK_LEVEL)
         equal_variances = np.full_like(setting_variances, pooled_variance)
         equal_row_noise = np.full_like(setting_variances, pooled_row_noise)
         equal_inverses = np.full_like(self._inverse_degrees, 1 / self._residual_degrees)
-        shared = self._errors(weights, equal_variances, equal_row_noise, equal_inverses, equal_share=0.0)
+        shared = self._errors(weights, equal_variances, equal_row_noise, equal_inverses, is_first_look=False)
         separate_maxima = Maxima.draw(separate.correlations)
         shared_maxima = Maxima.draw(shared.correlations, float(shared.degrees.min()))
         single_level = 2 * NORMAL.cdf(-separate_maxima.critical_value(level))
@@ -268,7 +267,7 @@ class Layout:
         return np.maximum(setting_variances, 0.0), max(pooled, 0.0)
 
     def _errors(
-        self, weights: Values, variances: Values, row_noise: Values, inverse_degrees: Values, equal_share: float
+        self, weights: Values, variances: Values, row_noise: Values, inverse_degrees: Values, is_first_look: bool
     ) -> "_Errors":
         """Return the errors of weights [m, n], with these variances of runs and of their rows [settings]."""
         seed_covariances = (weights * (self.indicators @ variances)) @ weights.T
@@ -280,7 +279,8 @@ class Layout:
         parts = squares * variances
         satterthwaite = seed_variances**2 / np.einsum("mi,ij,mj->m", parts, inverse_degrees, parts)
         if_equal = squares.sum(axis=1) ** 2 / np.einsum("mi,ij,mj->m", squares, inverse_degrees, squares)
-        seed_degrees = (1 - equal_share) * satterthwaite + equal_share * if_equal
+        weight = np.minimum(MAX_WEIGHT, MAX_LOST_DEGREES / if_equal) if is_first_look else 1.0
+        seed_degrees = weight * satterthwaite + (1 - weight) * if_equal
         degrees = total**2 / (seed_variances**2 / seed_degrees + row_variances**2 / max(rows - 1, 1))
         correlations = (seed_covariances + row_covariances) / np.sqrt(np.outer(total, total))
         return _Errors(total, seed_variances, np.maximum(degrees, 1.0), correlations)
