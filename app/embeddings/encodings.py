@@ -44,8 +44,8 @@ class EncodingPlan(Row):
     embeddings: int | None
     dimensions: int | None
     size_bytes: Annotated[int | None, Field(description="Bytes of all vectors on disk.")]
-    model_layers: int | None
     queries: Annotated[int, Field(description="Texts encoded with it: the queries of a BEIR corpus.")]
+    matches: Annotated[int | None, Field(description="Pairs of the file with the minimum score; null if uncounted.")]
 
 
 def list_encodings(context: Context) -> list[Encoding]:
@@ -175,22 +175,26 @@ def plan_encoding(
     rows = texts_per_row * min(encoding.n_texts, config.max_rows or encoding.n_texts)
     queries = find_queries(context, encoding)
     n_queries = queries.n_texts if queries is not None and queries.status in LAUNCHABLE else 0
-    n_layers = len(config.layers) if config.layers is not None else None
-    if n_layers is None and model.layers is not None:
-        n_layers = 1 + model.layers
+    n_model_layers = None if model.layers is None else 1 + model.layers
+    n_layers = n_model_layers if config.layers is None else len(config.layers)
     embeddings = None if n_layers is None else n_layers * len(config.poolings)
     size_bytes = None
     if embeddings is not None and model.width is not None:
         size_bytes = embeddings * (rows + n_queries) * model.width * FLOAT_BYTES
     require_within_limits(embeddings or 0, size_bytes or 0)
+    scores = next((column for column in encoding.columns if column.name == config.score_column), None)
+    matches = None
+    if config.match is not None and scores is not None and scores.train_counts is not None:
+        counts = zip(scores.values or (), scores.train_counts, strict=True)
+        matches = sum(n for score, n in counts if float(score) >= config.match)
     return EncodingPlan(
         rows=rows,
         layers=n_layers,
         embeddings=embeddings,
         dimensions=model.width,
         size_bytes=size_bytes,
-        model_layers=model.layers,
         queries=n_queries,
+        matches=matches,
     )
 
 

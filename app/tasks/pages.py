@@ -36,9 +36,6 @@ from isoscope.rank_relation import describe_relation
 from isotropy.catalog import METRICS, TASKS, Similarity, TruthKind
 from isotropy.catalog.calibration import PromiseKind
 
-MAX_SO_FAR = 40
-"""Variants that the page shows while others are being judged: as many as the default list has."""
-
 Promise = Literal["miss-0.01", "miss-0.05", "miss-0.1", "false_match-0.01", "false_match-0.05", "false_match-0.1"]
 USUAL_PROMISE: Promise = "miss-0.05"
 
@@ -94,16 +91,15 @@ def _render_task(
 ) -> Response:
     embedding = get_embedding(context, task.embedding_id)
     has_graded_pairs = task.preview is not None and task.preview.score_range is not None
-    needs_match = has_graded_pairs and task.results is not None and task.results.calibration is None
     values: dict[str, Any] = {
         "task": task,
         "tabs": TABS,
         "embedding": embedding,
         "queries": None if task.queries_id is None else get_embedding(context, task.queries_id),
         "kind": TASKS[task.config.kind],
-        "launchable": not embedding.trashed_at and (needs_match or task.status in service.LAUNCHABLE),
+        "launchable": not embedding.trashed_at
+        and (task.status in service.LAUNCHABLE or (has_graded_pairs and task.results is not None)),
         "running": task.status in UNFINISHED_TASK,
-        "max_so_far": MAX_SO_FAR,
     }
     if task.status is TaskStatus.QUEUED:
         values["workers"] = list_workers(context)

@@ -41,10 +41,9 @@ def describe_cutoffs(cutoffs: list[Cutoff], mapping: Map, source: PairSource) ->
             sentence, code = _advise(cutoff, mapping, source), _cutoff_code(cutoff, mapping)
             described.append(replace(cutoff, sentence=sentence, code=code))
             continue
-        is_miss = cutoff.kind is PromiseKind.MISS
-        labels, noun = (
-            (source.independent_matches, "matches") if is_miss else (source.independent_non_matches, "non-matches")
-        )
+        labels, noun = source.independent_matches, "matches"
+        if cutoff.kind is PromiseKind.FALSE_MATCH:
+            labels, noun = source.independent_non_matches, "non-matches"
         needed = max(ceil(cutoff.labels_needed / CHOOSING_SHARE), labels + 1)
         sentence = (
             f"No cutoff can promise that {_promise_clause(cutoff)}. That takes about {needed:,} labeled {noun} "

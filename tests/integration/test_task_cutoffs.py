@@ -78,7 +78,7 @@ def test_graded_scores_need_minimum_of_a_match(client, settings, corpus):
     judge_task(without, settings, "cpu")
     again = client.get(f"/api/tasks/{without}").json()
     assert again["results"]["calibration"]["pairs"]["match"] == 4
-    assert 'name="match"' not in client.get(f"/tasks/{without}").text
+    assert 'value="4"' in client.get(f"/tasks/{without}").text, "the minimum can be changed"
     assert client.get(f"/tasks/{without}/map.safetensors?which=cutoff").status_code == 200
     refused = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side", "match": "1"})
     assert (refused.status_code, refused.json()["field"]) == (422, "match")

@@ -10,7 +10,7 @@ from app.db.job_kinds import Job, Queue
 from app.db.work import FileLocks, begin_attempt, list_waiting_jobs, next_waiting_job
 from app.queue import processing_jobs
 from app.training.queue_verbs import FIRST_PRIORITY, QueueMove, RunPriority, move_experiment, move_run, renumber
-from tests.factories import add_experiment, run_row
+from tests.factories import add_encoding, add_experiment, run_row
 from tests.job_loops import worker_loop
 from tests.waiting import wait_for
 from workers.executor import enqueue_next_job
@@ -222,12 +222,10 @@ def test_run_that_engine_considers_over_is_enqueued_again(context, ended):
 
 def test_encodings_go_before_runs_and_the_oldest_run_before_others(context):
     _, ids = add(context, 2)
+    encoding_id = add_encoding(context)
     with context.sessions.begin() as session:
-        session.add(models.StoredFile(sha256="0" * 64, size_bytes=1))
-        session.flush()
-        texts = {"filename": "a.txt", "file_sha256": "0" * 64, "n_texts": 1, "columns": []}
-        session.add(encoding := models.Encoding(name="e", status=models.EncodingStatus.QUEUED, **texts))
-    order = [f"encode-{encoding.id}", *(f"finetune-{run_id}" for run_id in ids)]
+        session.get_one(models.Encoding, encoding_id).status = models.EncodingStatus.QUEUED
+    order = [f"encode-{encoding_id}", *(f"finetune-{run_id}" for run_id in ids)]
     for i, workflow_id in enumerate(order):
         assert next_waiting_job(context.sessions, Queue.GPU, order[:i]).workflow_id == workflow_id
     assert next_waiting_job(context.sessions, Queue.GPU, order) is None
