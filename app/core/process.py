@@ -17,7 +17,9 @@ from threading import Thread, Timer
 LIFELINE_FLAG = "--lifeline"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 PROCESS_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
-COLLECTION_THRESHOLD = 10_000  # new objects that trigger a garbage collection; Python's default is 700 or 2,000
+# New objects that trigger a garbage collection, and collections that trigger one of the next generation. By default one
+# request in ten would wait for a collection; a small second generation makes that wait short.
+COLLECTION_THRESHOLDS = 10_000, 2, 50
 PROC = Path("/proc")
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 BUNDLED_MODEL = "all-MiniLM-L6-v2"
@@ -118,12 +120,9 @@ def configure_logs(process_name: str) -> None:
 
 
 def enable_rare_garbage_collection() -> None:
-    """Switch garbage collection on, but let it run less often than by default, and not scan imported modules.
-
-    By default, one request in ten would wait for a collection.
-    """
+    """Switch garbage collection on, but let it run less often than by default, and not scan imported modules."""
     gc.freeze()
-    gc.set_threshold(COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     gc.enable()
 
 

@@ -177,13 +177,13 @@ def _make_mark(plan: ScatterPlan, x: ScatterAxis, y: ScatterAxis, point: Scatter
     if x_offset:
         x_mean = Estimate(x_mean.mean + x_offset, x_mean.half_width, x_mean.n)
     label = legend.hover_label(plan.run_table, point.setting)
-    run_marks: list[RunMark] = []
-    for run in point.runs if plan.style.seeds else ():
-        x_value, y_value = (
-            plan.run_table.readings(axis.quantity.key)[run].value if axis.quantity.measured else mean.mean
-            for axis, mean in ((x, x_mean), (y, y_mean))
-        )
-        run_marks.append(RunMark(x_value, y_value, f"{label}, seed {run.seed}: {number(y_value, 4)}"))
+    runs = point.runs if plan.style.seeds else []
+    x_values, y_values = (
+        [plan.run_table.readings(axis.quantity.key)[run].value if axis.quantity.measured else mean.mean for run in runs]
+        for axis, mean in ((x, x_mean), (y, y_mean))
+    )
+    hover_texts = [f"{label}, seed {run.seed}: {number(value, 4)}" for run, value in zip(runs, y_values, strict=True)]
+    run_marks = [*map(RunMark, x_values, y_values, hover_texts)]
     means = [(key, mean) for key, mean in point.means.items() if mean is not None]
     lines = [
         label,

@@ -336,9 +336,9 @@ class ScatterPlan:
                 [
                     [
                         *self.run_table.cells(setting),
-                        *(setting_value(self.run_table, setting, field, run) for field in extra_fields),
+                        *[setting_value(self.run_table, setting, field, run) for field in extra_fields],
                         run.seed,
-                        *(cell for key in keys for cell in self.run_table.readings(key)[run]),
+                        *[cell for key in keys for cell in self.run_table.readings(key)[run]],
                         *([self.trivial_predictor.score, no_learning_note(run)] if trivial_heads else []),
                     ]
                     for setting, runs in self.run_table.finished_by_setting.items()
