@@ -15,6 +15,7 @@ from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
     UNFINISHED_IMPORT,
+    UNFINISHED_TASK,
     Embedding,
     EmbeddingStatus,
     Encoding,
@@ -24,6 +25,7 @@ from app.db.models import (
     Phase,
     Run,
     RunStatus,
+    TaskRun,
     Worker,
 )
 from app.db.models.runs import QUEUE_ORDER, DeviceLoad
@@ -232,9 +234,11 @@ def list_unfinished_encodings(context: Context) -> Sequence[Encoding]:
 
 
 def list_unfinished_uploads(context: Context) -> tuple[Sequence[Import], Sequence[Embedding]]:
-    """Return unfinished imports, and embeddings that are being made, read or measured."""
+    """Return unfinished imports, and embeddings that are being made, read, measured or judged."""
     imports = select(Import).where(Import.status.in_((*UNFINISHED_IMPORT, ImportStatus.REMOVING)))
-    embeddings = select(Embedding).where(Embedding.status.in_(BUSY_EMBEDDING), Embedding.trashed_at.is_(None))
+    judged_ids = select(TaskRun.embedding_id).where(TaskRun.status.in_(UNFINISHED_TASK))
+    is_busy = Embedding.status.in_(BUSY_EMBEDDING) | Embedding.id.in_(judged_ids)
+    embeddings = select(Embedding).where(is_busy, Embedding.trashed_at.is_(None))
     embeddings = embeddings.options(lazyload(Embedding.files), defer(Embedding.inspection))
     return (
         context.scalars(imports.order_by(Import.created_at, Import.id)),

@@ -86,7 +86,10 @@ def test_graded_scores_need_minimum_of_a_match(client, settings, corpus):
 
 def test_labels_get_cutoffs_and_report_leads_to_pairs(client, settings, corpus):
     task_id = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side"}).json()["id"]
+    assert all("judging" in client.get(path).text for path in ("/", "/queue"))
+    assert [row["id"] for row in client.get("/api/queue").json()["embeddings"]] == [corpus]
     judge_task(task_id, settings, "cpu")
+    assert client.get("/api/queue").json()["embeddings"] == []
     calibration = client.get(f"/api/tasks/{task_id}").json()["results"]["calibration"]
     assert calibration["pairs"]["matches"] == "rows with a random row of their label"
     assert 'id="cutoff"' in client.get(f"/tasks/{task_id}").text

@@ -104,7 +104,7 @@ class EncodingQueued(Row):
 
 
 class EmbeddingQueued(Row):
-    """An embedding that is being made, read or measured."""
+    """An embedding that is being made, read or measured, or a ready one that is being judged."""
 
     id: str
     name: str
