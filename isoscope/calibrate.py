@@ -94,5 +94,5 @@ def _space_lines(space: PairSpace, similarity_name: str) -> Iterator[str]:
             for share in (cutoff.misses, cutoff.false_matches, cutoff.precision)
         ]
         rows.append([promise, f"{cutoff.labels:,}", similarity, *shares])
-    share_headings = ["missed, held out [95%]", "others taken", "of the taken, matches"]
+    share_headings = ["missed, held out [95%]", "others taken, held out [95%]", "of pairs taken, match [95%]"]
     yield from table(["promise", "labels", similarity_name, *share_headings], rows)

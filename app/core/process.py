@@ -17,8 +17,7 @@ from threading import Thread, Timer
 LIFELINE_FLAG = "--lifeline"
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 PROCESS_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
-# New objects that trigger a garbage collection, and collections that trigger one of the next generation. By default one
-# request in ten would wait for a collection; a small second generation makes that wait short.
+# New objects, then collections of each generation, that trigger a garbage collection. Small ones keep waits short.
 COLLECTION_THRESHOLDS = 10_000, 2, 50
 PROC = Path("/proc")
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")

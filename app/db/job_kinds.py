@@ -10,7 +10,7 @@ from typing import Any
 from app.db import models
 from app.db.models.runs import QUEUE_ORDER
 
-# Of jobs that a user waits for on the page. They go before others, which may take hours.
+# Of jobs that a user waits for. They go before others, which may take hours.
 INTERACTIVE_PRIORITY = 10
 # Of jobs for which no page waits. They yield the processor and their queue to all others.
 BACKGROUND_PRIORITY = 1000

@@ -45,7 +45,7 @@ class EncodingPlan(Row):
     dimensions: int | None
     size_bytes: Annotated[int | None, Field(description="Bytes of all vectors on disk.")]
     queries: Annotated[int, Field(description="Texts encoded with it: the queries of a BEIR corpus.")]
-    matches: Annotated[int | None, Field(description="Pairs of the file with the minimum score; null if uncounted.")]
+    matches: Annotated[int | None, Field(description="Pairs with at least the minimum score; null if uncounted.")]
 
 
 def list_encodings(context: Context) -> list[Encoding]:

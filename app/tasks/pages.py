@@ -90,15 +90,13 @@ def _render_task(
     promise: Promise = USUAL_PROMISE,
 ) -> Response:
     embedding = get_embedding(context, task.embedding_id)
-    has_graded_pairs = task.preview is not None and task.preview.score_range is not None
     values: dict[str, Any] = {
         "task": task,
         "tabs": TABS,
         "embedding": embedding,
         "queries": None if task.queries_id is None else get_embedding(context, task.queries_id),
         "kind": TASKS[task.config.kind],
-        "launchable": not embedding.trashed_at
-        and (task.status in service.LAUNCHABLE or (has_graded_pairs and task.results is not None)),
+        "launchable": task.status in service.LAUNCHABLE,
         "running": task.status in UNFINISHED_TASK,
     }
     if task.status is TaskStatus.QUEUED:

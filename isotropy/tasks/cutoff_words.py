@@ -15,7 +15,7 @@ from isotropy.tasks.variants import Variant
 CHOOSING_SHARE = CUTOFF_PARTS.count(TaskPart.CHOOSE) / len(CUTOFF_PARTS)
 CHANCE_ERRORS = 0.9  # Sum of both error rates above which a cutoff is hardly better than a coin toss, whose sum is 1
 MANY_FALSE_MATCHES = 0.5  # Share of non-matches above which a cutoff that misses few matches needs a warning
-SHARE_WORDS = ("matches missed", "non-matches taken", "pairs taken do match")
+SHARE_WORDS = ("matches missed", "non-matches taken", "pairs taken match")
 MAP_FILE = "map.safetensors"
 # Replaces the code of a map where vectors are used as they are.
 IDENTITY_CODE = """\
@@ -85,12 +85,12 @@ def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:
     sentences = [f"{action}: {_promise_clause(cutoff)}, with {LEVEL:.0%} confidence."]
     if cutoff.kind is PromiseKind.FALSE_MATCH and source.documents:
         sentences.append(f"For a query, that is up to {ceil(cutoff.promise * source.documents):,} other documents.")
-    rates = [
-        f"{format_percent(rate.value)} of {rate.pairs:,} {words} ({100 * rate.low:.1f} to {100 * rate.high:.1f}%)"
-        for rate, words in zip((cutoff.misses, cutoff.false_matches, cutoff.precision), SHARE_WORDS, strict=True)
-        if rate is not None
+    shares = [
+        f"{format_percent(share.value)} of {share.pairs:,} {words} ({100 * share.low:.1f} to {100 * share.high:.1f}%)"
+        for share, words in zip((cutoff.misses, cutoff.false_matches, cutoff.precision), SHARE_WORDS, strict=True)
+        if share is not None
     ]
-    sentences += [f"On held-out pairs: {', '.join(rates)}."] if rates else []
+    sentences += [f"On held-out pairs: {', '.join(shares)}."] if shares else []
     if cutoff.misses and cutoff.false_matches and cutoff.misses.value + cutoff.false_matches.value > CHANCE_ERRORS:
         sentences.append("That is hardly better than chance.")
     elif cutoff.false_matches and cutoff.false_matches.value > MANY_FALSE_MATCHES:

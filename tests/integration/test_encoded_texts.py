@@ -220,18 +220,16 @@ def test_scored_pairs_judge_every_layer_and_set_cutoffs(client, settings, work, 
     path = client.post("/encodings", files={"file": ("pairs.csv", pairs_file)}).headers["location"]
     selected = re.findall(r'<option value="(\w+)" selected>', client.get(path).text)
     assert selected == ["a", "b", "score"], "proposed for two columns of texts and a score"
-    for top, levels in ((1, 50), (1, 2), (100, 26), (5, 6), (2, 3)):
+    for name, top, levels in (("stars", 1, 50), ("stars", 1, 2), ("stars", 100, 26), ("label", 2, 3), ("label", 1, 50)):
         rows = "".join(f"one text {n},another text {n},{top * (n % levels) / (levels - 1):.3g}\n" for n in range(99))
-        url = client.post("/encodings", files={"file": ("p.csv", f"question,known,stars\n{rows}")}).headers["location"]
+        url = client.post("/encodings", files={"file": ("p.csv", f"asked,known,{name}\n{rows}")}).headers["location"]
         selected = re.findall(r'<option value="(\w+)" selected>', client.get(url).text)
-        expected = ["question", "stars"] if levels == 3 else ["question", "known", "stars"]  # 0, 1, 2 may be classes
-        assert selected == expected, f"the only other column, of {levels} numbers"
+        assert selected == (["asked", "label"] if levels == 3 else ["asked", "known", name]), f"{levels} called {name}"
     encoding_id = path.removeprefix("/encodings/").partition("?")[0]
-    two_layers = PAIRS_CONFIG | {"layers": [1, 2]}
-    plan = client.post(f"/api/encodings/{encoding_id}/plan", json=two_layers | {"match": 1}).json()
+    two_layers = PAIRS_CONFIG | {"layers": [1, 2], "poolings": ["mean"], "match": 1}
+    plan = client.post(f"/api/encodings/{encoding_id}/plan", json=two_layers).json()
     assert (plan["rows"], plan["embeddings"], plan["matches"]) == (2 * PAIRS, 2, PAIRS // 2)
-    page = client.get(path, params={"checked": "true", **two_layers, "poolings": "mean", "match": "1"}).text
-    assert "150 of 300 pairs have at least the minimum score and are matches." in page
+    assert "Matches in the file, with at least the minimum score: 150." in client.get(path, params=two_layers).text
     assert client.post(f"/api/encodings/{encoding_id}/launch", json=two_layers).status_code == 200
     encode_texts(encoding_id, settings, "cpu")
     work()

@@ -208,9 +208,17 @@ def test_steps_after_finish_are_dropped_and_reported_once(server, capsys):
     assert capsys.readouterr().err == "isoscope: what is logged after the end of a run is let go\n"
 
 
-def test_queued_steps_are_merged_and_long_reasons_shortened(server):
+def log_at_once(server, n_steps):
     run = log_run("e", url=server.url, **RUN)
     with run._sender._changed:  # keeps steps queued
+        for step in range(n_steps):
+            run.step(step, task_loss=1)
+    return run
+
+
+def test_queued_steps_are_merged_and_long_reasons_shortened(server):
+    run = log_run("e", url=server.url, **RUN)
+    with run._sender._changed:
         run.step(1, task_loss=float("nan"), layers={"isoscore_star": [0.5], "mean_cosine": [0.25]})
         run.step(1, penalty=2, layers={"mean_cosine": [0.75], "isoscore_unbiased": [float("inf")]})
     assert run.finish()
@@ -237,10 +245,7 @@ def test_step_changed_during_upload_is_sent_again(server, monkeypatch):
         return 200, {}
 
     server.answer = answer
-    run = log_run("e", url=server.url, **RUN)
-    with run._sender._changed:
-        for step in range(3):
-            run.step(step, task_loss=1)
+    run = log_at_once(server, 3)
     wait_for(lambda: run._sender._newest_step == 1)  # sent again with its penalty
     assert run.finish()
     assert [body["steps"] for body in server.bodies("steps")] == [
@@ -252,10 +257,7 @@ def test_step_changed_during_upload_is_sent_again(server, monkeypatch):
 
 def test_oldest_queued_steps_are_dropped_and_counted(server, monkeypatch):
     monkeypatch.setattr(sending, "MAX_QUEUED_STEPS", 3)
-    run = log_run("e", url=server.url, **RUN)
-    with run._sender._changed:
-        for step in range(5):
-            run.step(step, task_loss=1)
+    run = log_at_once(server, 5)
     assert run.finish(notes=["mine"])
     assert [step["step"] for step in logged_steps(server)] == [2, 3, 4]
     assert server.bodies("finish")[0]["notes"] == ["2 steps were not logged.", "mine"]
@@ -273,10 +275,7 @@ def test_full_run_takes_what_fits_and_gets_heartbeats(server, capsys, monkeypatc
         return 200, {}
 
     server.answer = answer
-    run = log_run("e", url=server.url, **RUN)
-    with run._sender._changed:
-        for step in range(250):
-            run.step(step, task_loss=1)
+    run = log_at_once(server, 250)
     wait_for(lambda: run._sender.n_dropped_steps)
     n_requests = len(server.bodies("steps"))
     run.step(250, task_loss=1)

@@ -220,7 +220,7 @@ def test_run_that_engine_considers_over_is_enqueued_again(context, ended):
     assert context.queue.list_active() == job_ids(ids[0])
 
 
-def test_encodings_go_before_runs_and_the_oldest_run_before_others(context):
+def test_encodings_go_before_waiting_runs(context):
     _, ids = add(context, 2)
     encoding_id = add_encoding(context)
     with context.sessions.begin() as session:

@@ -314,7 +314,7 @@ def test_true_rate_of_cutoff_has_distribution_of_order_statistic(kind, random):
     assert np.mean(np.array(rates) <= promise) == pytest.approx(expected, abs=4 * (0.05 * 0.95 / draws) ** 0.5)
 
 
-def test_error_rate_has_clopper_pearson_interval():
+def test_share_has_clopper_pearson_interval():
     for wrong, n in ((0, 7), (3, 40), (40, 40)):
         rate = count_share(np.arange(n) < wrong)
         interval = binomtest(wrong, n).proportion_ci()

@@ -38,15 +38,15 @@ from isoscope.core.beir_layout import ZIP_SUFFIX
 from isoscope.core.errors import InvalidError, IsoscopeError
 from isoscope.core.formatting import count
 from isoscope.files.ground_truth import id_column
+from isoscope.files.selection import LABEL_NAMES
 from isoscope.files.upload_formats import Role, suffixes
 
 FormValues = dict[str, Any]
 """A text by field; a list of texts for ``LIST_FIELDS``."""
 FIELDS = EncodingConfig.model_fields
 LIST_FIELDS = ("text_columns", "poolings")
-# Names of scores beside two columns of texts. Without them, the only other column of numbers is proposed.
+# Names of scores beside two columns of texts. If there is only one other column, its name need not be one.
 PROPOSED_SCORE_NAMES = ("score", "similarity", "rating", "match", "is_match", "is_duplicate")
-CLASS_COUNTS = (3, 4)  # Distinct numbers of a column that may well be classes, such as of premise and hypothesis
 LABELS = {name: option.label for name, option in collect_options(EncodingConfig).items()}
 
 
@@ -65,10 +65,15 @@ def default_values(encoding: Encoding, model: str) -> FormValues:
     texts = [column.name for column in columns if column.kind == "text"] or [column.name for column in columns]
     labels = [column.name for column in columns if column.kind == "label" and column.name != texts[0]]
     values |= {"model": model, "text_columns": texts[:1], "label_column": next(iter(labels), "")}
-    numbers = [column for column in columns if column.not_number is None and column.n_distinct > 1]
-    other_numbers = [column for column in numbers if column.n_distinct not in CLASS_COUNTS]
-    scores = [column.name for column in numbers if column.name.lower() in PROPOSED_SCORE_NAMES]
-    scores = scores or [column.name for column in other_numbers if column.name.lower() == "label" or len(columns) == 3]
+    numbers = [column for column in columns if column.not_number is None]
+    if len(columns) > 3:
+        numbers = [column for column in numbers if column.name.lower() in ("label", *PROPOSED_SCORE_NAMES)]
+    # Three or more whole numbers called "label" or the like are classes.
+    scores = [
+        column.name
+        for column in numbers
+        if column.kind == "number" or column.n_distinct == 2 or column.name.lower() not in LABEL_NAMES
+    ]
     if len(texts) == 2 and len(scores) == 1:
         values |= {"text_columns": texts, "label_column": "", "score_column": scores[0]}
     # A corpus is encoded whole, because the queries need every document.

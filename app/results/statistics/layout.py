@@ -21,12 +21,10 @@ MAX_DRAWS, MIN_DRAWS = 20_000, 2_000  # of the largest of several |z|
 MAX_DRAWN_NUMBERS = 4_000_000  # draws times the number of z; ``MIN_DRAWS`` may exceed it
 CORRELATION_STEP = 0.02
 """Correlations are rounded to multiples of this, so that nearly equal layouts share their draws of maxima."""
-NODES = 160
-"""Quadrature nodes of the shared variance."""
+NODES = 160  # of the quadrature over the shared variance
 PRECISION = 1e-6  # relative, of critical values
-MAX_DEGREES = 1_000
-"""Beyond these degrees of freedom the shared variance counts as exact."""
-MAX_WEIGHT, MAX_LOST_DEGREES = 1 / 2, 2
+MAX_DEGREES = 1_000  # degrees of freedom beyond which the shared variance counts as exact
+MAX_SATTERTHWAITE_WEIGHT, MAX_LOST_DEGREES = 1 / 2, 2
 """Bounds, at the first look, on the weight of Satterthwaite's degrees of freedom, and on what they take from those of
 equal variances: by chance they are often too few. At the low levels of later looks a few too many matter: no bounds."""
 ROUNDING = 1e-9  # relative size of differences that count as rounding errors
@@ -279,7 +277,7 @@ class Layout:
         parts = squares * variances
         satterthwaite = seed_variances**2 / np.einsum("mi,ij,mj->m", parts, inverse_degrees, parts)
         if_equal = squares.sum(axis=1) ** 2 / np.einsum("mi,ij,mj->m", squares, inverse_degrees, squares)
-        weight = np.minimum(MAX_WEIGHT, MAX_LOST_DEGREES / if_equal) if is_first_look else 1.0
+        weight = np.minimum(MAX_SATTERTHWAITE_WEIGHT, MAX_LOST_DEGREES / if_equal) if is_first_look else 1.0
         seed_degrees = weight * satterthwaite + (1 - weight) * if_equal
         degrees = total**2 / (seed_variances**2 / seed_degrees + row_variances**2 / max(rows - 1, 1))
         correlations = (seed_covariances + row_covariances) / np.sqrt(np.outer(total, total))
