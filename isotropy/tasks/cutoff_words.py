@@ -94,7 +94,7 @@ def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:
     if cutoff.misses and cutoff.false_matches and cutoff.misses.value + cutoff.false_matches.value > CHANCE_ERRORS:
         sentences.append("That is hardly better than chance.")
     elif cutoff.false_matches and cutoff.false_matches.value > MANY_FALSE_MATCHES:
-        sentences.append("Most non-matches are taken, too: promise less, or try another model.")
+        sentences.append("Most non-matches are taken, too: limit them instead, or try another model.")
     return " ".join(sentences)
 
 
