@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +36,6 @@ MISSING_FILE_MESSAGES = {
     TruthKind.QUERIES: "Choose a file of query ids, document ids and relevance.",
     TruthKind.PAIRS: "Choose a file of pairs with scores.",
 }
-"""Error messages by kind of task that needs a file."""
 KINDS_WITH_QUERIES = (TruthKind.QUERIES, TruthKind.COMPRESSION)
 MAP_COLUMNS = (TaskRun.chosen_sha256, TaskRun.smallest_sha256, TaskRun.cutoff_sha256)
 MAP_IN_USE = "This task is making an embedding. Try again when that has finished."
@@ -56,11 +56,8 @@ def create_task(
     """
     corpus = get_embedding(context, embedding_id)
     queries = None if queries_id is None else get_embedding(context, queries_id)
-    check_all(
-        config.check,
-        lambda: _check_inputs(config, queries, truth),
-        lambda: check_columns(config, corpus, queries),
-    )
+    check_inputs = partial(_check_inputs, config, queries, truth)
+    check_all(config.check, check_inputs, partial(check_columns, config, corpus, queries))
     check_vectors(corpus, queries)
     task = TaskRun(embedding_id=corpus.id, queries_id=queries_id, config=config)
     if truth is None:
@@ -148,6 +145,9 @@ def launch_task(context: Context, task_id: str, match: float | None = None) -> T
     _require_status(task, statuses)
     config = task.config if match is None else task.config.model_copy(update={"match": match})
     config.check()
+    low, high = (task.preview and task.preview.score_range) or (-inf, inf)
+    if match is not None and not low < match <= high:
+        raise InvalidError(f"Expected a score above {low:g} and at most {high:g}, got {match:g}.", "match")
     corpus = get_embedding(context, task.embedding_id)
     check_vectors(corpus, None if task.queries_id is None else get_embedding(context, task.queries_id))
     context.require_room()
