@@ -79,11 +79,14 @@ class Report:
             curves = [curve for curve in self.curves if curve.model == model]
             head = ["task", "λ", "IsoScore★", "performance", "seeds", "difference from λ = 0", "verdict"]
             ends = ["task", "ρ", "p", "shape", "best λ < 0, points", "reported, points"]
+            tasks_by_sentence: dict[str, list[str]] = {}
+            for curve in curves:
+                tasks_by_sentence.setdefault(curve.conclusion["sentences"][0], []).append(curve.task)
             parts += [
                 f"### {model}",
                 _table(head, [row for curve in curves for row in curve.rows()]),
                 _table(ends, [curve.relation() for curve in curves]),
-                "\n".join(f"- **{curve.task}**: {curve.conclusion['sentences'][0]}" for curve in curves),
+                "\n".join(f"- **{', '.join(tasks)}**: {sentence}" for sentence, tasks in tasks_by_sentence.items()),
             ]
         return "\n\n".join(filter(None, parts))
 
