@@ -93,9 +93,7 @@ assert palette.METHODS[NORM] == "#123456"
 training = {"model": "m", "text_columns": ["a"], "label_column": "b", "label_names": ["x", "y"], "seed": 0}
 config = RunConfig(**training, regularizer="norm", lam=2.0, zeta=0.5, layers=[1], fixed_regularizers={"cosreg": 1})
 assert option_applies("zeta", config.penalty_weights, None) and not option_applies("token_fraction", [NORM], None)
-assert describe_penalty(config).startswith(
-    "λ · mean square of the batches at λ = 2 and ζ = 0.5, and "
-)
+assert describe_penalty(config).startswith("λ · mean square of the batches at λ = 2 and ζ = 0.5, and ")
 
 torch.manual_seed(0)
 model = AutoModelForSequenceClassification.from_config(
