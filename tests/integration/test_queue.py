@@ -79,8 +79,8 @@ def test_header_shows_running_waiting_and_time_left(client, context):
     assert "Queue: empty" in words(client.get("/queue/status").text)
     add_runs(context, QUEUED, QUEUED, name="unknown time")
     assert words(client.get("/queue/status").text).strip() == "Queue: 2 waiting"
-    took_400 = {"started_at": utcnow() - timedelta(seconds=500), "finished_at": utcnow() - timedelta(seconds=100)}
-    experiment_id, _ = add_runs(context, took_400, running("here/cpu"), QUEUED)
+    finished_run = {"started_at": utcnow() - timedelta(seconds=500), "finished_at": utcnow() - timedelta(seconds=100)}
+    experiment_id, _ = add_runs(context, finished_run, running("here/cpu"), QUEUED)
     status = client.get("/queue/status").text
     assert words(status).strip() == "Queue: 1 running, 3 waiting"
     assert '<span role="status"' in status
@@ -88,7 +88,7 @@ def test_header_shows_running_waiting_and_time_left(client, context):
     assert (rows[experiment_id]["running"], rows[experiment_id]["queued"]) == (1, 1)
     assert rows[experiment_id]["seconds_left"] == pytest.approx(400 + 300 * 260 / 40, abs=10)
     client.post("/queue/pause")
-    add_runs(context, took_400, *[QUEUED] * 6)
+    add_runs(context, finished_run, *[QUEUED] * 6)
     assert words(client.get("/queue/status").text).strip() == "Queue: 6 waiting · about 40 minutes left"
 
 

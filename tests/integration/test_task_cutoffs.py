@@ -61,7 +61,8 @@ def test_graded_scores_need_minimum_of_a_match(client, settings, corpus):
     page = client.get(f"/tasks/{task['id']}").text
     assert "Scores run from 0 to 4. Without it there is no cutoff." in page
     for match, problem in (("x", "Give a number."), ("9", "Expected a score above 0 and at most 4, got 9.")):
-        assert problem in client.post(f"/tasks/{task['id']}/launch", data={"match": match}).text
+        refused = client.post(f"/tasks/{task['id']}/launch", data={"match": match})
+        assert (refused.status_code, problem in refused.text) == (422, True)
     assert client.post(f"/tasks/{task['id']}/launch", data={"match": "4"}).status_code == 303
     judge_task(task["id"], settings, "cpu")
     task = client.get(f"/api/tasks/{task['id']}").json()
