@@ -176,6 +176,7 @@ class CheckpointCallback(TrainerCallback):
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Complete the Trainer's checkpoint. The run made progress, so set its count of attempts to 0."""
+        self.progress.write_waiting_steps()  # a run resumes only where all steps before are logged
         checkpoint = self.folder.checkpoint(state.global_step)
         save_file(self.tally.state(), checkpoint / TALLY_FILE)
         if self.penalties is not None:

@@ -166,7 +166,7 @@ class MetricsCallback(TrainerCallback):
         self.probe_every = self.probe.steps_between_probes(state.max_steps, self.tokens_per_step)
         self.progress.begin_training(state.global_step)
         if state.global_step == 0:
-            self._write(Step(run_id=self.progress.run_id, step=0, layers=self.probe.measure()))
+            self.progress.log_step(Step(run_id=self.progress.run_id, step=0, layers=self.probe.measure()))
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
@@ -194,9 +194,5 @@ class MetricsCallback(TrainerCallback):
         self.tally.clear()
         logger.info("step %s of %s: loss %.4g, penalty %.4g", step, state.max_steps, task_loss, penalty)
         layers = self.probe.measure() if is_last or step % self.probe_every == 0 else None
-        self._write(Step(run_id=self.progress.run_id, step=step, task_loss=task_loss, penalty=penalty, layers=layers))
-
-    def _write(self, logged_step: Step) -> None:
-        with self.progress.sessions.begin() as session:
-            self.progress.write(session, phase_done=logged_step.step)
-            session.merge(logged_step)
+        logged_step = Step(run_id=self.progress.run_id, step=step, task_loss=task_loss, penalty=penalty, layers=layers)
+        self.progress.log_step(logged_step)

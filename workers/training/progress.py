@@ -41,6 +41,7 @@ class Progress:
         self.run_id = run_id
         self.slot = slot
         self._written_at = 0.0
+        self._waiting_steps: list[Step] = []
         self._time_counted_until = time.monotonic()
         self._worked_seconds = 0.0
         self._update_attempt = update(Attempt).where(Attempt.run_id == run_id, Attempt.ended_at.is_(None))
@@ -78,6 +79,15 @@ class Progress:
             with self.sessions.begin() as session:
                 self.write(session, phase_done=done)
 
+    def log_step(self, step: Step) -> None:
+        """Write a step with the next write, within a second: a commit for each would delay short steps."""
+        self._waiting_steps.append(step)
+        self.advance(step.step)
+
+    def write_waiting_steps(self) -> None:
+        with self.sessions.begin() as session:
+            self.write(session)
+
     def has_logged_up_to(self, step: int, log_every: int) -> bool:
         """Return whether the last logged step is less than ``log_every`` steps before ``step``, that of a checkpoint.
 
@@ -88,7 +98,10 @@ class Progress:
         return (last_step or 0) + log_every > step
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns or raise RunStoppedError. Call it first in a transaction: then a stopped run writes nothing."""
+        """Set columns and add waiting steps, or raise RunStoppedError.
+
+        Call it first in a transaction: then a stopped run writes nothing.
+        """
         now = time.monotonic()
         elapsed, self._time_counted_until = now - self._time_counted_until, now
         self._worked_seconds += elapsed
@@ -96,6 +109,9 @@ class Progress:
         runs_here = (Run.id == self.run_id) & (Run.status == RunStatus.RUNNING) & (Run.worker == self.slot)
         if session.scalar(update(Run).where(runs_here).values(**values).returning(Run.id)) is None:
             raise RunStoppedError
+        for step in self._waiting_steps:
+            session.merge(step)
+        self._waiting_steps.clear()
         session.execute(self._update_attempt.values(seconds=Attempt.seconds + elapsed, peak_bytes=read_peak_memory()))
         if (status := values.get("status")) is not None:
             end_attempts(session, Attempt.run_id == self.run_id, AttemptOutcome(status))

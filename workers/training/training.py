@@ -123,7 +123,7 @@ def train(
     callbacks.append(SharedDecisions(process_rank))
     for callback in callbacks:
         trainer.add_callback(callback)
-    with _convert_memory_errors():
+    with _handle_errors(progress):
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
         if not process_rank.is_first:
             return
@@ -190,10 +190,12 @@ def _choose_checkpoint(folder: RunFolder, progress: Progress, process_rank: Proc
 
 
 @contextmanager
-def _convert_memory_errors() -> Iterator[None]:
+def _handle_errors(progress: Progress) -> Iterator[None]:
+    """Write logged steps that wait, and raise OutOfMemoryError if memory ran out."""
     try:
         yield
     except Exception as error:
+        progress.write_waiting_steps()
         if not is_out_of_memory(error):
             raise
         traceback.clear_frames(error.__traceback__)  # they hold the tensors that fill the memory

@@ -222,6 +222,12 @@ def test_training_continues_from_checkpoint_with_smaller_batch(frequent_settings
     assert [step.step for step in run.steps] == [0, 1, 2, 3, 4]
 
 
+def test_steps_before_failure_are_written(settings, make_run, get_run, monkeypatch):
+    limit_batches(monkeypatch, 0, RuntimeError("lost"), from_step=3)
+    fine_tune(run_id := make_run(epochs=1), settings, "cpu")
+    assert [step.step for step in get_run(run_id).steps] == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("where", ["load_model", "compute_loss"])
 def test_run_out_of_memory_beside_others_goes_on_alone(frequent_settings, make_run, get_run, train, monkeypatch, where):
     config = {"epochs": 1, "regularizer": "none", "lam": 0}
