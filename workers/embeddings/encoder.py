@@ -292,7 +292,7 @@ def encode_with_provenance(text: str, provenance: Mapping[str, Any], settings: S
     silence_libraries()
     name = provenance["model"]
     source = find_source(name, settings, provenance["revision"])
-    if source.weights_sha256() != provenance["weights_sha256"]:
+    if source.weights_sha256 != provenance["weights_sha256"]:
         raise InvalidError(
             f"The weights of {name!r} are not those that encoded these rows, so the vectors would not be comparable. "
             "Encode the texts again.",
