@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from http import HTTPStatus
 from io import FileIO
@@ -101,7 +101,7 @@ class Connection:
         target = Path(target)
         partial_file = target.with_name(f"{target.name}.part")
         try:
-            with self._client.stream("GET", path, **arguments) as response:
+            with closing(self._send("GET", path, stream=True, **arguments)) as response:
                 if not response.is_success:
                     response.read()
                     raise self._refusal_error(response)
@@ -131,12 +131,15 @@ class Connection:
             yield from rows
             offset += ROWS_PER_PAGE
 
-    def _send(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
-        """Send a request and return the response, whatever its status. Retry while the server is too busy."""
+    def _send(self, method: str, path: str, *, stream: bool = False, **arguments: Any) -> httpx2.Response:
+        """Send a request and return the response, whatever its status. Retry while the server is too busy.
+
+        With ``stream``, the caller reads and closes the response.
+        """
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
-                response = self._client.request(method, path, **arguments)
+                response = self._client.send(self._client.build_request(method, path, **arguments), stream=stream)
             except httpx2.TransportError as error:
                 raise self._unavailable_error(str(error) or type(error).__name__) from error
             if response.status_code != HTTPStatus.TOO_MANY_REQUESTS:
@@ -147,9 +150,10 @@ class Connection:
             retry_seconds *= random.uniform(1, 1.5)  # noqa: S311 - no secret
             if time.monotonic() + retry_seconds > deadline:
                 return response
+            response.close()
             time.sleep(retry_seconds)
-            for _, (_, stream) in arguments.get("files", ()):
-                stream.seek(0)
+            for _, (_, file) in arguments.get("files", ()):
+                file.seek(0)
 
     def _read_json(self, response: httpx2.Response) -> Any:
         """Return the JSON of a response, or None if it has no body. Raise an IsoscopeError if the server refused."""

@@ -80,7 +80,7 @@ def test_upload_queue_limit_returns_429_with_retry_after(client, monkeypatch):
 
 
 @pytest.mark.sandbox
-def test_client_retries_rejected_upload(tmp_path, monkeypatch):
+def test_client_retries_rejected_upload_and_download(tmp_path, monkeypatch):
     bodies = []
 
     def answer(request):
@@ -97,6 +97,8 @@ def test_client_retries_rejected_upload(tmp_path, monkeypatch):
         ))  # fmt: skip
         assert isoscope.upload_texts(tmp_path / "texts.txt") == {"id": "1"}
         assert [b"some text" in body for body in bodies] == [True, True, True]
+        bodies.clear()
+        assert isoscope.download("/file", tmp_path / "file").read_bytes() == b'{"id":"1"}'
         bodies.clear()
         monkeypatch.setattr(connection, "BUSY_SECONDS", -1.0)
         with pytest.raises(connection.RefusedError, match="Too many uploads at once"):
