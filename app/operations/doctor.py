@@ -34,7 +34,6 @@ from app.operations.migrate import require_writing
 from app.queue import JobQueue
 from app.sandbox import read_in_sandbox
 from app.storage import open_storage
-from app.training.queue_status import LOST_AFTER
 from isoscope.core.errors import ConflictError, IsoscopeError, UnavailableError
 from isoscope.core.formatting import ago, plural, size
 
@@ -172,7 +171,7 @@ def check_heartbeats(settings: Settings, *, this_machine_only: bool = True) -> R
         n_jobs = len(list_waiting_jobs(Sessions(engine)))
     if this_machine_only:
         workers = [worker for worker in workers if worker.slot == slot_name(settings, worker.device)]
-    live_workers = [worker for worker in workers if utcnow() - worker.heartbeat_at < LOST_AFTER]
+    live_workers = [worker for worker in workers if worker.alive]
     for worker in workers:
         sentence = f"{worker.slot} gave its last sign of life {ago(worker.heartbeat_at, utcnow())}"
         # One live worker is enough, because a lost one may have used another device of this machine.

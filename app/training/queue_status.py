@@ -2,15 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Select, case, func, select
 from sqlalchemy.orm import contains_eager, defer, lazyload, load_only
 
 from app.context import Context
-from app.core.training_cost import MachineSpeed
-from app.db.job_kinds import Job, JobKind
 from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
@@ -28,39 +26,14 @@ from app.db.models import (
     TaskRun,
     Worker,
 )
-from app.db.models.runs import QUEUE_ORDER, DeviceLoad
+from app.db.models.runs import LOST_AFTER, QUEUE_ORDER
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.web.dependencies import Row
 from isotropy.catalog import Regularizer
 
-LOST_AFTER = timedelta(seconds=60)
 TIMED_RUNS = 30
 """Number of first runs of an experiment whose finished ones tell how long a run takes. Reading all is slow."""
-
-
-class WorkerJob(NamedTuple):
-    """A worker's current job, with its current and peak memory."""
-
-    kind: JobKind
-    row_id: str
-    since: datetime
-    memory_bytes: int | None
-    peak_bytes: int | None
-
-
-class WorkerState(NamedTuple):
-    """A worker as a page shows it."""
-
-    slot: str
-    device: str
-    alive: bool
-    heartbeat_at: datetime
-    started_at: datetime
-    memory_bytes: int | None
-    jobs: list[WorkerJob]
-    speed: MachineSpeed | None = None
-    load: DeviceLoad | None = None
 
 
 class RunProgress(NamedTuple):
@@ -90,37 +63,17 @@ def count_live_workers(sessions: Sessions) -> int:
         return session.scalars(select(func.count()).select_from(Worker).where(alive)).one()
 
 
-def list_workers(context: Context) -> list[WorkerState]:
+def list_workers(context: Context) -> list[Worker]:
     """Return all workers, live ones first."""
-    rows = context.scalars(select(Worker).order_by(Worker.slot))
-    now = utcnow()
-    states = [
-        WorkerState(
-            row.slot,
-            row.device,
-            now - row.heartbeat_at < LOST_AFTER,
-            row.heartbeat_at,
-            row.started_at,
-            row.memory_bytes,
-            [
-                WorkerJob(job.kind, job.row_id, current.since, current.memory_bytes, current.peak_bytes)
-                for current in row.jobs or ()
-                for job in [Job.parse(current.id)]
-            ],
-            row.speed,
-            row.load,
-        )
-        for row in rows
-    ]
-    return sorted(states, key=lambda state: not state.alive)
+    return sorted(context.scalars(select(Worker).order_by(Worker.slot)), key=lambda worker: not worker.alive)
 
 
-def has_gpu(workers: Iterable[WorkerState]) -> bool:
+def has_gpu(workers: Iterable[Worker]) -> bool:
     """Return whether a live worker has a GPU, which half precision needs."""
     return any(worker.alive and worker.device.startswith("cuda") for worker in workers)
 
 
-def has_lost_worker(run: Run | RunProgress, workers: list[WorkerState]) -> bool:
+def has_lost_worker(run: Run | RunProgress, workers: list[Worker]) -> bool:
     """Return whether a run counts as running although its worker is lost and cannot report its end."""
     alive = {worker.slot for worker in workers if worker.alive}
     return run.status is RunStatus.RUNNING and run.worker not in alive

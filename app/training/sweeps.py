@@ -20,7 +20,7 @@ from app.db.config import (
     regularizers_reading,
     replace_booleans,
 )
-from app.db.models import Dataset, DatasetOrigin
+from app.db.models import Dataset, DatasetOrigin, Worker
 from app.db.options.option import DATA, NAME, SHRINKAGE, SWEPT, Group, Option
 from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta, regularizers_with
 from app.db.options.training import Precision
@@ -31,7 +31,7 @@ from app.training.columns import check_columns
 from app.training.datasets import require_dataset
 from app.training.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, build_product
 from app.training.models import ModelChoice, require_model
-from app.training.queue_status import WorkerState, has_gpu, list_workers
+from app.training.queue_status import has_gpu, list_workers
 from isoscope.core.errors import FieldError, InvalidError, check_all, combine_errors
 from isoscope.core.formatting import capitalized, count, plural, quote
 from isoscope.core.task import TaskKind
@@ -268,7 +268,7 @@ def check_settings(
         raise combine_errors(errors)
 
 
-def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState], grid: Collection[str]) -> None:
+def check_precision(runs: Collection[RunConfig], workers: Collection[Worker], grid: Collection[str]) -> None:
     devices = {worker.device for worker in workers if worker.alive}
     if devices and not has_gpu(workers) and any(run.precision is Precision.FP16 for run in runs):
         raise InvalidError(

@@ -5,9 +5,9 @@ from sqlalchemy import Engine, event
 
 from app.core.process import machine_cores
 from app.db.models import Run, RunStatus, Worker
+from app.db.models.runs import LOST_AFTER
 from app.db.types import utcnow
 from app.db.work import list_waiting_jobs
-from app.training.queue_status import LOST_AFTER
 from app.training.sweeps import SweepRequest, plan_sweep
 from tests.cached_rows import make_once
 from tests.texts import tsv

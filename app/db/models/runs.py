@@ -1,7 +1,7 @@
 """Runs, their attempts, logs and predictions, and workers."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from pydantic import BaseModel
@@ -17,6 +17,9 @@ from app.db.run_results import Learning, RunResults
 from app.db.states import AttemptOutcome, FailureCause, Phase, RunStatus, Split
 from app.db.types import Typed, new_id, utcnow
 from isotropy.catalog import Regularizer
+
+LOST_AFTER = timedelta(seconds=60)
+"""Time since its last heartbeat after which a worker counts as lost."""
 
 
 class Attempt(Base):
@@ -238,13 +241,21 @@ class RunPredictions(Base):
 
 
 class RunningJob(BaseModel):
-    """A job that a worker runs, with the memory of all its processes, null if unknown."""
+    """A job that a worker runs, with the current and peak memory of all its processes, null if unknown."""
 
-    # The engine's name of the job.
+    # The engine's name of the job, ``app.db.job_kinds.Job.workflow_id``.
     id: str
     since: datetime
     memory_bytes: int | None
     peak_bytes: int | None
+
+    @property
+    def kind(self) -> str:
+        return self.id.partition("-")[0]
+
+    @property
+    def row_id(self) -> str:
+        return self.id.partition("-")[2]
 
 
 class DeviceLoad(BaseModel):
@@ -256,7 +267,7 @@ class DeviceLoad(BaseModel):
 
 
 class Worker(Base):
-    """A worker process: alive while its heartbeat is fresh."""
+    """A worker process."""
 
     __tablename__ = "workers"
 
@@ -272,3 +283,7 @@ class Worker(Base):
     load: Mapped[DeviceLoad | None] = mapped_column(Typed(DeviceLoad))
     # Null until its device was timed.
     speed: Mapped[MachineSpeed | None] = mapped_column(Typed(MachineSpeed))
+
+    @property
+    def alive(self) -> bool:
+        return utcnow() - self.heartbeat_at < LOST_AFTER

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import AliasPath, BaseModel, Field
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field
 
 from app.db.models import EmbeddingStatus, EncodingStatus, ImportStatus, Phase, RunStatus
 from app.db.models.runs import DeviceLoad
@@ -36,7 +36,7 @@ class PriorityIn(BaseModel):
 class JobOut(Row):
     """A worker's current job, with the current and peak memory of its processes if known."""
 
-    kind: Annotated[str, Field(validation_alias=AliasPath("kind", "name"))]
+    kind: str
     row_id: str
     since: datetime
     memory_bytes: int | None
@@ -53,7 +53,7 @@ class WorkerOut(Row):
     started_at: datetime
     memory_bytes: int | None
     load: DeviceLoad | None
-    jobs: list[JobOut]
+    jobs: Annotated[list[JobOut], BeforeValidator(lambda jobs: jobs or [])]
 
 
 class RunState(Row):

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from app.context import MAX_PAGE, PAGE_ROWS, count_pages, offset_of
+from app.db.job_kinds import KINDS
 from app.training import queue_status
 from app.web.dependencies import ContextDep
 from app.web.responses import render
@@ -20,6 +21,7 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
     # ``doing`` comes from the runs' rows, which change sooner than a worker's next heartbeat.
     template_values = {
         "workers": workers,
+        "job_kinds": KINDS,
         "doing": {worker.slot: [run for run in running if run.worker == worker.slot] for worker in workers},
         "running": running,
         "lost": {run.id for run in running if queue_status.has_lost_worker(run, workers)},
