@@ -310,7 +310,7 @@ def explain_no_layout(context: Context, embedding_id: str, stored_map: StoredMap
         layout = session.scalar(select(MapLayout).where(MapLayout.embedding_id == embedding_id))
     if layout is None:
         return "An earlier version measured these rows. Choose again on the Details tab to add Neighbors.", False
-    return layout.error or "A worker is computing Neighbors, a second layout.", layout.error is None
+    return layout.error or "Neighbors, a second layout, appears once a worker has computed it.", layout.error is None
 
 
 def _open_map(context: Context, embedding_id: str, header: dict[str, Any], layout: str) -> StoredMap:

@@ -320,7 +320,7 @@ def test_text_is_encoded_like_the_rows_unless_weights_changed(client, encoded, w
     expected = (303, f"/embeddings/{encoded}?tab=map&text=good+film#near-text")
     assert (response.status_code, response.headers["location"]) == expected
     page = client.get(f"/embeddings/{encoded}", params={"text": "good film"}).text
-    assert "A worker is encoding the text" in page
+    assert "once a worker has encoded the text" in page
     assert "tiny-bert, layer 2, mean pooling" in page
     with context.sessions.begin() as session:
         embedding = session.get_one(Embedding, encoded)

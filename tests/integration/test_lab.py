@@ -92,7 +92,7 @@ def test_trial_becomes_measured_embedding(client, work, base, trial, source, clo
     assert response.status_code == 201
     assert (response.json()["name"], response.json()["status"]) == ("cloud, Soft ZCA whitening, eps 0.5", "making")
     made_id = response.json()["id"]
-    assert "A worker is computing these vectors" in client.get(f"/embeddings/{made_id}").text
+    assert "once a worker has computed and measured these vectors" in client.get(f"/embeddings/{made_id}").text
     early = client.get(f"/api/embeddings/{made_id}/vectors.npy")
     assert (early.status_code, "its files are not there yet" in early.text) == (409, True)
     work()
@@ -260,7 +260,7 @@ def test_only_submitting_form_queues_trial(client, context, work, source):
     tried = client.post(lab, data={"method": "soft_zca", "eps": "0.5"})
     assert (tried.status_code, tried.headers["location"]) == (303, f"{lab}?method=soft_zca&eps=0.5")
     waiting = client.get(tried.headers["location"]).text
-    assert "A worker is fitting Soft ZCA whitening, eps 0.5." in waiting
+    assert "Soft ZCA whitening, eps 0.5 appears here once a worker has fitted it." in waiting
     assert 'hx-trigger="every 500ms" hx-sync="#lab:abort"' in waiting
     work()
     ready = client.get(tried.headers["location"]).text

@@ -150,7 +150,7 @@ def test_second_layout_draws_same_rows_near_their_neighbors(client, context, emb
     ("status", "words"),
     [
         (None, "An earlier version measured these rows. Choose again on the Details tab to add Neighbors."),
-        (ResultStatus.QUEUED, "A worker is computing Neighbors, a second layout."),
+        (ResultStatus.QUEUED, "Neighbors, a second layout, appears once a worker has computed it."),
         (ResultStatus.FAILED, "No room."),
     ],
 )
