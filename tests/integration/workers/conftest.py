@@ -118,6 +118,15 @@ def make_run(sessions, dataset_id):
 
 
 @pytest.fixture
+def get_row(sessions):
+    def get_row(table, row_id):
+        with sessions() as session:
+            return session.get(table, row_id)
+
+    return get_row
+
+
+@pytest.fixture
 def get_run(sessions):
     def get_run(run_id):
         with sessions() as session:

@@ -2,6 +2,7 @@ import io
 import json
 import shutil
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -88,12 +89,8 @@ def make_encoding(sessions, store):
 
 
 @pytest.fixture
-def get_encoding(sessions):
-    def get_encoding(encoding_id):
-        with sessions() as session:
-            return session.get(Encoding, encoding_id)
-
-    return get_encoding
+def get_encoding(get_row):
+    return partial(get_row, Encoding)
 
 
 @pytest.fixture

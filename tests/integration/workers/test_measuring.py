@@ -246,14 +246,13 @@ class TestMeasuring:
         assert get(sessions, row.id)[0].error == "The file x.npy of 'x' is gone from the storage; upload it again."
 
 
-def test_curve_runs_from_own_score_to_that_of_source(settings, sessions, measure_array, x):
+def test_curve_runs_from_own_score_to_that_of_source(settings, sessions, get_row, measure_array, x):
     def curve(points, source):
         row = models.ZetaCurve(embedding_id=points.id, source="embedding", source_id=source.id)
         with sessions.begin() as session:
             session.add(row)
         assert compute_curve(row.id, settings, "cpu") == ()
-        with sessions() as session:
-            return session.get(models.ZetaCurve, row.id)
+        return get_row(models.ZetaCurve, row.id)
 
     points, measurements, _ = measure_array(x)
     source, other_measurements, _ = measure_array(np.random.default_rng(1).normal(size=(300, 6)))

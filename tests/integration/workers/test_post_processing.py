@@ -56,36 +56,27 @@ def add_trial(sessions, source):
 
 
 @pytest.fixture
-def get(sessions):
-    def get(kind, row_id):
-        with sessions() as session:
-            return session.get(kind, row_id)
-
-    return get
-
-
-@pytest.fixture
-def run_trial(settings, add_trial, get):
+def run_trial(settings, add_trial, get_row):
     def run_trial(method="soft_zca", **parameters):
         trial_id = add_trial(method, **parameters)
         assert post_process(trial_id, settings, "cpu") == ()
-        return get(PostProcessing, trial_id)
+        return get_row(PostProcessing, trial_id)
 
     return run_trial
 
 
 @pytest.fixture
-def rows(settings, get, source):
-    return draw_rows(open_embedding(get(Embedding, source), settings), SAMPLE_SEED)
+def rows(settings, get_row, source):
+    return draw_rows(open_embedding(get_row(Embedding, source), settings), SAMPLE_SEED)
 
 
 def values(entries):
     return {slug: entry["value"] for slug, entry in entries.items()}
 
 
-def test_trial_measures_held_out_rows_before_and_after(run_trial, rows, settings, get, source):
+def test_trial_measures_held_out_rows_before_and_after(run_trial, rows, settings, get_row, source):
     points, positions = rows
-    cloud = read_cloud(open_embedding(get(Embedding, source), settings), SAMPLE_SEED)
+    cloud = read_cloud(open_embedding(get_row(Embedding, source), settings), SAMPLE_SEED)
     assert torch.equal(points, cloud.pair_rows), "the lab and the report share their rows"
     assert torch.equal(positions, cloud.rows)
     assert len(points) == 398
@@ -136,7 +127,7 @@ def test_second_trial_reuses_numbers_before(run_trial, sessions):
     assert second.results["after"]["isoscore"]["reason"] is None
 
 
-def test_invalid_parameters_or_changed_vectors_fail(add_trial, run_trial, settings, sessions, source, get):
+def test_invalid_parameters_or_changed_vectors_fail(add_trial, run_trial, settings, sessions, source, get_row):
     trial = run_trial("cluster_based", clusters=200, D=1, seed=0)
     assert trial.status is ResultStatus.FAILED
     assert trial.error == "Expected 1 <= clusters <= n = 199, got 200: there are n points to share out."
@@ -146,7 +137,8 @@ def test_invalid_parameters_or_changed_vectors_fail(add_trial, run_trial, settin
     with sessions.begin() as session:
         session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
     post_process(trial_id, settings, "cpu")
-    assert get(PostProcessing, trial_id).error == "Other vectors of this embedding have been selected since. Try again."
+    error = get_row(PostProcessing, trial_id).error
+    assert error == "Other vectors of this embedding have been selected since. Try again."
 
 
 def test_deleted_trial_leaves_no_map(add_trial, settings, sessions, monkeypatch, caplog):
@@ -182,15 +174,15 @@ def add_embedding(sessions, source):
     return add_embedding
 
 
-def test_embedding_is_made_of_all_rows_by_the_tried_map(run_trial, add_embedding, settings, get, x):
+def test_embedding_is_made_of_all_rows_by_the_tried_map(run_trial, add_embedding, settings, get_row, x):
     trial = run_trial("soft_zca", eps=0.5)
     made_id = add_embedding(trial.id)
     assert make(made_id, settings, "cpu") == (Job(job_kinds.INSPECT, made_id),)
-    row = get(Embedding, made_id)
+    row = get_row(Embedding, made_id)
     assert (row.status, row.commit_when_inspected, row.attempts) == (EmbeddingStatus.INSPECTING, True, 0)
     (file,) = row.files
     make(again := add_embedding(trial.id), settings, "cpu")
-    assert get(Embedding, again).files[0].file_sha256 == file.file_sha256, "as after a kill"
+    assert get_row(Embedding, again).files[0].file_sha256 == file.file_sha256, "as after a kill"
     assert make(made_id, settings, "cpu") == ()
     storage = open_storage(settings)
     vectors = np.load(storage.local_path(file.file_sha256), allow_pickle=False)
@@ -200,16 +192,16 @@ def test_embedding_is_made_of_all_rows_by_the_tried_map(run_trial, add_embedding
     assert np.array_equal(vectors[~finite], x[~finite], equal_nan=True)
     assert inspect_embedding(made_id, settings, "cpu") == (Job(job_kinds.MEASURE, made_id),)
     measure_embedding(made_id, settings, "cpu")
-    row = get(Embedding, made_id)
+    row = get_row(Embedding, made_id)
     assert (row.status, row.n, row.d, row.n_left_out) == (EmbeddingStatus.READY, 400, 6, 2)
 
 
-def test_changed_or_deleted_source_fails(run_trial, add_embedding, settings, get, sessions, source):
+def test_changed_or_deleted_source_fails(run_trial, add_embedding, settings, get_row, sessions, source):
     trial = run_trial("centring")
 
     def error_of(made_id):
         assert make(made_id, settings, "cpu") == ()
-        row = get(Embedding, made_id)
+        row = get_row(Embedding, made_id)
         assert row.status is EmbeddingStatus.FAILED
         return row.error
 
@@ -242,7 +234,7 @@ def test_embedding_deleted_while_made_leaves_no_file(run_trial, add_embedding, s
     assert set(settings.files.iterdir()) == before
 
 
-def test_error_after_first_file_leaves_none(run_trial, add_embedding, settings, get, sessions, source, monkeypatch):
+def test_error_after_first_file_leaves_none(run_trial, add_embedding, settings, get_row, sessions, source, monkeypatch):
     made_id = add_embedding(run_trial("centring").id)
 
     def fail_to_write(*arguments):
@@ -251,7 +243,7 @@ def test_error_after_first_file_leaves_none(run_trial, add_embedding, settings, 
     monkeypatch.setattr(postprocess, "make_file_rows", fail_to_write)
     before = set(settings.files.iterdir())
     assert make(made_id, settings, "cpu") == ()
-    row = get(Embedding, made_id)
+    row = get_row(Embedding, made_id)
     assert (row.status, row.error) == (EmbeddingStatus.FAILED, "RuntimeError: It cannot be written")
     assert set(settings.files.iterdir()) == before
 
@@ -281,13 +273,13 @@ def test_lab_finds_the_neighbors_of_the_map(similarity):
 
 
 @pytest.mark.both_databases
-def test_oldest_trials_are_deleted_when_maps_exceed_limit(run_trial, add_embedding, get, monkeypatch, settings):
+def test_oldest_trials_are_deleted_when_maps_exceed_limit(run_trial, add_embedding, get_row, monkeypatch, settings):
     first, second = run_trial("centring"), run_trial("standardisation")
     sizes = [open_storage(settings).local_path(trial.state_sha256).stat().st_size for trial in (first, second)]
     add_embedding(first.id)
     monkeypatch.setattr(postprocess, "MAX_MAPS_BYTES", max(sizes) // 2)
     third = run_trial("soft_zca", eps=0.5)
     # An embedding is being made by the first.
-    assert [get(PostProcessing, trial.id) is None for trial in (first, second, third)] == [False, True, False]
+    assert [get_row(PostProcessing, trial.id) is None for trial in (first, second, third)] == [False, True, False]
     files = {path.name for path in settings.files.iterdir()}
     assert [trial.state_sha256 in files for trial in (first, second, third)] == [True, False, True]

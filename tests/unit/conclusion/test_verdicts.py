@@ -217,15 +217,11 @@ def in_rounds(*rounds):
 
 
 def noisy(seeds, gains=None, lams=LAMBDAS, noise=0.01):
-    return [
-        run(lam, seed, 0.7 + (gains or {}).get(lam, 0.0) + noise * _normal(lam, seed), 0.3 + 0.1 * lam)
-        for lam in lams
-        for seed in seeds
-    ]
+    def performance(lam, seed):
+        error = noise * float(np.random.default_rng([int(10 * lam) + 100, seed]).standard_normal())
+        return 0.7 + (gains or {}).get(lam, 0.0) + error
 
-
-def _normal(lam, seed):
-    return float(np.random.default_rng([int(10 * lam) + 100, seed]).standard_normal())
+    return [run(lam, seed, performance(lam, seed), 0.3 + 0.1 * lam) for lam in lams for seed in seeds]
 
 
 def by_lam(conclusion):
