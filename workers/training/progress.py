@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 from app.db.models import Attempt, AttemptOutcome, Phase, Run, RunStatus, Step
 from app.db.session import Sessions
 from app.db.work import end_attempts
+from workers.job_rows import SECONDS_BETWEEN_WRITES
 
 logger = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_WRITES = 1.0
 # GPU memory of a process that torch does not count, estimated.
 GPU_CONTEXT_BYTES = 2**30
 
