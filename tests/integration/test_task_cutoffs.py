@@ -38,11 +38,11 @@ def test_page_shows_cutoffs_of_api(client, settings, corpus, tmp_path, monkeypat
         page = client.get(f"/tasks/{task_id}", params={"promise": f"{cutoff['kind']}-{cutoff['promise']}"}).text
         assert cutoff["sentence"] in page
         assert calibration["comparison"] in page
-        assert all(
-            f"{entry['cutoff']:.10g}".replace("-", "−") in page
-            for entry in (cutoff, unchanged)
-            if entry["cutoff"] is not None
-        )
+        for entry in (cutoff, unchanged):
+            cells = f"{entry['labels']} of {entry['labels_needed']}"
+            if entry["cutoff"] is not None:
+                cells = f"{entry['cutoff']:.10g}".replace("-", "−")
+            assert cells in page
     assert client.get(f"/tasks/{task_id}", params={"promise": "miss-0.2"}).status_code == 422
     points = client.get(f"/tasks/{task_id}/figures/cutoff.csv").text.splitlines()
     assert len(points) == len(chosen["curve"]) + 1
