@@ -10,6 +10,7 @@ from transformers.utils.generic import ModelOutput
 
 BATCH = int(os.environ.get("BATCH", "8"))
 TOKENS = 128
+STEPS_AT_ONCE = 10 if torch.cuda.is_available() else 1  # Single steps of a GPU vary too much
 
 # Takes the outputs and the inputs of the model; returns a scalar that is added to the loss.
 Penalty = Callable[[ModelOutput, Mapping[str, Tensor]], Tensor]
@@ -24,7 +25,7 @@ class Step:
         self.model.to(device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-5, fused=True)
         self.batch = self.rows(BATCH)
-        self._half = half
+        self.half = half
 
     def rows(self, n: int) -> dict[str, Tensor]:
         """Return ``n`` rows of random tokens without padding, with alternating labels 0 and 1."""
@@ -35,9 +36,14 @@ class Step:
             "labels": torch.arange(n, device=device) % 2,
         }
 
+    def take_several(self, penalty: Penalty | None = None) -> None:
+        """Take ``STEPS_AT_ONCE`` steps."""
+        for _ in range(STEPS_AT_ONCE):
+            self.take(penalty)
+
     def take(self, penalty: Penalty | None = None) -> None:
         """Take a step; ``penalty`` is added to the loss of the task."""
-        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self._half):
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.half):
             outputs = self.model(**self.batch, output_hidden_states=penalty is not None)
         loss = outputs.loss
         if penalty is not None:

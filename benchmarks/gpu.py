@@ -1,12 +1,17 @@
 """Print how fast fine-tunes are on a GPU: a step with each regularizer, a whole run, and runs side by side.
 
+It takes at most eight minutes: a part that is not done by then is ended.
+
 Run: ISOSCOPE_BENCH_DATA=FOLDER python -m benchmarks.gpu, with rte/train.tsv and rte/validation.tsv
 """
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
+MAX_SECONDS = 480
 PARTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("regularizers", {"BATCH": "32", "ROUNDS": "5"}),
     ("regularizers", {"BATCH": "8", "ROUNDS": "5"}),
@@ -17,11 +22,18 @@ PARTS: tuple[tuple[str, dict[str, str]], ...] = (
 
 def main() -> None:
     """Run each benchmark in a process of its own, so that a failure of one leaves the figures of the others."""
-    failures = 0
+    failures, deadline = 0, time.monotonic() + MAX_SECONDS
     for name, variables in PARTS:
         print(f"\n## {name} {' '.join(f'{key}={value}' for key, value in variables.items())}\n", flush=True)
         command = [sys.executable, "-m", f"benchmarks.{name}"]
-        failures += subprocess.run(command, env=os.environ | variables, check=False).returncode != 0
+        # A group of its own, so that the dashboard of a part ends with it.
+        with subprocess.Popen(command, env=os.environ | variables, start_new_session=True) as process:
+            try:
+                failures += process.wait(deadline - time.monotonic()) != 0
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                print(f"Ended: all parts together may take {MAX_SECONDS} seconds.", flush=True)
+                failures += 1
     raise SystemExit(failures)
 
 

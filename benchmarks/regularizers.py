@@ -13,8 +13,9 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.options.regularization import Bars
+from app.db.options.training import Precision
 from benchmarks._rounds import interleave, machine, requested_rounds, table
-from benchmarks._step import BATCH, TOKENS, Penalty, Step
+from benchmarks._step import BATCH, STEPS_AT_ONCE, TOKENS, Penalty, Step
 from isotropy.catalog import REGULARIZERS, Regularizer
 from isotropy.spectrum import Moments
 from workers.training.penalties import make_penalties
@@ -38,7 +39,9 @@ SETTINGS_BY_NAME: dict[str, dict[str, Any]] = {
 
 def make_penalty(step: Step, settings: Mapping[str, Any]) -> Penalty:
     """Return the penalty of a run with these settings, and the papers' defaults otherwise."""
-    penalties = make_penalties(RunConfig(model="bert", lam=-1.0, **RUN_FIELDS, **settings), step.model)
+    precision = Precision.BF16 if step.half else Precision.FP32
+    config = RunConfig(model="bert", lam=-1.0, precision=precision, **RUN_FIELDS, **settings)
+    penalties = make_penalties(config, step.model)
     if penalties is None:
         raise ValueError(f"expected settings that add something to the loss, got {settings}")
     penalties.to(step.model.device)
@@ -60,14 +63,21 @@ def main() -> None:
     torch.set_num_threads(THREADS)
     has_cuda = torch.cuda.is_available()
     step = Step(torch.device("cuda" if has_cuda else "cpu"), half=has_cuda)
-    functions: dict[str, Callable[[], object]] = {"plain step": step.take}
+    functions: dict[str, Callable[[], object]] = {"plain step": step.take_several}
     for name, settings in SETTINGS_BY_NAME.items():
-        functions[name] = partial(step.take, make_penalty(step, settings))
+        functions[name] = partial(step.take_several, make_penalty(step, settings))
     times = interleave(functions, requested_rounds(), torch.cuda.synchronize if has_cuda else lambda: None)
     device = f"bfloat16, {torch.cuda.get_device_name()}" if has_cuda else f"float32, {THREADS} threads"
     print(machine("torch", "transformers"))
-    print(f"BERT-base, {BATCH} x {TOKENS} tokens, no padding, {device}, {requested_rounds()} rounds\n")
+    shape = f"BERT-base, {BATCH} x {TOKENS} tokens, no padding, {device}"
+    print(f"{shape}, {requested_rounds()} rounds of {STEPS_AT_ONCE} steps\n")
     print(table(times, base="plain step"))
+    if has_cuda:
+        print("\n| | GiB allocated at most |\n|---|---|")
+        for name, take in functions.items():
+            torch.cuda.reset_peak_memory_stats()
+            take()
+            print(f"| {name} | {torch.cuda.max_memory_allocated() / 2**30:.2f} |")
 
 
 if __name__ == "__main__":
