@@ -11,10 +11,10 @@ from transformers.utils.generic import ModelOutput
 
 from isoscope.core.errors import InvalidError
 from isotropy.anisotropy import anisotropy, second_moment
-from isotropy.catalog import MEASURES
+from isotropy.catalog import MEASURES, Measure
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore_from_covariance
-from isotropy.points import union_of_layers
+from isotropy.points import require_mask, token_positions
 from isotropy.score import Score
 from isotropy.spectrum import Moments, leading_eigenvalues, shrink
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
@@ -72,8 +72,10 @@ def tokens_by_layer(hidden_states: Sequence[Tensor], attention_mask: Tensor) -> 
 
     ``hidden_states``: 1 + L tensors [batch, tokens, d]; ``attention_mask``: [batch, tokens], zero for padding.
     """
-    for layer in range(1, len(hidden_states)):
-        yield union_of_layers(hidden_states, attention_mask, [layer])
+    positions = token_positions(attention_mask)
+    for states in hidden_states[1:]:
+        require_mask(attention_mask, states)
+        yield states.flatten(0, 1).index_select(0, positions)
 
 
 class LayerMoments:
@@ -126,10 +128,7 @@ class LayerMeasures:
     def scores(self, zeta: float = 0.0, target: LayerMoments | None = None) -> dict[str, LayerScores]:
         """Return the scores by measure. Shrink IsoScore* of a layer toward the target's layer, by default itself."""
         targets = (self.tokens if target is None else target).layers
-        layers = zip(self.tokens.layers, self._cosines, targets, strict=True)
-        token_scores = [
-            moment_scores(moments, cosines, zeta, layer_target) for moments, cosines, layer_target in layers
-        ]
+        token_scores = moment_scores(self.tokens.layers, self._cosines, zeta, targets)
         n_tokens, n_texts = self.tokens.layers[0].n, self._texts[0].n
         scores = {
             measure: LayerScores([layer[measure] for layer in token_scores], n_tokens) for measure in token_scores[0]
@@ -145,24 +144,30 @@ class LayerMeasures:
 
 
 def moment_scores(
-    moments: Moments, cosines: CosineMoments, zeta: float = 0.0, target: Moments | None = None
-) -> dict[str, Score]:
-    """Return IsoScore*, shrunk toward the target if zeta > 0, mean cosine, and raw and centered anisotropies."""
-    S = moments.covariance()
-    shrunk = S if target is None or zeta == 0 else shrink(S, target.covariance(), zeta)
-    raw = _leading_shares(second_moment(moments), RAW_ANISOTROPY.leading_values, moments.n)
-    centered = _leading_shares(S, CENTERED_ANISOTROPY.leading_values, moments.n - 1)
-    return {
-        "isoscore_star": isoscore_from_covariance(shrunk),
-        "mean_cosine": cosines.mean_cosine(),
-        **dict(zip(RAW_ANISOTROPY.value_names, raw, strict=True)),
-        **dict(zip(CENTERED_ANISOTROPY.value_names, centered, strict=True)),
-    }
+    layers: Sequence[Moments], cosines: Sequence[CosineMoments], zeta: float, targets: Sequence[Moments]
+) -> list[dict[str, Score]]:
+    """Return IsoScore*, shrunk toward the target, mean cosine and anisotropies of layers with equally many points."""
+    covariances = torch.stack([moments.covariance() for moments in layers])
+    shrunk = shrink(covariances, torch.stack([target.covariance() for target in targets]), zeta)
+    n = layers[0].n
+    centered = _leading_shares(covariances, CENTERED_ANISOTROPY, n - 1)
+    raw = _leading_shares(torch.stack([second_moment(moments) for moments in layers]), RAW_ANISOTROPY, n)
+    return [
+        {
+            "isoscore_star": isoscore_from_covariance(S),
+            "mean_cosine": layer_cosines.mean_cosine(),
+            **raw_shares,
+            **centered_shares,
+        }
+        for S, layer_cosines, raw_shares, centered_shares in zip(shrunk, cosines, raw, centered, strict=True)
+    ]
 
 
-def _leading_shares(S: Tensor, count: int, rank: int) -> tuple[Score, ...]:
-    """Return the share of the trace in each of the ``count`` largest eigenvalues; ``rank`` is the largest possible."""
-    return anisotropy(leading_eigenvalues(S, count, rank), count, S.trace())
+def _leading_shares(matrices: Tensor, measure: Measure, rank: int) -> list[dict[str, Score]]:
+    """Return the measure of each matrix [L, d, d], shares of its trace; ``rank`` is the largest possible."""
+    count, totals = measure.leading_values, matrices.diagonal(dim1=1, dim2=2).sum(1).cpu()
+    layers = zip(leading_eigenvalues(matrices, count, rank).cpu(), totals, strict=True)
+    return [dict(zip(measure.value_names, anisotropy(values, count, total), strict=True)) for values, total in layers]
 
 
 def isoscore_star(moments: Moments, zeta: float, target: Moments) -> Score:

@@ -39,8 +39,9 @@ class CosineMoments:
 
     def update(self, x: Tensor) -> None:
         require_points(x, len(self._sum))
-        for start in range(0, len(x), CHUNK_ROWS):
-            unit_vectors = unit_rows(x[start : start + CHUNK_ROWS].detach())
+        # A GPU starts few large operations faster than many small ones.
+        for rows in torch.split(x.detach(), CHUNK_ROWS if x.device.type == "cpu" else max(len(x), 1)):
+            unit_vectors = unit_rows(rows)
             zero_rows = len(unit_vectors) - int(unit_vectors.any(dim=1).sum())
             self._sum += unit_vectors.sum(0).to(self._sum)
             self._squares += unit_vectors.square_().sum(0).to(self._squares)

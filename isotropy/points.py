@@ -75,11 +75,25 @@ def draw_tokens(attention_mask: Tensor, fraction: float, generator: torch.Genera
         raise ValueError(f"Expected a fraction of tokens above 0 and at most 1, got {fraction}: 1 takes every token.")
     if fraction == 1:
         return attention_mask
-    tokens = attention_mask.flatten().nonzero().squeeze(1)
+    tokens = token_positions(attention_mask)
     drawn_indices = torch.randperm(len(tokens), generator=generator)[: math.ceil(fraction * len(tokens))]
     mask = torch.zeros_like(attention_mask).flatten()
     mask[tokens[drawn_indices.to(tokens.device)]] = 1
     return mask.view_as(attention_mask)
+
+
+def token_positions(attention_mask: Tensor) -> Tensor:
+    """Return the positions of tokens in a flattened mask. On a GPU it waits: call it once for all layers."""
+    return attention_mask.flatten().nonzero().squeeze(1)
+
+
+def require_mask(attention_mask: Tensor, states: Tensor) -> None:
+    """Raise ValueError unless the mask [batch, tokens] fits hidden states [batch, tokens, d]."""
+    if attention_mask.shape != states.shape[:2]:
+        raise ValueError(
+            f"Expected an attention mask {list(states.shape[:2])} like the hidden states, got "
+            f"{list(attention_mask.shape)}: pass the mask of the same batch."
+        )
 
 
 def union_of_layers(
@@ -102,14 +116,8 @@ def union_of_layers(
             f"Expected layers from 1 to {n_layers} (0 is the embedding layer, left out), got {list(selected_layers)}: "
             "choose among the layers of the model, and call it with output_hidden_states=True."
         )
-    token_shape = hidden_states[selected_layers[0]].shape[:2]
-    if attention_mask.shape != token_shape:
-        raise ValueError(
-            f"Expected an attention mask {list(token_shape)} like the hidden states, got "
-            f"{list(attention_mask.shape)}: pass the mask of the same batch."
-        )
+    require_mask(attention_mask, hidden_states[selected_layers[0]])
     if include_padding:
         return torch.cat([hidden_states[layer].flatten(0, 1) for layer in selected_layers])
-    # One nonzero() for all layers, because on a GPU each call waits for the device.
-    positions = attention_mask.flatten().nonzero().squeeze(1)
+    positions = token_positions(attention_mask)
     return torch.cat([hidden_states[layer].flatten(0, 1).index_select(0, positions) for layer in selected_layers])

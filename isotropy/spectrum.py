@@ -170,11 +170,11 @@ def eigenvalues(S: Tensor, rank: int | None = None) -> Tensor:
 
 
 def clean_eigenvalues(values: Tensor, rank: int | None, d: int | None = None) -> Tensor:
-    """Return ascending eigenvalues, all or the largest of d, descending and with small ones 0 as by ``eigenvalues``."""
-    values = values.flip(0)
-    values = torch.where(values <= _rounding(values[:1], d or len(values)), 0, values)
+    """Return ascending eigenvalues [..., k], all or the largest of d, descending and cleaned as by ``eigenvalues``."""
+    values = values.flip(-1)
+    values = torch.where(values <= _rounding(values[..., :1], d or values.shape[-1]), 0, values)
     if rank is not None:
-        values[max(rank, 0) :] *= 0  # so that NaN stays NaN
+        values[..., max(rank, 0) :] *= 0  # so that NaN stays NaN
     return values
 
 
@@ -184,36 +184,36 @@ def _rounding(largest: Tensor, d: int) -> Tensor:
 
 
 def leading_eigenvalues(S: Tensor, count: int, rank: int | None = None) -> Tensor:
-    """Return the largest eigenvalues [count] as ``eigenvalues`` does, each with a relative error of at most 1e-6.
+    """Return the largest eigenvalues [..., count] of matrices [..., d, d] as ``eigenvalues`` does.
 
-    Block Lanczos with full reorthogonalization (Golub & Van Loan 2013, section 10.3.6) takes a few products of ``S``
-    with ``KRYLOV_BLOCK`` vectors in place of d^3 operations. Residuals prove the bound; errors are about their squares.
-    The start is fixed, so that equal matrices have equal results. All eigenvalues are computed where d is small or
-    convergence slow.
+    Relative errors are at most 1e-6. Block Lanczos with full reorthogonalization (Golub & Van Loan 2013, section
+    10.3.6) takes a few products of ``S`` with ``KRYLOV_BLOCK`` vectors in place of d^3 operations. Residuals prove the
+    bound; errors are about their squares. The start is fixed, so that equal calls have equal results. All eigenvalues
+    are computed where d is small or convergence slow. Pass many matrices at once: a GPU waits for each call.
     """
     S = S.double()
-    if not S.isfinite().all():
-        return torch.full_like(S[0, :count], torch.nan)
+    are_finite = S.isfinite().all(-1).all(-1)
+    S = torch.where(are_finite[..., None, None], S, 0)
     values = _krylov_eigenvalues(S, count)
-    values = torch.linalg.eigvalsh(S)[-count:] if values is None else values
-    return clean_eigenvalues(values, rank, len(S))
+    values = torch.linalg.eigvalsh(S)[..., -count:] if values is None else values
+    return clean_eigenvalues(values, rank, S.shape[-1]).masked_fill(~are_finite[..., None], torch.nan)
 
 
 def _krylov_eigenvalues(S: Tensor, count: int) -> Tensor | None:
-    """Return the largest eigenvalues [count], ascending, or None if a Krylov space of ``d / 4`` does not hold them."""
-    d = len(S)
+    """Return the largest eigenvalues [..., count], ascending, or None if Krylov spaces of d / 4 do not hold them."""
+    d = S.shape[-1]
     block = torch.randn(d, KRYLOV_BLOCK, dtype=S.dtype, generator=torch.Generator().manual_seed(0)).to(S.device)
-    basis, images = S[:, :0], S[:, :0]
-    while basis.shape[1] + KRYLOV_BLOCK <= d // 4:
+    basis, images = S[..., :0], S[..., :0]
+    while basis.shape[-1] + KRYLOV_BLOCK <= d // 4:
         for _ in range(2):  # the second time restores digits that the first loses
-            block = torch.linalg.qr(block - basis @ (basis.T @ block)).Q
-        basis, images = torch.cat([basis, block], 1), torch.cat([images, S @ block], 1)
-        block = images[:, -KRYLOV_BLOCK:]
-        if basis.shape[1] % (4 * KRYLOV_BLOCK) == 0:
-            all_values, all_vectors = torch.linalg.eigh(basis.T @ images)
-            values: Tensor = all_values[-count:]
-            vectors = all_vectors[:, -count:]
-            residuals = torch.linalg.vector_norm(images @ vectors - basis @ vectors * values, dim=0)
-            if (residuals <= LEADING_ERROR * values.clamp(min=_rounding(values[-1:], d) / LEADING_ERROR)).all():
+            block = torch.linalg.qr(block - basis @ (basis.mT @ block)).Q
+        basis, images = torch.cat([basis, block], -1), torch.cat([images, S @ block], -1)
+        block = images[..., -KRYLOV_BLOCK:]
+        if basis.shape[-1] % (4 * KRYLOV_BLOCK) == 0:
+            all_values, all_vectors = torch.linalg.eigh(basis.mT @ images)
+            values: Tensor = all_values[..., -count:]
+            vectors = all_vectors[..., -count:]
+            residuals = torch.linalg.vector_norm(images @ vectors - basis @ vectors * values.unsqueeze(-2), dim=-2)
+            if (residuals <= LEADING_ERROR * values.clamp(min=_rounding(values[..., -1:], d) / LEADING_ERROR)).all():
                 return values
     return None

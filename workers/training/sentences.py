@@ -71,7 +71,7 @@ class SentenceMeasures:
 
     def last_layer_scores(self) -> dict[str, Score]:
         """Return the last layer's measures over all rows."""
-        scores = moment_scores(self._last_moments, self._cosines)
+        (scores,) = moment_scores([self._last_moments], [self._cosines], 0.0, [self._last_moments])
         return scores | {"isoscore_unbiased": isoscore_unbiased_from_moments(self._last_moments)}
 
     def pair_measures(self) -> dict[str, LayerScores]:
