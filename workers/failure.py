@@ -21,6 +21,8 @@ DATABASE_ERRORS = (OperationalError, InterfaceError)
 TORCH_CANNOT_WRITE = ("inline_container.cc", "iostream error")
 # Torch raises most errors of a GPU as RuntimeError, with one of these in the message.
 GPU_ERROR = re.compile("CUDA|cuDNN|HIP")
+# Of errors for which torch has no class: of a CPU, of other processes on a GPU, and of its libraries.
+OUT_OF_MEMORY = re.compile("can't allocate memory|CUDA error: out of memory|STATUS_ALLOC_FAILED")
 COLUMN_FIELDS = ("dataset_id", "label_column", "text_columns")
 
 
@@ -138,5 +140,4 @@ def is_out_of_memory(error: Exception) -> bool:
         return isinstance(error, MemoryError)
     from torch import OutOfMemoryError  # noqa: PLC0415 - the process that starts jobs must not load torch
 
-    # On a CPU torch raises a plain RuntimeError.
-    return isinstance(error, OutOfMemoryError) or "can't allocate memory" in str(error)
+    return isinstance(error, OutOfMemoryError) or OUT_OF_MEMORY.search(str(error)) is not None
