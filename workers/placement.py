@@ -59,8 +59,9 @@ class Device:
 
     @property
     def threads_per_run(self) -> int | None:
-        """Return the threads of each job; None for torch's default, one for each core."""
-        return max(1, machine_cores() // self.max_runs) if self.name == "cpu" and self.max_runs > 1 else None
+        """Return the threads of each job if all devices are full; None for torch's default, one for each core."""
+        n_runs = self.max_runs * self.n_devices
+        return max(1, machine_cores() // n_runs) if n_runs > 1 else None
 
     def has_room(self, demand: Demand, demands_by_slot: Mapping[str, Collection[Demand]]) -> bool:
         """Return whether a job may start beside the running jobs, whose demands are given by their worker's slot."""

@@ -89,9 +89,9 @@ def test_run_of_several_processes_wraps_around_devices():
 @pytest.mark.parametrize(
     ("requested", "runs_per_device", "device"),
     [
-        ("auto", None, ("cuda:0", 8, 80 * GIB, 2, "GPU-a", None)),
-        ("cuda:1", None, ("cuda:1", 8, 40 * GIB, 2, "GPU-b", None)),
-        ("cuda", 3, ("cuda", 3, None, 2, "GPU-a", None)),
+        ("auto", None, ("cuda:0", 8, 80 * GIB, 2, "GPU-a", 1)),
+        ("cuda:1", None, ("cuda:1", 8, 40 * GIB, 2, "GPU-b", 1)),
+        ("cuda", 3, ("cuda", 3, None, 2, "GPU-a", 2)),
         ("cpu", None, ("cpu", 4, 64 * GIB, 1, None, 4)),
         ("cpu", 1, ("cpu", 1, None, 1, None, None)),
         ("cpu", 32, ("cpu", 32, None, 1, None, 1)),
