@@ -28,14 +28,11 @@ from isoscope.hidden_states import evaluation_mode, hidden_states_of, mean_of_to
 
 
 def hide_other_gpus(device: str) -> None:
-    """Hide all other GPUs from this process: the Trainer would spread each batch over them.
-
-    Do nothing if torch uses a GPU already, as in a second try of a run, because the others are hidden by then.
-    """
-    if device.startswith("cuda") and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    """Hide all other GPUs from this process, which the Trainer would use for each batch. A second call does nothing."""
+    if device.startswith("cuda"):
         index = torch.device(device).index or 0
-        visible_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible_devices.split(",")[index] if visible_devices else str(index)
+        visible_devices = (os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(index + 1)))).split(",")
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible_devices[min(index, len(visible_devices) - 1)]
 
 
 def device_name(device: torch.device) -> str:

@@ -21,6 +21,7 @@ from app.db.models import FailureCause
 from isoscope.core.errors import InvalidError, IsoscopeError
 from workers.failure import DeviceLostError, Failure, OtherProcessError, classify_error, is_temporary
 from workers.job_rows import job_sessions
+from workers.models import hide_other_gpus
 from workers.training.ddp_sync import joined_process_group
 from workers.training.folder import DamagedError, RunFolder
 from workers.training.progress import Progress, RunStoppedError, SilentProgress
@@ -147,6 +148,7 @@ def _run_rank(
     with folder.log.capture_stderr(), folder.locked_for_first_process() if rank == 0 else nullcontext():
         end, failure = RankEnd.DONE, NO_FAILURE
         try:
+            hide_other_gpus(device)  # the process group would take the first one that it sees
             with joined_process_group(rank, spec.config.processes, rendezvous, device) as process_rank:
                 try:
                     train(spec, progress, folder, settings, device, process_rank)
