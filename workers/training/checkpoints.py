@@ -176,7 +176,7 @@ class CheckpointCallback(TrainerCallback):
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Complete the Trainer's checkpoint. The run made progress, so set its count of attempts to 0."""
-        self.progress.write_waiting_steps()  # a run resumes only where all steps before are logged
+        self.progress.write_and_commit()  # a run resumes only where all steps before are logged
         checkpoint = self.folder.checkpoint(state.global_step)
         save_file(self.tally.state(), checkpoint / TALLY_FILE)
         if self.penalties is not None:
@@ -188,8 +188,7 @@ class CheckpointCallback(TrainerCallback):
         self.folder.complete_checkpoint(checkpoint, best_step)
         if self.selection_callback is not None:
             self.folder.remove_other_best_weights(except_step=best_step)
-        with self.progress.sessions.begin() as session:
-            self.progress.write(session, attempts=0)
+        self.progress.write_and_commit(attempts=0)
         self._saved_at = time.monotonic()
         saving_seconds = self._saved_at - self._requested_at
         self._wait_seconds = max(self.interval_seconds, MIN_TRAINING_PER_SAVING * saving_seconds)

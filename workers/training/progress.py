@@ -70,23 +70,17 @@ class Progress:
     def enter(self, phase: Phase, total: int, done: int = 0) -> None:
         """Begin a phase with ``total`` units of work, such as steps, rows or tokens."""
         logger.info("%s, %s of %s", phase, done, total)
-        with self.sessions.begin() as session:
-            self.write(session, phase=phase, phase_total=total, phase_done=done)
+        self.write_and_commit(phase=phase, phase_total=total, phase_done=done)
 
     def advance(self, done: int) -> None:
         """Set how many units of the phase are done; write at most once a second."""
         if time.monotonic() - self._written_at >= SECONDS_BETWEEN_WRITES:
-            with self.sessions.begin() as session:
-                self.write(session, phase_done=done)
+            self.write_and_commit(phase_done=done)
 
     def log_step(self, step: Step) -> None:
         """Write a step with the next write, within a second: a commit for each would delay short steps."""
         self._waiting_steps.append(step)
         self.advance(step.step)
-
-    def write_waiting_steps(self) -> None:
-        with self.sessions.begin() as session:
-            self.write(session)
 
     def has_logged_up_to(self, step: int, log_every: int) -> bool:
         """Return whether the last logged step is less than ``log_every`` steps before ``step``, that of a checkpoint.
@@ -96,6 +90,10 @@ class Progress:
         with self.sessions() as session:
             last_step = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))
         return (last_step or 0) + log_every > step
+
+    def write_and_commit(self, **values: Any) -> None:
+        with self.sessions.begin() as session:
+            self.write(session, **values)
 
     def write(self, session: Session, **values: Any) -> None:
         """Set columns and add waiting steps, or raise RunStoppedError.

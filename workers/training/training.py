@@ -94,8 +94,7 @@ def train(
     environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
     probe = Probe(model, loaded.validation, config)
     environment |= {"dataset": describe_rows(spec.dataset), "batches": batch_plan(config), "probe": probe.point_counts}
-    with progress.sessions.begin() as session:
-        progress.write(session, environment=environment)
+    progress.write_and_commit(environment=environment)
     checkpoint = _choose_checkpoint(folder, progress, process_rank)
     if process_rank.is_first:
         start_text = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
@@ -195,7 +194,7 @@ def _handle_errors(progress: Progress) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        progress.write_waiting_steps()
+        progress.write_and_commit()
         if not is_out_of_memory(error):
             raise
         traceback.clear_frames(error.__traceback__)  # they hold the tensors that fill the memory

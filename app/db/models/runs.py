@@ -18,8 +18,7 @@ from app.db.states import AttemptOutcome, FailureCause, Phase, RunStatus, Split
 from app.db.types import Typed, new_id, utcnow
 from isotropy.catalog import Regularizer
 
-LOST_AFTER = timedelta(seconds=60)
-"""Time since its last heartbeat after which a worker counts as lost."""
+LOST_AFTER = timedelta(seconds=60)  # without a heartbeat
 
 
 class Attempt(Base):
