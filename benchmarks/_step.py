@@ -10,7 +10,7 @@ from transformers.utils.generic import ModelOutput
 
 BATCH = int(os.environ.get("BATCH", "8"))
 TOKENS = 128
-STEPS_AT_ONCE = 10 if torch.cuda.is_available() else 1  # Single steps of a GPU vary too much
+STEPS_PER_ROUND = 10 if torch.cuda.is_available() else 1  # Single steps of a GPU vary too much
 
 # Takes the outputs and the inputs of the model; returns a scalar that is added to the loss.
 Penalty = Callable[[ModelOutput, Mapping[str, Tensor]], Tensor]
@@ -37,8 +37,8 @@ class Step:
         }
 
     def take_several(self, penalty: Penalty | None = None) -> None:
-        """Take ``STEPS_AT_ONCE`` steps."""
-        for _ in range(STEPS_AT_ONCE):
+        """Take ``STEPS_PER_ROUND`` steps."""
+        for _ in range(STEPS_PER_ROUND):
             self.take(penalty)
 
     def take(self, penalty: Penalty | None = None) -> None:

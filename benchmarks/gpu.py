@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 MAX_SECONDS = 480
 PARTS: tuple[tuple[str, dict[str, str]], ...] = (
@@ -31,9 +32,11 @@ def main() -> None:
             try:
                 failures += process.wait(deadline - time.monotonic()) != 0
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
                 print(f"Ended: all parts together may take {MAX_SECONDS} seconds.", flush=True)
                 failures += 1
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
     raise SystemExit(failures)
 
 

@@ -15,7 +15,7 @@ from app.db.config import RunConfig
 from app.db.options.regularization import Bars
 from app.db.options.training import Precision
 from benchmarks._rounds import interleave, machine, requested_rounds, table
-from benchmarks._step import BATCH, STEPS_AT_ONCE, TOKENS, Penalty, Step
+from benchmarks._step import BATCH, STEPS_PER_ROUND, TOKENS, Penalty, Step
 from isotropy.catalog import REGULARIZERS, Regularizer
 from isotropy.spectrum import Moments
 from workers.training.penalties import make_penalties
@@ -70,7 +70,7 @@ def main() -> None:
     device = f"bfloat16, {torch.cuda.get_device_name()}" if has_cuda else f"float32, {THREADS} threads"
     print(machine("torch", "transformers"))
     shape = f"BERT-base, {BATCH} x {TOKENS} tokens, no padding, {device}"
-    print(f"{shape}, {requested_rounds()} rounds of {STEPS_AT_ONCE} steps\n")
+    print(f"{shape}, {requested_rounds()} rounds of {STEPS_PER_ROUND} steps\n")
     print(table(times, base="plain step"))
     if has_cuda:
         print("\n| | GiB allocated at most |\n|---|---|")

@@ -44,7 +44,7 @@ def train(client: Isoscope, files: tuple[Path, Path], n_runs: int) -> tuple[floa
         raise RuntimeError(f"{len(errors)} of {len(runs)} runs did not finish: {errors[0]}")
     start = min(datetime.fromisoformat(run["started_at"]) for run in runs)
     end = max(datetime.fromisoformat(run["finished_at"]) for run in runs)
-    peaks = [attempt["peak_bytes"] for run in runs for attempt in client.run(run)["attempts"]]
+    peaks = [attempt["peak_bytes"] or 0 for run in runs for attempt in client.run(run)["attempts"]]
     return 60 * len(runs) / (end - start).total_seconds(), max(peaks) / 2**30
 
 

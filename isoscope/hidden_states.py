@@ -25,6 +25,7 @@ NOT_ONE_SEQUENCE = (
 )
 
 RAW_ANISOTROPY, CENTERED_ANISOTROPY = MEASURES["anisotropy_raw"], MEASURES["anisotropy_centred"]
+MAX_STACK_BYTES = 2**28  # Of matrices whose eigenvalues are computed together
 
 
 def depth(model: PreTrainedModel) -> int:
@@ -147,19 +148,19 @@ def moment_scores(
     layers: Sequence[Moments], cosines: Sequence[CosineMoments], zeta: float, targets: Sequence[Moments]
 ) -> list[dict[str, Score]]:
     """Return IsoScore*, shrunk toward the target, mean cosine and anisotropies of layers with equally many points."""
-    covariances = torch.stack([moments.covariance() for moments in layers])
-    shrunk = shrink(covariances, torch.stack([target.covariance() for target in targets]), zeta)
-    n = layers[0].n
-    centered = _leading_shares(covariances, CENTERED_ANISOTROPY, n - 1)
-    raw = _leading_shares(torch.stack([second_moment(moments) for moments in layers]), RAW_ANISOTROPY, n)
+    n, scatter = layers[0].n, layers[0].scatter
+    # A GPU starts few large operations faster than many small ones.
+    stack_size = 1 if scatter.device.type == "cpu" else max(1, MAX_STACK_BYTES // scatter.nbytes)
+    shares = []
+    for start in range(0, len(layers), stack_size):
+        part = layers[start : start + stack_size]
+        raw = _leading_shares(torch.stack([second_moment(moments) for moments in part]), RAW_ANISOTROPY, n)
+        covariances = torch.stack([moments.covariance() for moments in part])
+        centered = _leading_shares(covariances, CENTERED_ANISOTROPY, n - 1)
+        shares += [layer_raw | layer_centered for layer_raw, layer_centered in zip(raw, centered, strict=True)]
     return [
-        {
-            "isoscore_star": isoscore_from_covariance(S),
-            "mean_cosine": layer_cosines.mean_cosine(),
-            **raw_shares,
-            **centered_shares,
-        }
-        for S, layer_cosines, raw_shares, centered_shares in zip(shrunk, cosines, raw, centered, strict=True)
+        {"isoscore_star": isoscore_star(moments, zeta, target), "mean_cosine": cosine.mean_cosine()} | layer_shares
+        for moments, target, cosine, layer_shares in zip(layers, targets, cosines, shares, strict=True)
     ]
 
 

@@ -189,7 +189,8 @@ def leading_eigenvalues(S: Tensor, count: int, rank: int | None = None) -> Tenso
     Relative errors are at most 1e-6. Block Lanczos with full reorthogonalization (Golub & Van Loan 2013, section
     10.3.6) takes a few products of ``S`` with ``KRYLOV_BLOCK`` vectors in place of d^3 operations. Residuals prove the
     bound; errors are about their squares. The start is fixed, so that equal calls have equal results. All eigenvalues
-    are computed where d is small or convergence slow. Pass many matrices at once: a GPU waits for each call.
+    are computed where d is small or convergence slow. A GPU waits for each call, so that a stack is faster there; it
+    converges as slowly as its slowest matrix.
     """
     S = S.double()
     are_finite = S.isfinite().all(-1).all(-1)

@@ -21,8 +21,8 @@ DATABASE_ERRORS = (OperationalError, InterfaceError)
 TORCH_CANNOT_WRITE = ("inline_container.cc", "iostream error")
 # Torch raises most errors of a GPU as RuntimeError, with one of these in the message.
 GPU_ERROR = re.compile("CUDA|cuDNN|HIP")
-# Of errors for which torch has no class: of a CPU, of other processes on a GPU, and of its libraries.
-OUT_OF_MEMORY = re.compile("can't allocate memory|CUDA error: out of memory|STATUS_ALLOC_FAILED")
+# Torch raises these as RuntimeError too: on a CPU, on a GPU that others have filled, and from libraries such as cuBLAS.
+OUT_OF_MEMORY = re.compile("can't allocate memory|(CUDA|HIP) error: out of memory|STATUS_ALLOC_FAILED")
 COLUMN_FIELDS = ("dataset_id", "label_column", "text_columns")
 
 

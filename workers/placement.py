@@ -59,7 +59,7 @@ class Device:
 
     @property
     def threads_per_run(self) -> int | None:
-        """Return the threads of each job if all devices are full; None for torch's default, one for each core."""
+        """Return each job's share of the cores, as if all devices were full; None for torch's default, every core."""
         n_runs = self.max_runs * self.n_devices
         return max(1, machine_cores() // n_runs) if n_runs > 1 else None
 

@@ -26,7 +26,7 @@ from app.db.models import (
     TaskRun,
     Worker,
 )
-from app.db.models.runs import LOST_AFTER, QUEUE_ORDER
+from app.db.models.runs import QUEUE_ORDER
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.web.dependencies import Row
@@ -58,9 +58,8 @@ TimedRun = TypeVar("TimedRun", Run, RunProgress)
 
 
 def count_live_workers(sessions: Sessions) -> int:
-    alive = Worker.heartbeat_at > utcnow() - LOST_AFTER
     with sessions() as session:
-        return session.scalars(select(func.count()).select_from(Worker).where(alive)).one()
+        return session.scalars(select(func.count()).select_from(Worker).where(Worker.alive)).one()
 
 
 def list_workers(context: Context) -> list[Worker]:

@@ -132,7 +132,7 @@ class Connection:
             offset += ROWS_PER_PAGE
 
     def _send(self, method: str, path: str, *, stream: bool = False, **arguments: Any) -> httpx2.Response:
-        """Send a request, again while the server is too busy. Return the response, which callers of a stream close."""
+        """Send a request, again while the server is too busy. With ``stream``, the caller closes the response."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:

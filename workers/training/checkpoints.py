@@ -172,11 +172,11 @@ class CheckpointCallback(TrainerCallback):
         is_last = control.should_training_stop or state.global_step == state.max_steps
         if not is_last and now - self._saved_at >= self._wait_seconds:
             self._requested_at = now
+            self.progress.write_and_commit()  # a run resumes only where all steps before are logged
             control.should_save = True
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Complete the Trainer's checkpoint. The run made progress, so set its count of attempts to 0."""
-        self.progress.write_and_commit()  # a run resumes only where all steps before are logged
         checkpoint = self.folder.checkpoint(state.global_step)
         save_file(self.tally.state(), checkpoint / TALLY_FILE)
         if self.penalties is not None:

@@ -78,7 +78,7 @@ class Progress:
             self.write_and_commit(phase_done=done)
 
     def log_step(self, step: Step) -> None:
-        """Write a step with the next write, within a second: a commit for each would delay short steps."""
+        """Add a step with the next write, because a commit for each would delay short steps. A kill loses it."""
         self._waiting_steps.append(step)
         self.advance(step.step)
 
@@ -96,10 +96,7 @@ class Progress:
             self.write(session, **values)
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns and add waiting steps, or raise RunStoppedError.
-
-        Call it first in a transaction: then a stopped run writes nothing.
-        """
+        """Set columns and add waiting steps, or raise RunStoppedError. Call it first: a stopped run then writes nothing."""
         now = time.monotonic()
         elapsed, self._time_counted_until = now - self._time_counted_until, now
         self._worked_seconds += elapsed

@@ -190,12 +190,13 @@ def _choose_checkpoint(folder: RunFolder, progress: Progress, process_rank: Proc
 
 @contextmanager
 def _handle_errors(progress: Progress) -> Iterator[None]:
-    """Write logged steps that wait, and raise OutOfMemoryError if memory ran out."""
+    """After an error, write logged steps that wait, and raise it, as OutOfMemoryError if memory ran out."""
     try:
         yield
     except Exception as error:
+        if is_out_of_memory(error):
+            traceback.clear_frames(error.__traceback__)  # they hold the tensors that fill the memory
         progress.write_and_commit()
-        if not is_out_of_memory(error):
-            raise
-        traceback.clear_frames(error.__traceback__)  # they hold the tensors that fill the memory
-        raise OutOfMemoryError(str(error)) from error
+        if is_out_of_memory(error):
+            raise OutOfMemoryError(str(error)) from error
+        raise

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, PrimaryKeyConstraint, String, Text, text
+from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.core.training_cost import MachineSpeed
@@ -283,6 +284,6 @@ class Worker(Base):
     # Null until its device was timed.
     speed: Mapped[MachineSpeed | None] = mapped_column(Typed(MachineSpeed))
 
-    @property
+    @hybrid_property
     def alive(self) -> bool:
-        return utcnow() - self.heartbeat_at < LOST_AFTER
+        return self.heartbeat_at > utcnow() - LOST_AFTER

@@ -78,7 +78,7 @@ class AttemptOut(Row):
     detail: str | None = Field(description="The signal, exit code or error it ended with.")
     first_step: int | None = Field(description="Step it resumed from, 0 from the start; null if it never trained.")
     last_step: int | None = Field(description="Its last step that was logged or saved.")
-    peak_bytes: int | None = Field(description="The most memory it used, of its GPU or else of the machine.")
+    peak_bytes: int | None = Field(description="Its most memory, of its GPU if it has one. Null before it trains.")
 
 
 class RunOut(RunSummary):

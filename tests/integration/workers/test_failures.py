@@ -29,7 +29,7 @@ NO_LOSS = "became NaN or infinite at step 1. Lower the learning rate"
 NAN = {"none": NO_LOSS, "istar": NO_POINTS, "istar_unbiased": NO_POINTS, "cosreg": NO_POINTS, "entropy": NO_POINTS,
        "spectrum": NO_LOSS}  # fmt: skip
 KINDS = [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory"),
-         torch.AcceleratorError("CUDA error: out of memory")]  # fmt: skip
+         torch.AcceleratorError("CUDA error: out of memory"), RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")]  # fmt: skip
 GPU_ERROR = torch.AcceleratorError("CUDA error: unspecified launch failure")
 NO_GPU = RuntimeError("No CUDA GPUs are available")
 ABSENT = [

@@ -196,6 +196,8 @@ def test_leading_eigenvalues_match_all_eigenvalues(name):
     S = matrix_with(SPECTRA[name].double())
     leading, largest = spectrum.leading_eigenvalues(S, 3), torch.linalg.eigvalsh(S).flip(0)[:3]
     torch.testing.assert_close(leading, largest, rtol=spectrum.LEADING_ERROR, atol=0)
+    stacked = spectrum.leading_eigenvalues(torch.stack([S, 2 * S.flip(0, 1)]), 3)
+    torch.testing.assert_close(stacked, torch.stack([largest, 2 * largest]), rtol=spectrum.LEADING_ERROR, atol=0)
     assert torch.equal(spectrum.leading_eigenvalues(S, 3), leading)
     torch.testing.assert_close(spectrum.leading_eigenvalues(S, 3, rank=2)[:2], leading[:2], rtol=0, atol=0)
     assert spectrum.leading_eigenvalues(S, 3, rank=2)[2] == 0
@@ -206,8 +208,8 @@ def test_leading_eigenvalues_below_rounding_are_zero():
     assert spectrum.leading_eigenvalues(S, 3).tolist() == pytest.approx([2, 1, 0], rel=1e-12)
     assert spectrum.leading_eigenvalues(S, 3)[2] == 0
     assert spectrum.leading_eigenvalues(torch.zeros(300, 300), 3).tolist() == [0, 0, 0]
-    together = spectrum.leading_eigenvalues(torch.stack([S, S * torch.nan, 2 * S]), 3)
-    assert together.nan_to_num(-1).flatten().tolist() == pytest.approx([2, 1, 0, -1, -1, -1, 4, 2, 0], rel=1e-12)
+    stacked = spectrum.leading_eigenvalues(torch.stack([S, S * torch.nan, 2 * S]), 3)
+    assert stacked.nan_to_num(-1).flatten().tolist() == pytest.approx([2, 1, 0, -1, -1, -1, 4, 2, 0], rel=1e-12)
 
 
 def matrix(V=60, d=5):
