@@ -96,7 +96,7 @@ class Progress:
             self.write(session, **values)
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns and add waiting steps, or raise RunStoppedError. Call it first: a stopped run then writes nothing."""
+        """Set columns and add waiting steps, or raise RunStoppedError. Call it first: then nothing else is written."""
         now = time.monotonic()
         elapsed, self._time_counted_until = now - self._time_counted_until, now
         self._worked_seconds += elapsed
