@@ -173,4 +173,5 @@ def _leading_shares(matrices: Tensor, measure: Measure, rank: int) -> list[dict[
 
 def isoscore_star(moments: Moments, zeta: float, target: Moments) -> Score:
     """Return IsoScore* of a cloud from its moments, shrunk toward the target's covariance."""
-    return isoscore_from_covariance(shrink(moments.covariance(), target.covariance(), zeta))
+    S = moments.covariance()
+    return isoscore_from_covariance(S if zeta == 0 else shrink(S, target.covariance(), zeta))
