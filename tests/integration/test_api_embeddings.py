@@ -79,7 +79,7 @@ def test_curve_towards_embedding_is_computed_on_request(client, work, ready):
     requested = client.post(f"{page}/curves", data={"source_id": source})
     assert requested.status_code == 303
     assert client.post(path, json={"source_id": source}).json()["status"] == "queued"
-    assert "once a worker has computed it" in client.get(requested.headers["location"]).text
+    assert "The curve against this covariance appears here" in client.get(requested.headers["location"]).text
     work()
     assert 'id="figure-zeta"' in client.get(requested.headers["location"]).text
     curve = client.get(f"{path}?source=embedding&source_id={source}&rows=400").json()

@@ -92,9 +92,8 @@ def test_client_retries_rejected_upload_and_download(tmp_path, monkeypatch):
 
     (tmp_path / "texts.txt").write_text("some text")
     with Isoscope("http://127.0.0.1:1") as isoscope:
-        monkeypatch.setattr(isoscope, "_client", httpx2.Client(
-            base_url="http://127.0.0.1:1", transport=httpx2.MockTransport(answer)
-        ))  # fmt: skip
+        transport = httpx2.MockTransport(answer)
+        monkeypatch.setattr(isoscope, "_client", httpx2.Client(base_url="http://127.0.0.1:1", transport=transport))
         assert isoscope.upload_texts(tmp_path / "texts.txt") == {"id": "1"}
         assert [b"some text" in body for body in bodies] == [True, True, True]
         bodies.clear()

@@ -36,7 +36,7 @@ def test_sources_list_own_layers_first_and_keep_chosen(client, context, monkeypa
         session.add(curve)
     page = client.get(f"/embeddings/{upload}?source={layer}").text
     assert f'<option value="{layer}" selected>another embedding</option>' in page
-    assert "once a worker has computed it" in page
+    assert "The curve against this covariance appears here" in page
     answer = client.get("/api/embeddings/any/curves/zeta?source_id=other")
     assert answer.status_code == 422
     assert "`source=embedding`" in answer.text

@@ -77,7 +77,7 @@ def test_all_measures_are_grouped_with_error_sample_and_values(client, context, 
 def test_draft_is_previewed_and_has_no_measurements(client, cloud, work):
     page = upload(client, npy(cloud), name="A cloud").headers["location"]
     waiting = client.get(page).text
-    assert ("once a worker has read it" in waiting, 'hx-trigger="every 2s"' in waiting) == (True, True)
+    assert ("The shape of cloud.npy, its first rows" in waiting, 'hx-trigger="every 2s"' in waiting) == (True, True)
     assert work() == 1
     draft = client.get(page).text
     assert ("400 × 8" in draft, "Measure these embeddings" in draft, "every 2s" in draft) == (True, True, False)

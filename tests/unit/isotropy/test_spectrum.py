@@ -208,6 +208,7 @@ def test_leading_eigenvalues_below_rounding_are_zero():
     assert spectrum.leading_eigenvalues(S, 3).tolist() == pytest.approx([2, 1, 0], rel=1e-12)
     assert spectrum.leading_eigenvalues(S, 3)[2] == 0
     assert spectrum.leading_eigenvalues(torch.zeros(300, 300), 3).tolist() == [0, 0, 0]
+    assert spectrum.leading_eigenvalues(S * torch.nan, 3).isnan().all()
     stacked = spectrum.leading_eigenvalues(torch.stack([S, S * torch.nan, 2 * S]), 3)
     assert stacked.nan_to_num(-1).flatten().tolist() == pytest.approx([2, 1, 0, -1, -1, -1, 4, 2, 0], rel=1e-12)
 
