@@ -68,6 +68,7 @@ def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
     worker.wait(60)  # or its processes are taken for those of the next one
     server.wait_for(lambda: kill_one_of_two(server), "two runs to train again, and the kill of one")
     server.wait_for(have_ended(disturbed), "the end of the sweep")
+    server.wait_for(lambda: server.get(embedding)["status"] == "ready", "the repeated measurement")
 
     ended, expected = runs(disturbed), runs(undisturbed)
     assert ended.pop(-1)["status"] == "cancelled"
@@ -80,4 +81,3 @@ def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
         assert steps == sorted({*steps, STEPS})
         notes += details["notes"]
     assert notes == [SHARED_MEMORY_NOTE]
-    assert server.get(embedding)["status"] == "ready"
