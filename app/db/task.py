@@ -51,8 +51,11 @@ class TaskConfig(Frozen):
         )
         return own_config == second_config
 
-    def check(self) -> None:
-        """Raise InvalidError if a field does not suit the kind of ground truth."""
+    def check(self, score_range: tuple[float, float] | None = None) -> None:
+        """Raise InvalidError if a field does not suit the kind of ground truth, or ``match`` the range of its scores.
+
+        The range is that of pairs with scores other than 0 and 1; None without such pairs, or before they are read.
+        """
         if self.metric is not None and self.metric not in TASKS[self.kind].metrics:
             offered = ", ".join(TASKS[self.kind].metrics)
             raise InvalidError(f"Expected a metric among {offered} for {self.kind}, got {self.metric}.", "metric")
@@ -60,6 +63,9 @@ class TaskConfig(Frozen):
             raise InvalidError("Choose the column of labels.", "labels")
         if self.match is not None and self.kind is not TruthKind.PAIRS:
             raise InvalidError("Only pairs with scores have a minimum score of a match. Leave it out.", "match")
+        if self.match is not None and score_range is not None and not score_range[0] < self.match <= score_range[1]:
+            low, high = score_range
+            raise InvalidError(f"Expected a score above {low:g} and at most {high:g}, got {self.match:g}.", "match")
 
 
 class Parts(Frozen):

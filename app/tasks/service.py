@@ -5,7 +5,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,10 +143,7 @@ def launch_task(context: Context, task_id: str, match: float | None = None) -> T
     statuses = LAUNCHABLE if match is None else (*LAUNCHABLE, TaskStatus.FINISHED)
     _require_status(task, statuses)
     config = task.config if match is None else task.config.model_copy(update={"match": match})
-    config.check()
-    low, high = (task.preview and task.preview.score_range) or (-inf, inf)
-    if match is not None and not low < match <= high:
-        raise InvalidError(f"Expected a score above {low:g} and at most {high:g}, got {match:g}.", "match")
+    config.check(task.preview and task.preview.score_range)
     corpus = get_embedding(context, task.embedding_id)
     check_vectors(corpus, None if task.queries_id is None else get_embedding(context, task.queries_id))
     context.require_room()
@@ -274,6 +270,7 @@ def _save_truth(context: Context, task: TaskRun, truth: Incoming, corpus: Embedd
                 task.preview = read(check_qrels, *location, rows, query_rows, target)
             else:
                 task.preview = read(check_pairs, *location, task.config.groups, rows, target)
+            task.config.check(task.preview.score_range)
         except InvalidError as error:
             if error.field in (None, "qrels", "pairs"):
                 error.field = "file"

@@ -58,11 +58,11 @@ def test_page_shows_cutoffs_of_api(client, settings, corpus, tmp_path, monkeypat
 def test_graded_scores_need_minimum_of_a_match(client, settings, corpus):
     task = request_pairs(client, corpus, scale=4, launch="false").json()
     assert task["preview"]["score_range"] == [0, 4]
-    page = client.get(f"/tasks/{task['id']}").text
-    assert "Scores run from 0 to 4. Without it there is no cutoff." in page
+    assert "Scores run from 0 to 4. Without it there is no cutoff." in client.get(f"/tasks/{task['id']}").text
     for match, problem in (("x", "Give a number."), ("9", "Expected a score above 0 and at most 4, got 9.")):
         refused = client.post(f"/tasks/{task['id']}/launch", data={"match": match})
         assert (refused.status_code, problem in refused.text) == (422, True)
+    assert request_pairs(client, corpus, scale=4, match=9).json()["detail"] == problem
     assert client.post(f"/tasks/{task['id']}/launch", data={"match": "4"}).status_code == 303
     judge_task(task["id"], settings, "cpu")
     task = client.get(f"/api/tasks/{task['id']}").json()
