@@ -17,7 +17,7 @@ from isotropy.tasks.decision import BASELINE, Decision, VariantScores, choose_va
 from isotropy.tasks.gains import Gain, gains
 from isotropy.tasks.maps import Map, apply_fitted, dimension_matrix, fit_map, fit_variant, reduce_dimensions
 from isotropy.tasks.parts import Codes, TaskPart, split
-from isotropy.tasks.search import Floats, Indices, RetrievalCounts, prepare
+from isotropy.tasks.search import Floats, Indices, RetrievalCounts, prepare, require_searchable
 from isotropy.tasks.storage import StoredSpace, VectorStorage
 from isotropy.tasks.truth import Truth
 from isotropy.tasks.variants import Variant, VariantSetting, default_variants
@@ -52,10 +52,7 @@ class JudgingTask:
     def __post_init__(self) -> None:
         queries = self.truth.query_vectors
         for name, vectors in {"corpus": self.corpus, "queries": queries}.items():
-            if vectors is not None and not np.isfinite(vectors).all():
-                raise ValueError(
-                    f"Expected finite vectors, got NaN or infinity among the {name}: leave those rows out."
-                )
+            require_searchable(name, vectors, self.similarity)
         if queries is not None and queries.shape[1] != self.corpus.shape[1]:
             raise ValueError(
                 f"Expected queries of {self.corpus.shape[1]} dimensions like the corpus, got {queries.shape[1]}: "

@@ -1,6 +1,7 @@
 """Exact nearest neighbors of queries among rows, with ties ranked as in trec_eval, and how often rows are retrieved."""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,23 +18,35 @@ SPARE_CANDIDATES = 22  # Extra neighbors searched, so that few queries with ties
 WIDENING_FACTOR = 8  # How many times wider the next search is if ties reach beyond the last neighbor
 ROUNDINGS = 8  # Maximum error of a float32 product in d dimensions, in roundings times the square root of d
 NUMBERS_PER_BLOCK = 2**17  # Numbers normalized at once: 1 MiB in float64, which fits a core's cache
+MAX_MAGNITUDE = 1e12  # Of the largest number and its inverse, if vectors are not normalized
 BLOCK = 2**22  # Numbers of candidates that are held at once: 32 MiB in float64
 
 # Takes indices of queries and a number of candidates k; returns the distances and indices of the k nearest rows.
 _Search = Callable[[NDArray[Any], int], tuple[NDArray[Any], Indices]]
 
 
+def require_searchable(name: str, x: NDArray[Any] | None, similarity: Similarity) -> None:
+    """Raise ValueError for NaN or infinity, and if squares of numbers might leave the range of float32."""
+    largest = 0.0 if x is None else float(np.maximum(x.max(initial=0), -x.min(initial=0)))
+    if not isfinite(largest):
+        raise ValueError(f"Expected finite vectors, got NaN or infinity among the {name}: leave those rows out.")
+    if similarity is not Similarity.COSINE and largest and not 1 / MAX_MAGNITUDE <= largest <= MAX_MAGNITUDE:
+        raise ValueError(
+            f"Expected a largest number from {1 / MAX_MAGNITUDE:g} to {MAX_MAGNITUDE:g}, got {largest:.3g} among the "
+            f"{name}: divide all vectors by it, which changes no ranking."
+        )
+
+
 def prepare(x: NDArray[Any], similarity: Similarity) -> Floats:
     """Return vectors [n, d] in float32, normalized for the cosine; zero vectors stay zero."""
-    x = np.ascontiguousarray(x, np.float32)
     if similarity is not Similarity.COSINE:
-        return x
-    directions = np.zeros_like(x)
+        return np.ascontiguousarray(x, np.float32)
+    directions = np.zeros(x.shape, np.float32)
     step = max(1, NUMBERS_PER_BLOCK // x.shape[1])
     for start in range(0, len(x), step):
-        block = slice(start, start + step)
-        lengths = np.linalg.norm(x[block].astype(np.float64), axis=1, keepdims=True)
-        np.divide(x[block], lengths, out=directions[block], where=lengths > 0)
+        block = x[start : start + step].astype(np.float64)
+        lengths = np.linalg.norm(block, axis=1, keepdims=True)
+        np.divide(block, lengths, out=directions[start : start + step], where=lengths > 0)
     return directions
 
 

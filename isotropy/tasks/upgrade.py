@@ -12,7 +12,7 @@ from isotropy.tasks.bootstrap import Interval, Numbers, Statistic, intervals, me
 from isotropy.tasks.bridges import Bridge, fit_bridges
 from isotropy.tasks.judge import JudgingTask
 from isotropy.tasks.parts import TaskPart, groups_of
-from isotropy.tasks.search import Floats, Indices, nearest, prepare
+from isotropy.tasks.search import Floats, Indices, nearest, prepare, require_searchable
 from isotropy.tasks.storage import StoredSpace, VectorStorage
 from isotropy.tasks.truth import DEPTH, LabelTruth, PairTruth, QueryTruth, Truth, number_vectors
 
@@ -117,6 +117,8 @@ def judge_upgrade(task: UpgradeTask, retain: float = RETAIN) -> tuple[Upgrade, B
     ``retain`` is the share that a bridge has to keep.
     """
     old, parts, truth, similarity = task.old, task.old.parts, task.old.truth, task.old.similarity
+    for name, vectors in {"new corpus": task.corpus, "new queries": task.queries}.items():
+        require_searchable(name, vectors, similarity)
     choosing, reporting = (parts[parts != TaskPart.FIT] == part for part in (TaskPart.CHOOSE, TaskPart.REPORT))
     choose_statistic, report_statistic = (truth.statistic(parts == part) for part in (TaskPart.CHOOSE, TaskPart.REPORT))
     rows, new_rows = prepare(old.corpus, similarity), prepare(task.corpus, similarity)

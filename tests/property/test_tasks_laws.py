@@ -170,6 +170,7 @@ def test_decision_is_deterministic_and_reports_progress(task):
     ("change", "metric", "words"),
     [
         (lambda x: np.where(x > 2, np.nan, x), {}, "NaN or infinity among the corpus"),
+        (lambda x: np.float32(1e13) * x, {"similarity": Similarity.DOT}, r"1e-12 to 1e\+12, got .* among the corpus"),
         (lambda x: x[:, :5].copy(), {}, "queries of 5 dimensions like the corpus, got 12"),
         (lambda x: x, {"metric": "spearman"}, "metric among ndcg@10, recall@10, mrr@10"),
     ],
