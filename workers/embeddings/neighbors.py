@@ -64,16 +64,18 @@ def _find_nearest(
     names: Sequence[str], x: Tensor, queries: Tensor, k: int, similarity: Similarity
 ) -> list[list[dict[str, Any]]]:
     """Return the names of the k rows nearest to each query, with their cosines, dot products or distances."""
-    x = at_least_float32(x)
     if similarity is Similarity.COSINE:
         # Divide by the largest entry first, so that no square overflows the dtype. Rows of zeros become NaN.
+        x = at_least_float32(x)
         x = torch.nn.functional.normalize(x / x.abs().amax(dim=1, keepdim=True), dim=1)
+    else:
+        x = x.double()  # squares of float32 overflow
     sign = -1 if similarity is Similarity.EUCLIDEAN else 1  # so that the nearest rows have the highest scores
     neighbors = []
     for rows in torch.split(queries, BLOCK_ROWS):
         scores = -torch.cdist(x[rows], x, compute_mode=EXACT) if sign < 0 else x[rows] @ x.T
         scores[torch.arange(len(rows)), rows] = torch.nan  # a row is not its own neighbor
-        nearest_scores, indices = scores.nan_to_num(-torch.inf).topk(min(k, len(x)), dim=1)
+        nearest_scores, indices = scores.nan_to_num(-torch.inf, neginf=-torch.inf).topk(min(k, len(x)), dim=1)
         if similarity is Similarity.COSINE:
             nearest_scores = nearest_scores.clamp(max=1)
         for query_indices, query_scores in zip(indices.tolist(), nearest_scores.tolist(), strict=True):

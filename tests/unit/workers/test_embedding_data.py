@@ -140,12 +140,14 @@ def test_named_neighbors_have_largest_cosines(x):
     assert len(neighbors["before"]) == 2
 
 
+@pytest.mark.parametrize("unit", [1.0, 2.0**80])
 @pytest.mark.parametrize("similarity", ["dot", "euclidean"])
-def test_named_neighbors_by_dot_product_or_distance(x, similarity):
+def test_named_neighbors_by_dot_product_or_distance(x, similarity, unit):
+    points = torch.from_numpy((unit * x).astype(np.float32))
+    x = unit * x.astype(np.float64)
     scores = {"dot": x @ x[3], "euclidean": np.linalg.norm(x - x[3], axis=1)}[similarity]
     order = np.argsort(scores if similarity == "euclidean" else -scores)
     expected = [(f"word{row}", pytest.approx(scores[row], rel=1e-5)) for row in order if row != 3][:4]
-    points = torch.from_numpy(x)
     (entry,) = find_named_neighbors(names(60), points, points, torch.tensor([3]), 4, similarity=Similarity(similarity))
     assert [(neighbor["name"], neighbor[similarity]) for neighbor in entry["after"]] == expected
 
