@@ -19,6 +19,7 @@ from workers.executor import Executor
 from workers.locks import Heartbeat
 from workers.placement import Device
 from workers.process import DATABASE_AWAY, DISK_FULL
+from workers.training.progress import Progress
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 
@@ -160,3 +161,18 @@ def test_restarted_worker_ends_open_attempts(client, context, running_run, last_
         session.delete(session.get_one(Run, running_run))
     with context.sessions() as session:
         assert (session.query(Attempt).count(), session.get(Worker, "here/cpu")) == (0, None)
+
+
+def test_steps_and_time_of_a_write_that_is_rolled_back_are_written_next(context, running_run):
+    progress = Progress(context.sessions, running_run, "here/cpu")
+    progress._time_counted_until -= 100
+    progress._waiting_steps.append(Step(run_id=running_run, step=8, task_loss=1.0))
+    with pytest.raises(OSError, match="full"), context.sessions.begin() as session:
+        progress.write(session)
+        raise OSError("full")
+    for _ in range(2):  # the second writes neither again
+        progress.write_and_commit()
+        with context.sessions() as session:
+            run = session.get_one(Run, running_run)
+            assert [step.step for step in run.steps] == [7, 8]
+            assert 100 <= run.worked_seconds < 150

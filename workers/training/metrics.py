@@ -144,7 +144,6 @@ class StepClock(TrainerCallback):
                 "seconds_per_step": statistics.median(self._step_seconds),
             }
             with self.progress.sessions.begin() as session:
-                self.progress.write(session)
                 if not ran_beside_others(session, session.get_one(Run, self.progress.run_id)):
                     self.progress.write(session, environment={**self.environment, "speed": speed})
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import torch
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, event, func, select, update
 from sqlalchemy.orm import Session
 
 from app.db.models import Attempt, AttemptOutcome, Phase, Run, RunStatus, Step
@@ -96,8 +96,16 @@ class Progress:
             self.write(session, **values)
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns and add waiting steps, or raise RunStoppedError. Call it first: then nothing else is written."""
-        now = time.monotonic()
+        """Set columns and add waiting steps, or raise RunStoppedError. Call it first: then nothing else is written.
+
+        Call it once in a transaction. If that is rolled back, steps and time wait for the next write.
+        """
+        now, before = time.monotonic(), (self._time_counted_until, self._worked_seconds, [*self._waiting_steps])
+
+        def restore(_: Session) -> None:
+            self._time_counted_until, self._worked_seconds, self._waiting_steps = before
+
+        event.listen(session, "after_rollback", restore, once=True)
         elapsed, self._time_counted_until = now - self._time_counted_until, now
         self._worked_seconds += elapsed
         values = {"worked_seconds": func.coalesce(Run.worked_seconds, 0.0) + elapsed} | values
