@@ -143,7 +143,7 @@ def launch_task(context: Context, task_id: str, match: float | None = None) -> T
     statuses = LAUNCHABLE if match is None else (*LAUNCHABLE, TaskStatus.FINISHED)
     _require_status(task, statuses)
     config = task.config if match is None else task.config.model_copy(update={"match": match})
-    config.check(task.preview and task.preview.score_range)
+    config.check(None if task.preview is None else task.preview.score_range)
     corpus = get_embedding(context, task.embedding_id)
     check_vectors(corpus, None if task.queries_id is None else get_embedding(context, task.queries_id))
     context.require_room()

@@ -167,9 +167,9 @@ def test_steps_and_time_of_a_write_that_is_rolled_back_are_written_next(context,
     progress = Progress(context.sessions, running_run, "here/cpu")
     progress._time_counted_until -= 100
     progress._waiting_steps.append(Step(run_id=running_run, step=8, task_loss=1.0))
-    with pytest.raises(OSError, match="full"), context.sessions.begin() as session:
+    with context.sessions.begin() as session:
         progress.write(session)
-        raise OSError("full")
+        session.rollback()
     for _ in range(2):  # the second writes neither again
         progress.write_and_commit()
         with context.sessions() as session:
