@@ -180,8 +180,12 @@ def test_archive_keeps_tags_of_runs(client, experiment, other_client):
     assert len(other_client.get("/api/runs", params={"q": "tag:keep"}).json()) == 2
 
 
-def test_import_reuses_data_set_with_same_files(client, context, other_client):
+@pytest.mark.parametrize("test_split", [{}, {"test": ("test.tsv", ROWS)}])
+def test_import_reuses_data_set_with_same_files(client, context, other_client, test_split):
     files = {"train": ("train.tsv", ROWS), "validation": ("validation.tsv", ROWS)}
+    if test_split:
+        other_client.post("/api/datasets", files=files, data={"name": "without test rows"})
+        files |= test_split
     ours, theirs = (dashboard.post("/api/datasets", files=files, data={"name": name}).json() for dashboard, name in
                     ((client, "ours"), (other_client, "theirs")))  # fmt: skip
     config = TrainingConfig(**OPTIONS).model_dump(mode="json")
@@ -189,7 +193,7 @@ def test_import_reuses_data_set_with_same_files(client, context, other_client):
         session.add(Experiment(name="x", dataset_id=ours["id"], config=config, runs=[make_run(0.0, 0, 0)]))
     copied = send(other_client, export(client, client.get("/api/experiments").json()[0]["id"])).json()
     assert copied["dataset_id"] == theirs["id"]
-    assert len(other_client.get("/api/datasets").json()) == 1
+    assert len(other_client.get("/api/datasets").json()) == 1 + len(test_split)
 
 
 def test_api_has_every_figure_of_pages(client, context, experiment):

@@ -237,6 +237,8 @@ def find_dataset(session: Session, record: DatasetRecord) -> Dataset | None:
     dataset = None
     if None not in hashes:
         datasets = datasets.where(Dataset.train_sha256 == hashes[0], Dataset.validation_sha256 == hashes[1])
+        if record.test_sha256 is not None:
+            datasets = datasets.where(Dataset.test_sha256 == record.test_sha256)
         quoting_by_split = {str(split): quoting for split, quoting in (record.quoting or {}).items()}
         quoting = [quoting_by_split.get(split, Quoting.TEXT) for split in SPLITS]
         same_files = session.scalars(datasets)
