@@ -41,11 +41,13 @@ def find_divergence(losses: Sequence[float | None], untrained_loss: float | None
     start = first_mean if untrained_loss is None else untrained_loss
     if untrained_loss is not None and first_mean is not None and first_mean < MAX_START_FACTOR * untrained_loss:
         start = max(untrained_loss, first_mean)
-    if len(losses) < 2 or start is None or start <= 0:
+    if len(losses) < 2:
         return None
     last_losses = [loss for loss in losses[-tenth:] if loss is not None and isfinite(loss)]
     if len(last_losses) < tenth:
         return Divergence(loss=None, start=start)
+    if start is None or start <= 0:
+        return None
     loss = sum(last_losses) / tenth
     return Divergence(loss=loss, start=start) if loss > DIVERGENCE_FACTOR * start else None
 
@@ -57,6 +59,8 @@ def divergence_note(run: AnyRun) -> str | None:
 
 
 def describe_divergence(divergence: Divergence) -> str:
+    if divergence.start is None:
+        return "Training diverged: its task loss was not a number from the first step on."
     start = f"{divergence.start:.3g}"
     if divergence.loss is None:
         return f"Training diverged: its task loss started at {start} and was not a number at the end."

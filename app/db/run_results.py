@@ -54,7 +54,7 @@ class Divergence(ResultsPart):
     """Final and initial task loss of a training that diverged."""
 
     loss: Value = Field(description="Null if it was not a number.")
-    start: Number
+    start: Value = Field(description="Null if it was not a number from the first step on.")
 
 
 class Learning(ResultsPart):

@@ -170,7 +170,9 @@ def test_reasons_are_noted_once_per_step_and_limited(client, begin):
     assert (notes[0], len(notes)) == ("Step 0: NaN", MAX_NOTES)
     client.post(f"/api/runs/{run['id']}/finish", json={"notes": ["7 steps were not logged.", "on a laptop"]})
     notes = client.get(f"/api/runs/{run['id']}").json()["notes"]
-    assert notes == ["7 steps were not logged.", "on a laptop", *(f"Step {n}: NaN" for n in range(MAX_NOTES - 2))]
+    diverged = "Training diverged: its task loss was not a number from the first step on."
+    expected = [diverged, "7 steps were not logged.", "on a laptop", *(f"Step {n}: NaN" for n in range(MAX_NOTES - 3))]
+    assert notes == expected
 
 
 def test_invalid_step_is_refused(client, begin, context):

@@ -43,6 +43,7 @@ def test_find_divergence_accepts_normal_losses(losses, untrained):
         ([0.7, 0.6, None], UNTRAINED, Divergence(loss=None, start=UNTRAINED)),
         ([0.7, 0.6, nan], UNTRAINED, Divergence(loss=None, start=UNTRAINED)),
         ([0.7, 0.6, inf], UNTRAINED, Divergence(loss=None, start=UNTRAINED)),
+        ([None, None], None, Divergence(loss=None, start=None)),
     ],
 )
 def test_find_divergence_detects_divergence(losses, untrained, expected):
@@ -54,7 +55,8 @@ def test_find_divergence_detects_divergence(losses, untrained, expected):
 def test_divergence_note_is_a_sentence():
     sentence = "Training diverged: its task loss ended at 186, after starting at 0.693."
     assert learning.describe_divergence(Divergence(loss=186.0, start=0.693)) == sentence
-    assert "not a number" in learning.describe_divergence(Divergence(loss=None, start=0.693))
+    for start, end in ((0.693, "not a number at the end."), (None, "not a number from the first step on.")):
+        assert learning.describe_divergence(Divergence(loss=None, start=start)).endswith(end)
     diverged = run_row(learning={"divergence": {"loss": 186.0, "start": 0.693}})
     assert learning.divergence_note(diverged).startswith("Training diverged")
     for stored in ({"divergence": None}, None):
