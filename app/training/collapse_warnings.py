@@ -23,15 +23,23 @@ KNOWN_COLLAPSE = (
 
 
 def warn_of_collapse(context: Context, runs: Sequence[RunConfig]) -> list[str]:
-    """Warn of each planned λ at which most earlier runs of the same models failed, else of the known collapse."""
+    """Warn of each planned λ at which most earlier runs of the same models failed, else of the known collapse.
+
+    Runs of experiments with a failed baseline do not count: λ is not the reason there.
+    """
     planned = sorted({(run.regularizer, run.lam) for run in runs if run.lam})
     models, lambdas = {run.model for run in runs}, {lam for _, lam in planned}
-    query = select(Run).where(Run.status == RunStatus.FINISHED, Run.model.in_(models), Run.lam.in_(lambdas))
-    columns = load_only(Run.config, Run.regularizer, Run.lam, Run.status, Run.performance, Run.learning)
+    query = select(Run).where(Run.status == RunStatus.FINISHED, Run.model.in_(models), Run.lam.in_({0.0, *lambdas}))
+    columns = Run.config, Run.experiment_id, Run.regularizer, Run.lam, Run.status, Run.performance, Run.learning
+    newest = query.options(load_only(*columns)).order_by(Run.finished_at.desc()).limit(MAX_EARLIER_RUNS)
+    has_failed = {
+        run: no_learning_note(run) is not None or divergence_note(run) is not None for run in context.scalars(newest)
+    }
+    without_baseline = {run.experiment_id for run, failed in has_failed.items() if failed and not run.lam}
     failed_by_setting: dict[tuple[Regularizer, float], list[bool]] = {}
-    for run in context.scalars(query.options(columns).order_by(Run.finished_at.desc()).limit(MAX_EARLIER_RUNS)):
-        failed = no_learning_note(run) is not None or divergence_note(run) is not None
-        failed_by_setting.setdefault((run.regularizer, run.lam), []).append(failed)
+    for run, failed in has_failed.items():
+        if run.experiment_id not in without_baseline:
+            failed_by_setting.setdefault((run.regularizer, run.lam), []).append(failed)
     warnings, is_known_collapse = [], False
     for regularizer, lam in planned:
         failed_flags = failed_by_setting.get((regularizer, lam), [])

@@ -114,6 +114,7 @@ def test_plan_warns_if_earlier_runs_of_model_learned_nothing(client, context, sw
     learning = {"constant_prediction": "“0”"}
     runs = [run_row(lam, seed, learning=learning if lam < 0 else None) for lam in (-1.0, 1.0) for seed in (0, 1)]
     add_experiment(context, *runs, run_row(-2.0, 0, learning=learning))
+    add_experiment(context, *(run_row(lam, seed, learning=learning) for lam in (0.0, 1.0) for seed in range(6)))
     cautions = [note for note in plan(client, sweep | {"lambdas": [-2, -1, 0, 1]})["notes"] if "Caution" in note]
     warning = "Caution: I-STAR at λ = −1 learned nothing or diverged in 2 of 2 earlier runs."
     assert cautions == [f"{warning} Choose a value nearer to 0."]
