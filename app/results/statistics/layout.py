@@ -154,8 +154,11 @@ class Layout:
         for index, estimate in enumerate(estimates.tolist()):
             error, shared_error = (sqrt(errors.variances[index]) for errors in (separate, shared))
             degrees = float(separate.degrees[index])
-            z = -NORMAL.inv_cdf(max(two_sided_p(estimate / error, degrees) / 2, TINY))
-            p = max(separate_maxima.tail_probability(z), shared_maxima.tail_probability(abs(estimate) / shared_error))
+            single_p = max(two_sided_p(estimate / error, degrees), TINY)
+            tail = separate_maxima.tail_probability(-NORMAL.inv_cdf(single_p / 2))
+            # Beyond the draws, by Bonferroni. An adjusted p is never below the single one.
+            tail = max(tail, min(len(weights) * single_p, max(single_p, 1 / len(separate_maxima.draws)), level))
+            p = max(tail, shared_maxima.tail_probability(abs(estimate) / shared_error))
             seed_variance = float(separate.seed_variances[index])
             row_variance = float(separate.variances[index]) - seed_variance
             contrasts.append(
