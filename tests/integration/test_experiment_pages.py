@@ -322,7 +322,8 @@ def test_verdict_without_matching_predictions_uses_seeds(client, context):
     experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric="matthews")
     result = client.get(f"/api/experiments/{experiment}/conclusion").json()
     assert result["differences"][0]["method"] == "seeds"
-    assert any("do not give the logged performance" in sentence for sentence in result["methods"])
+    for part in ("methods", "cautions"):
+        assert any("do not give the logged performance" in sentence for sentence in result[part])
     result = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
     assert {(difference["method"], difference["rows"]) for difference in result["differences"]} == {("seeds", None)}
     assert any("on these validation rows" in sentence for sentence in result["sentences"])

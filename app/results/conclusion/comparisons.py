@@ -30,6 +30,8 @@ MIN_SEEDS_FOR_ERROR = 2
 PERFORMANCE_TOLERANCE = 1e-3
 """Tolerance between logged performance and that of the predictions, because scripts round to three digits."""
 
+PREDICTIONS_DISAGREE = "the stored predictions do not give the logged performance"
+
 Values = npt.NDArray[np.float64]
 
 
@@ -74,7 +76,7 @@ def compute_row_values(run: AnyRun, predictions: Predictions, digest: bytes) -> 
     if values is None:
         return "the metric has no value by row"
     if run.performance is None or abs(float(values.mean()) - run.performance) > PERFORMANCE_TOLERANCE:
-        return "the stored predictions do not give the logged performance"
+        return PREDICTIONS_DISAGREE
     return RowValues(digest, values.astype(np.float32))
 
 

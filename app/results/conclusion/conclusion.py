@@ -14,10 +14,10 @@ from app.db.predictions import Predictions, read_predictions
 from app.db.run_rows import AnyRun
 from app.results.captions import describe_pruned, describe_unscored, join_first
 from app.results.conclusion import verdict_words, words
-from app.results.conclusion.comparisons import NO_FACTS, RunFacts, Verdict, compute_row_values
+from app.results.conclusion.comparisons import NO_FACTS, PREDICTIONS_DISAGREE, RunFacts, Verdict, compute_row_values
 from app.results.conclusion.evidence import Evidence, PooledRelation, collect_evidence, pool_sweeps
 from app.results.run_table import RunTable
-from isoscope.core.formatting import count, plural
+from isoscope.core.formatting import capitalized, count, plural
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ def describe_cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
             reasons = list(dict.fromkeys(run_flag.why for run_flag in flagged))
             reason = reasons[0] if len(reasons) == 1 else f"For example, {flagged[0].label}: {reasons[0]}"
             sentences.append(f"{plural(len(flagged), 'run')} {failure}: {labels}. {reason}")
+    if any(comparison.no_rows_reason == PREDICTIONS_DISAGREE for comparison in evidence.comparisons):
+        sentences.append(f"{capitalized(PREDICTIONS_DISAGREE)}, by which settings are compared.")
     if any(run.experiment.study for run in sweep.runs):
         sentences.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
     configs = [run.config for run in runs if run.config.selects_during_training]
