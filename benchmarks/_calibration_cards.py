@@ -182,7 +182,8 @@ def _is_false(relation: Card, gain_by_label: dict[str, float], table: RunTable) 
     """Return whether the card of the relation is false, given that isotropy rises with λ."""
     low, high = (gain_by_label[table.label(table.settings[end])] for end in (0, -1))
     if relation.answer.startswith(PEAK):
-        return gain_by_label[relation.answer.removeprefix(PEAK)] <= max(low, high)
+        labels = relation.answer.removeprefix(PEAK).split(" or ")
+        return min(gain_by_label[label] for label in labels) <= max(low, high)
     if relation.answer.startswith("No: flat"):
         return max(map(abs, gain_by_label.values())) > FLAT_MARGIN
     return relation.answer.startswith(YES) and (high <= low if relation.answer.endswith("higher") else high >= low)

@@ -134,7 +134,7 @@ class ConclusionOut(BaseModel):
     overall: OverallOut | None
     relation: RelationOut
     shape: RelationShape = Field(description="How performance changes with isotropy across settings.")
-    peak: str | None = Field(description="The setting that exceeds both the least and the most isotropic one.")
+    peak: str | None = Field(description="Settings above both the least and the most isotropic one, joined by “or”.")
     learned_nothing: list[FlaggedRun]
     diverged: list[FlaggedRun]
     pooled: PooledOut | None

@@ -68,7 +68,7 @@ class Evidence:
     """Tested once: seeds that were added after its test are left out."""
     shape: RelationShape
     peak: str | None
-    """Label of a setting that exceeds both the least and the most isotropic one of its line; None if none does."""
+    """Labels of the settings that exceed both the least and the most isotropic one of their line; None if none does."""
     overall: Overall | None
     """None while runs are unfinished, or if there is nothing to test."""
     comparisons: list[Comparison]
@@ -121,13 +121,13 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
     relation = measure_relation(_measure_first_rounds(sweep, runs))
     unfinished = sum(not run.status.final for run in sweep.runs)
     # A relation implies that settings differ. Claim one only if they do, so that all claims share one level.
-    may_relate = bool(collapsed) or comparison_set.differs is not False
+    may_differ = comparison_set.differs is not False
     peak = None
-    if may_relate and comparison_set.overall is not None:
-        peak = _find_peak(sweep, SettingLayout(sweep, runs, facts), runs, look_level(max(comparison_set.looks, 1)))
+    if may_differ and comparison_set.overall is not None:
+        peak = _find_peak(sweep, setting_layout, learned_runs, look_level(max(comparison_set.looks, 1)))
     shape = RelationShape.UNCLEAR
     if not unfinished:
-        shape = _find_shape(relation if may_relate else None, peak, comparison_set.comparisons)
+        shape = _find_shape(relation if collapsed or may_differ else None, peak, comparison_set.comparisons)
     return Evidence(
         relation=relation,
         shape=shape,
@@ -178,9 +178,10 @@ def _compute_gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, col
 
 
 def _find_peak(sweep: RunTable, setting_layout: SettingLayout, runs: Sequence[AnyRun], level: float) -> str | None:
-    """Return the label of a setting that exceeds both the least and the most isotropic one of its line, or None.
+    """Return the label of the best setting above both the least and the most isotropic one of its line, or None.
 
-    Intervals are simultaneous over all lines. Of several such settings, the one with the highest mean is returned.
+    Intervals are simultaneous over all lines. Other such settings that do not differ clearly from the best are named
+    too.
     """
     isotropy = {
         setting: fmean(values)
@@ -204,8 +205,13 @@ def _find_peak(sweep: RunTable, setting_layout: SettingLayout, runs: Sequence[An
         pair for pair, contrast in zip(pairs, contrasts, strict=True) if contrast.decided and contrast.estimate > 0
     }
     peaks = {index for index, index_pairs in candidates if exceeding.issuperset(index_pairs)}
-    means = {index: float(layout.scores[layout.settings == index].mean()) for index in peaks}
-    return sweep.label(settings[max(means, key=lambda index: means[index])]) if means else None
+    if not peaks:
+        return None
+    best = max(peaks, key=lambda index: layout.scores[layout.settings == index].mean())
+    rivals = [index for index in peaks - {best} if setting_layout.list_shared_seeds(settings[index], settings[best])]
+    contrasts = layout.compare(np.array([layout.pair_weights(best, rival) for rival in rivals]), level)
+    tied = [rival for rival, contrast in zip(rivals, contrasts, strict=True) if not contrast.decided]
+    return " or ".join(sweep.label(settings[index]) for index in sorted([best, *tied]))
 
 
 def _measure_first_rounds(sweep: RunTable, runs: Sequence[AnyRun]) -> tuple[MeasuredRun, ...]:
@@ -228,7 +234,7 @@ def _find_shape(relation: Relation | None, peak: str | None, comparisons: Sequen
 
 def _is_flat(comparison: Comparison) -> bool:
     low, high = comparison.contrast.low, comparison.contrast.high
-    if comparison.verdict is Verdict.TOO_FEW_SEEDS or low is None or high is None:
+    if comparison.verdict is not Verdict.UNDECIDED or low is None or high is None:
         return False
     return -FLAT_MARGIN <= low <= high <= FLAT_MARGIN
 

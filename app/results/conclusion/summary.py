@@ -178,8 +178,8 @@ class Summary:
                 return Card(question, "Too few seeds to tell", self._describe_seed_shortage())
             return Card(question, "Cannot be tested yet", words.describe_effect(evidence))
         if evidence.overall.decided:
-            effect = f"{words.describe_effect(evidence)} None clearly differs from the baseline."
-            return Card(question, "Yes: settings differ", effect)
+            alike = " None clearly differs from the baseline." if self._uncollapsed else ""
+            return Card(question, "Yes: settings differ", words.describe_effect(evidence) + alike)
         return Card(question, "No difference seen", words.describe_effect(evidence))
 
     def _relation_card(self) -> Card:
@@ -220,7 +220,7 @@ def _answer_relation(evidence: Evidence) -> str:
     if evidence.shape is RelationShape.FLAT:
         return f"No: flat within ±{FLAT_MARGIN}"
     if relation.p is None:
-        return "Cannot be tested" if relation.value is not None else "Cannot be tested yet"
+        return "Cannot be tested"
     if relation.smallest_p is not None and relation.smallest_p > SIGNIFICANCE_LEVEL:
         return f"Too few λ to tell; {min_lambdas()} needed"
     return "No clear relation"

@@ -43,8 +43,8 @@ def describe_shape(evidence: Evidence) -> str:
     numbers = describe_relation(evidence)
     if evidence.shape is RelationShape.PEAK:
         return (
-            f"Performance peaks at {evidence.peak}, which exceeds both the least and the most isotropic setting over λ "
-            f"by intervals that hold at once ({numbers})."
+            f"Performance peaks at {evidence.peak}, above both the least and the most isotropic setting over λ by "
+            f"intervals that hold at once ({numbers})."
         )
     if evidence.direction is not None:
         is_correlation_positive = (relation.value or 0) > 0
@@ -74,6 +74,8 @@ def describe_effect(evidence: Evidence) -> str:
         return f"Against the baseline: {verdicts}."
     overall = evidence.overall
     if overall is None or overall.p is None:
+        if evidence.collapsed and len(evidence.learned) < 2:
+            return "Whether settings differ cannot be tested: fewer than two did not collapse."
         return "Whether settings differ cannot be tested yet: finish two settings with the same three seeds."
     numbers = f"p = {format_p_value(overall.p)}, {plural(overall.settings, 'setting')}"
     settings = "settings that did not collapse" if evidence.collapsed else "settings"

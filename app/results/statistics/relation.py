@@ -66,7 +66,9 @@ def measure_relation(runs: tuple[MeasuredRun, ...]) -> Relation:
         positive = (value or 0) > 0
         return Relation(value, None, positive, lambdas, n_settings, 0, exact=True, smallest_p=None, reason=reason)
 
-    if max((len(block.lambdas) for block in blocks), default=0) < MIN_LAMBDAS:
+    if not runs:
+        return make_undefined("No run has both an IsoScore★ and a performance.")
+    if max(len(block.lambdas) for block in blocks) < MIN_LAMBDAS:
         return make_undefined(f"A relation across settings needs {MIN_LAMBDAS} values of λ or more of one method.")
     for index, name in enumerate(("isotropy", "performance")):
         if all(block.sizes[index] == 0 for block in blocks):

@@ -156,7 +156,11 @@ def test_interior_setting_above_both_ends_is_a_peak():
     conclusion = concluded(*noisy({-1.0: 0.6, -0.5: 0.7, 0.0: 0.8, 0.5: 0.7, 1.0: 0.6}))
     evidence = conclusion.evidence
     assert (evidence.shape, evidence.peak, evidence.direction) == ("peak", "λ = 0", None)
-    assert any("peaks at λ = 0, which exceeds both" in row for row in conclusion.findings)
+    assert any("peaks at λ = 0, above both" in row for row in conclusion.findings)
+    runs = noisy({-1.0: 0.6, -0.5: 0.6, 0.0: 0.8, 0.5: 0.8, 1.0: 0.6})
+    assert concluded(*runs).evidence.peak == "λ = 0 or λ = 0.5"
+    facts = {row.id: RunFacts(same_prediction_note="100% get the same prediction.") for row in runs if row.lam == 1}
+    assert concluded(*runs, facts=facts).evidence.peak is None, "a collapsed setting is no end of the line"
 
 
 def test_fall_on_one_side_and_ends_with_different_seeds_are_no_peak():
@@ -171,6 +175,8 @@ def test_performance_within_margin_is_flat():
     conclusion = concluded(*noisy(dict.fromkeys(LAMBDAS, 0.8), seeds=5, spread=0.002))
     assert conclusion.evidence.shape == "flat"
     assert "all intervals lie within ±0.02" in conclusion.findings[-1]
+    differing = concluded(*noisy({-1.0: 0.81, 0.0: 0.8, 1.0: 0.8}, seeds=5, spread=0.002))
+    assert differing.evidence.shape == "unclear", "a setting with a verdict is not flat"
 
 
 def test_overall_test_detects_settings_that_differ_from_each_other():
@@ -284,7 +290,7 @@ def test_identical_predictions_have_no_interval():
 
 
 @pytest.mark.parametrize(
-    ("lams", "answer"), [((0.0, 1.0), "Cannot be tested yet"), ((-1.0, 0.0, 1.0), "Too few λ to tell; 5 needed")]
+    ("lams", "answer"), [((0.0, 1.0), "Cannot be tested"), ((-1.0, 0.0, 1.0), "Too few λ to tell; 5 needed")]
 )
 def test_few_lambdas_cannot_show_relation(lams, answer):
     assert answers(summary(*trend(lams)))[RELATED] == answer
