@@ -68,7 +68,7 @@ class Truth(ABC):
         return mean
 
     def trivial_score(self, parts: Codes) -> float:
-        """Return the score of a constant answer on the choose part."""
+        """Return about the score, on the choose part, of an answer that does not know the vectors."""
         return 0.0
 
 
@@ -115,6 +115,9 @@ class QueryTruth(Truth):
     def retrieval_counts(self, neighbors: Indices | None) -> RetrievalCounts | None:
         """Return how often queries retrieve each row; None without neighbors, and for compression."""
         return None if neighbors is None or self.compression else count_retrievals(neighbors, self.ids)
+
+    def trivial_score(self, parts: Codes) -> float:
+        return min(1.0, DEPTH / len(self.ids))  # the expected recall of random rows
 
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
         judged_queries = (parts != TaskPart.FIT).nonzero()[0]
@@ -215,12 +218,15 @@ class LabelTruth(Truth):
             probe = RidgeClassifierCV(alphas=np.logspace(-3, 3, 13)).fit((x - center) / size, self.codes[is_fit])
             predicted = np.asarray(probe.predict((query_rows - center) / size))
         else:
-            # The majority class of the neighbors; ties go to the nearest.
+            # The majority class of the neighbors; ties go to the nearest. No more vote than nine rows in ten have of
+            # their class: others would be of other classes, however well these are separated.
             if neighbors is None:
                 raise ValueError("Expected the neighbors that vote, got none.")
+            class_sizes = np.bincount(self.codes[is_fit], minlength=self.codes.max() + 1)[self.codes[~is_fit]]
+            n_voters = max(1, int(np.quantile(class_sizes, 0.1, method="lower")))
             class_by_row = np.full(len(self.ids), -1)
             class_by_row[self.rows] = self.codes
-            voters = class_by_row[neighbors]
+            voters = class_by_row[neighbors[:, :n_voters]]
             votes = (voters[:, :, None] == voters[:, None, :]).sum(2)
             predicted = np.take_along_axis(voters, votes.argmax(1)[:, None], axis=1)[:, 0]
         correct: Numbers = (predicted == self.codes[~is_fit]).astype(np.float64)
