@@ -53,6 +53,7 @@ def describe_cutoffs(cutoffs: list[Cutoff], mapping: Map, source: PairSource) ->
         if possible_cutoffs:
             nearest = min(possible_cutoffs, key=lambda entry: entry.promise)
             sentence += f" {format_percent(nearest.promise)} can be promised, with {_cutoff_clause(nearest, mapping)}."
+            sentence = " ".join([sentence, *_list_cautions(nearest)])
         described.append(replace(cutoff, sentence=sentence))
     return described
 
@@ -91,11 +92,15 @@ def _advise(cutoff: Cutoff, mapping: Map, source: PairSource) -> str:
         if share is not None
     ]
     sentences += [f"On held-out pairs: {', '.join(shares)}."] if shares else []
+    return " ".join([*sentences, *_list_cautions(cutoff)])
+
+
+def _list_cautions(cutoff: Cutoff) -> list[str]:
     if cutoff.misses and cutoff.false_matches and cutoff.misses.value + cutoff.false_matches.value > CHANCE_ERRORS:
-        sentences.append("That is hardly better than chance.")
-    elif cutoff.false_matches and cutoff.false_matches.value > MANY_FALSE_MATCHES:
-        sentences.append("Most non-matches are taken, too: limit them instead, or try another model.")
-    return " ".join(sentences)
+        return ["That is hardly better than chance."]
+    if cutoff.false_matches and cutoff.false_matches.value > MANY_FALSE_MATCHES:
+        return ["Most non-matches are taken, too: limit them instead, or try another model."]
+    return []
 
 
 def _promise_clause(cutoff: Cutoff) -> str:

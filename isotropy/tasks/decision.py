@@ -101,7 +101,7 @@ class Decision:
     # have the same score on every unit, the interval allows for unseen units on which they would differ.
     smallest_difference: Gain
     tolerance: float  # Maximum loss of score for fewer bytes
-    trivial_score: float = 0.0  # Score of a constant answer on the choose part
+    trivial_score: float = 0.0  # Score without knowledge of the vectors
 
     @property
     def chosen(self) -> int:
@@ -114,13 +114,14 @@ class Decision:
     @property
     def conclusion(self) -> str:
         """Advice in sentences, with scores on the report part."""
-        title = METRICS[self.metric]
-        if max(variant.choose_score for variant in self.variants) <= max(self.trivial_score, 0):
-            floor = "0"
-            if self.trivial_score > 0:
-                floor = f"{self.trivial_score:.3f}, the score of always predicting the most frequent label"
-            check = "Check that the ground truth belongs to these vectors."
-            return f"No variant has {title} above {floor}. {check}"
+        report = self.variants[self.chosen].report
+        if max(report.low, self.variants[BASELINE].report.low) <= self.trivial_score:
+            guess = {TruthKind.PAIRS: "a constant", TruthKind.LABELS: "always guessing the most frequent label"}
+            return (
+                f"No clear signal: {self._score_sentence(report.value)} ({self._format_interval(report)}), not clearly "
+                f"more than the {self._format_score(self.trivial_score)} of {guess.get(self.task, 'random rows')}. "
+                "Check that the ground truth belongs to these vectors, or add to it."
+            )
         sentences = [] if self.task is TruthKind.COMPRESSION else [self._advice()]
         return " ".join([*sentences, self._saving()])
 
@@ -150,9 +151,8 @@ class Decision:
         chosen, baseline = self.variants[self.chosen], self.variants[BASELINE]
         report = chosen.report
         if self.chosen == BASELINE:
-            interval = f"{self._format_score(report.low)} to {self._format_score(report.high)}"
-            sentence = f"Keep the vectors as they are: {self._score_sentence(report.value)} ({interval})."
-            return f"{sentence} No change is clearly better."
+            score = f"{self._score_sentence(report.value)} ({self._format_interval(report)})"
+            return f"Keep the vectors as they are: {score}. No change is clearly better."
         change = f"{self._score_sentence(report.value)} instead of {self._format_score(baseline.report.value)}"
         interval = self._format_gain(report.difference_low, report.difference_high)
         sentence = f"{chosen.variant.action}: {change} ({interval})."
@@ -168,11 +168,9 @@ class Decision:
         smallest, cost = self.variants[self.smallest], self.smallest_difference
         times = self.variants[self.chosen].bytes / smallest.bytes
         title = METRICS[self.metric]
-        if cost.difference == 0:
-            price = f"with the same {title}"
-        else:
-            difference, interval = self._format_gain(cost.difference), self._format_gain(*cost[1:])
-            price = f"for {difference}{' of' if self.metric in ACCURACY_SENTENCES else ''} {title} ({interval})"
+        price = f"with the same {title}"
+        if cost.difference != 0:
+            price = f"for {self._format_gain(cost.difference)}{' of' * (self.metric in ACCURACY_SENTENCES)} {title}"
         note = ""
         if smallest.variant.storage is VectorStorage.RESCORED:
             note = ", with float32 vectors kept on disk to rescore"
@@ -180,7 +178,8 @@ class Decision:
         same_method = (smallest.variant.method, smallest.variant.parameters) == (chosen.method, chosen.parameters)
         stored = replace(smallest.variant, method=AS_IT_IS, parameters=()) if same_method else smallest.variant
         action = stored.action
-        return f"To save memory, {action[0].lower()}{action[1:]}{note}: {times:.3g} times smaller {price}."
+        change = f"To save memory, {action[0].lower()}{action[1:]}{note}"
+        return f"{change}: {times:.3g} times smaller {price} ({self._format_gain(*cost[1:])})."
 
     def _score_sentence(self, value: float) -> str:
         """Return what a score says: "nDCG@10 is 0.797"."""
@@ -189,6 +188,9 @@ class Decision:
 
     def _format_score(self, value: float) -> str:
         return format_percent(value) if self.metric in ACCURACY_SENTENCES else f"{value:.3f}"
+
+    def _format_interval(self, report: Interval) -> str:
+        return f"{self._format_score(report.low)} to {self._format_score(report.high)}"
 
     def _format_gain(self, *differences: float) -> str:
         """Return a difference or the ends of its interval: "+0.2 to +1.7 points", or "+0.002 to +0.017"."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy.catalog import FEWEST_GROUPS, METRICS, Similarity
+from isotropy.catalog import FEWEST_GROUPS, Similarity
 from isotropy.tasks.decision import BASELINE, VariantChoice, choose_variants
 from isotropy.tasks.judge import JudgingTask, ScoredVariant, decide, map_of
 from isotropy.tasks.maps import Map
@@ -102,10 +102,27 @@ def test_no_variant_is_advised_below_most_frequent_label(metric):
     variants = (Variant(), Variant(storage=VectorStorage.BINARY))
     rare = LabelTruth(np.arange(400), (random.random(400) < 0.02).astype(np.int64), ids)
     sentence = decide(JudgingTask(x, rare, metric=metric), variants).conclusion
-    assert sentence.startswith(f"No variant has {METRICS[metric]} above 0.9")
-    assert "the most frequent label" in sentence
-    progress = LabelTruth(np.arange(400), (x[:, 0] > 1).astype(np.int64), ids)
+    assert sentence.startswith("No clear signal: ")
+    assert "not clearly more than the 97.5% of always guessing the most frequent label" in sentence
+    progress = LabelTruth(np.arange(400), (x[:, 0] > 0).astype(np.int64), ids)
     assert decide(JudgingTask(x, progress, metric=metric), variants).conclusion.startswith("Keep the vectors")
+
+
+def test_truth_of_other_vectors_is_no_clear_signal(task):
+    shuffled = np.random.default_rng(1).permutation(len(task.truth.relevant))
+    relevant = [task.truth.relevant[query] for query in shuffled]
+    wrong = JudgingTask(task.corpus, QueryTruth(task.truth.vectors, relevant, task.truth.ids))
+    assert "of random rows. Check that the ground truth belongs" in decide(wrong, [Variant()]).conclusion
+    pairs = PairTruth(np.arange(300).reshape(-1, 2), np.random.default_rng(0).random(150))
+    assert "0.000 of a constant" in decide(JudgingTask(task.corpus, pairs), [Variant()]).conclusion
+
+
+def test_neighbors_of_many_separated_classes_predict_labels():
+    random = np.random.default_rng(0)
+    codes = random.integers(0, 50, 1000)
+    x = (6 * random.standard_normal((50, 24))[codes] + random.standard_normal((1000, 24))).astype(np.float32)
+    truth = LabelTruth(np.arange(1000), codes, [str(row) for row in range(1000)])
+    assert decide(JudgingTask(x, truth), [Variant()]).variants[0].report.value > 0.95, "about four of a class can vote"
 
 
 @given(st.integers(1, 200_000), st.integers(2, 5000), st.booleans(), st.booleans())
