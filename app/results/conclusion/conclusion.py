@@ -87,6 +87,9 @@ def describe_cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
         sentences.append(f"{capitalized(PREDICTIONS_DISAGREE)}, by which settings are compared.")
     if any(run.experiment.study for run in sweep.runs):
         sentences.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
+    cells = {(sweep.setting(run), run.seed, run.experiment_id) for run in runs}
+    if len({cell[:2] for cell in cells}) < len(cells):
+        sentences.append("Experiments share settings and seeds, whose runs are averaged. Open each to see it alone.")
     configs = [run.config for run in runs if run.config.selects_during_training]
     if n_selected := sum(config.selection is SelectionRows.VALIDATION for config in configs):
         subject = "The runs" if n_selected == len(runs) else f"{count(n_selected)} of {plural(len(runs), 'run')}"

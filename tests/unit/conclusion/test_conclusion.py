@@ -125,6 +125,13 @@ def test_choice_on_reported_rows_has_caution():
     assert concluded(*trend((0.0, 1.0), 2, checkpoint="best", selection="held_out")).cautions == []
 
 
+def test_experiments_that_share_settings_and_seeds_have_caution():
+    first, second = trend(), trend(slope=-0.05)
+    for row in second:
+        row.experiment_id = "second"
+    assert "whose runs are averaged" in concluded(*first, *second).cautions[0]
+
+
 def test_unfinished_sweep_is_early_and_has_no_verdict():
     assert concluded(run(performance=None, status=RunStatus.QUEUED)).is_early
     assert not concluded(run()).is_early
