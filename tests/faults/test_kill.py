@@ -1,5 +1,9 @@
 import pytest
+from sqlalchemy import select
 
+from app.core.settings import Settings
+from app.db.models.embeddings import FigureFile
+from app.db.session import create_sessions
 from tests.texts import FILM_FILES
 
 STEPS = 120
@@ -13,7 +17,9 @@ CONFIG = {"model": "tiny-bert", "text_columns": ["line"], "layers": [1, 2], "max
 
 @pytest.mark.long
 def test_every_run_ends_once_despite_kills(serving, models_dir):
-    server = serving(ISOSCOPE_CHECKPOINT_SECONDS="0.5", ISOSCOPE_MODELS_DIR=str(models_dir))
+    server = serving(
+        ISOSCOPE_RUNS_PER_DEVICE="1", ISOSCOPE_CHECKPOINT_SECONDS="0.5", ISOSCOPE_MODELS_DIR=str(models_dir)
+    )
     dataset = server.post("/api/datasets", files=FILM_FILES)
     created = server.post("/api/experiments", json=EXPERIMENT | {"dataset_id": dataset["id"]})
     experiment = f"/api/experiments/{created['id']}"
@@ -22,16 +28,17 @@ def test_every_run_ends_once_despite_kills(serving, models_dir):
         return server.get(experiment)["runs"]
 
     def training(position):
-        return lambda: (run := runs()[position])["phase"] == "training" and run["phase_done"] > 0 and run
+        run = runs()[position]
+        return run["status"] == "running" and run["phase"] == "training" and run["phase_done"] > 0
 
-    server.wait_for(training(0), "the first run to train")
+    server.wait_for(lambda: training(0), "the first run to train")
     server.child("-m workers").kill()
-    server.wait_for(training(1), "the second run to train, after the worker was killed")
+    server.wait_for(lambda: training(1), "the second run to train, after the worker was killed")
     assert server.stop() == 0
     server.start()
-    server.wait_for(training(1), "the second run to train, after Ctrl-C and another start")
-    server.child("multiprocessing.forkserver").kill()
-    server.wait_for(training(2), "the third run to train, after the training process was killed")
+    server.wait_for(lambda: training(1), "the second run to train, after Ctrl-C and another start")
+    server.run_processes()[runs()[1]["id"]].kill()
+    server.wait_for(lambda: training(2), "the third run to train, after the training process was killed")
     server.child("-m app").kill()
     server.wait_for(server.answers, "the web process to be back")
     server.wait_for(lambda: all(run["status"] == "finished" for run in runs()), "the end of the sweep")
@@ -42,7 +49,7 @@ def test_every_run_ends_once_despite_kills(serving, models_dir):
         steps = [step["step"] for step in server.get(f"/api/runs/{run['id']}")["steps"]]
         assert steps == sorted(set(steps))
         assert steps[-1] == STEPS
-    assert not list((server.data_dir / "runs").iterdir())
+    server.wait_for(lambda: not list((server.data_dir / "runs").iterdir()), "the removal of the folders of ended runs")
     children = [server.child("-m workers"), server.child("-m app")]
     server.process.kill()
     server.process.wait()
@@ -71,7 +78,13 @@ def test_encoding_restarts_after_kill_and_stops_on_cancel(serving, models_dir):
     layers = server.get(f"{path}/layers")
     assert [row["layer"] for row in layers] == [1, 2]
     embeddings = [server.get(f"/api/embeddings/{row['embedding_id']}") for row in layers]
-    recorded_files = {file["file_sha256"] for row in embeddings for file in row["files"]}
-    stored_files = {file.name for file in (server.data_dir / "files").iterdir()}
-    assert len(stored_files - recorded_files) == 1, "only the texts"
+    vector_files = {file["file_sha256"] for row in embeddings for file in row["files"]}
+    sessions = create_sessions(Settings(data_dir=server.data_dir).database)
+
+    def remaining_files():
+        stored_files = {file.name for file in (server.data_dir / "files").iterdir()}
+        with sessions() as session:
+            return stored_files - vector_files - set(session.scalars(select(FigureFile.file_sha256)))
+
+    server.wait_for(lambda: len(remaining_files()) == 1, "only the texts beside vectors and figures")
     assert server.stop() == 0

@@ -54,11 +54,14 @@ def test_faults_of_packed_runs_leave_their_neighbors_alone(serving, models_dir):
     created = server.post("/api/embeddings", files={"file": ("cloud.csv", rows)})
     embedding = f"/api/embeddings/{created['id']}"
     server.wait_for(lambda: server.get(embedding)["status"] == "draft", "the rows to be read")
+    server.wait_for(lambda: len(job_processes()) == 1, "the end of all jobs, whose parent remains")
+    server.post(f"{embedding}/commit")
+    server.wait_for(lambda: len(job_processes()) == 2, "its process")
+    measurement = job_processes()[-1]
+    measurement.suspend()  # or it might end before two runs train
     disturbed = launch(-1, 0.5, 1, 2)
     server.wait_for(lambda: training_lambdas() >= {0, -1}, "two runs to train side by side")
-    server.post(f"{embedding}/commit")
-    server.wait_for(lambda: len(job_processes()) == 4, "its process beside those of two runs and their parent")
-    job_processes()[-1].kill()
+    measurement.kill()
     crash = f"measure-{created['id']} ended with signal SIGKILL"
     server.wait_for(lambda: crash in server.log(), "the crash of the measurement")
     server.post(f"/api/runs/{runs(disturbed)[-1]['id']}/cancel")
