@@ -31,7 +31,7 @@ from isotropy.points import at_least_float32, require_points, scaled
 from isotropy.score import Score, there_are
 from isotropy.spectrum import CHUNK_ROWS, SAFE_NORM, Moments, center, gram, shift_near_mean
 
-PAIR_ROWS = 256  # Rows whose products with all others are held at once: 256 x 20,000 products are 41 MB
+PAIR_ROWS = 256  # Rows whose products with all rows are held at once: 256 x 20,000 products are 41 MB
 MIN_SQUARED_SHIFT = 1e-146  # Rounding errors of squares of smaller numbers are below the range of float64
 ROUNDING = 1e-9  # Fraction of tr(C)^2 below which an estimate has lost its digits to cancellation
 N = TypeVar("N", float, Tensor)
@@ -128,31 +128,20 @@ class FourthMoments(Moments):
         return third_sum, fourth_sum
 
 
-def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
+def isoscore_unbiased(x: Tensor) -> Score:
     """Return the bias-corrected IsoScore of points [n, d]: about 1 is isotropic, 0 a line; it may leave [0, 1].
 
-    Rows are independent draws, or dependent within ``groups`` [n]; then only rows of four distinct groups are combined.
-    Takes n d min(n, d) operations, n^2 d with groups. Undefined for fewer than four points (or groups) or two
-    dimensions, equal points, NaN or infinity, and estimates not above zero. Raises ValueError for another shape or
-    type.
+    Rows are independent draws. Takes n d min(n, d) operations. Undefined for fewer than four points or two dimensions,
+    equal points, NaN or infinity, and estimates not above zero. Raises ValueError for another shape or type.
     """
     require_points(x)
     n, d = x.shape
-    if groups is not None and groups.shape != (n,):
-        raise ValueError(
-            f"Expected groups [{n}], one of each point, got {list(groups.shape)}: number the points' groups."
-        )
-    if groups is None:
-        codes = torch.arange(n)
-    else:
-        _, codes = torch.unique(groups.detach().cpu(), return_inverse=True)
-    sizes = codes.bincount()
-    if (reason := _explain_too_few(len(sizes), d, "points" if groups is None else "groups")) is not None:
+    if (reason := _explain_too_few(n, d)) is not None:
         return Score.undefined(reason)
     if not x.isfinite().all():
         return Score.undefined(NOT_FINITE)
     x, _ = scaled(at_least_float32(x.detach()))  # or fourth powers leave the range of float64
-    if groups is None and n >= d:
+    if n >= d:
         moments = FourthMoments(d)
         moments.update(x)
         return isoscore_unbiased_from_moments(moments)
@@ -160,7 +149,10 @@ def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
     if (reason := explain_missing_spread(y)) is not None:
         return Score.undefined(reason)
     y = y / y.abs().max()  # or products leave the range of float64
-    return _isoscore_from_traces(*_trace_estimates_by_groups(y * ((n - 1) ** 0.5 / y.norm()), codes, sizes.double()), d)
+    norms = y.square().sum(1)
+    squares = sum(float((rows @ y.T).square().sum()) for rows in torch.split(y, PAIR_ROWS))
+    sums = float(norms.sum()), squares, float(norms.square().sum())
+    return corrected_scores_from_sums(n, d, *sums)["isoscore_unbiased"]
 
 
 def isoscore_unbiased_from_moments(moments: FourthMoments) -> Score:
@@ -225,60 +217,6 @@ def trace_estimates_from_squares(n: int, squares: N, fourth: N) -> tuple[N, N]:
     return (k * (2 * squares + (n * n - 3 * n + 1) - n * fourth), k * ((n - 1) * (n - 2) * squares + 1 - n * fourth))
 
 
-def _trace_estimates_by_groups(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
-    """Return the estimates of tr(S)^2 and tr(S S) from float64 points [n, d] in groups ``codes`` [n] of ``sizes`` [g].
-
-    With G the products and D the squared distances of points, the kernels are sums of G_ij^2, G_ij G_ik, G_ij G_kl and
-    D_ij D_kl over points of distinct groups. Groups that complete a pair or triple are counted; two pairs without a
-    common group come from group matrices [g, g] of sums of G and D.
-    """
-    n, g = len(y), len(sizes)
-    group_sizes = sizes[codes]
-    n_2 = sizes.square().sum()
-    pairs = triples = y.new_zeros(())
-    for start in range(0, n, PAIR_ROWS):
-        rows = slice(start, start + PAIR_ROWS)
-        G = y[rows] @ y.T
-        G[codes[rows, None] == codes] = 0
-        row_sizes = group_sizes[rows, None]
-        completions = (n - row_sizes - group_sizes) ** 2 - (n_2 - row_sizes**2 - group_sizes**2)
-        pairs = pairs + (G.square() * completions).sum()
-        sums_by_group = G.new_zeros(len(G), g).index_add_(1, codes, G)
-        sums, squares = sums_by_group.sum(1), sums_by_group.square()
-        distinct_sums = (n - group_sizes[rows]) * (sums**2 - squares.sum(1)) - 2 * (
-            sums * (sums_by_group @ sizes) - squares @ sizes
-        )
-        triples = triples + distinct_sums.sum()
-
-    Y = y.new_zeros(g, y.shape[1]).index_add_(0, codes, y)
-    square_sums = y.new_zeros(g).index_add_(0, codes, y.square().sum(1))
-    products, distances = y.new_zeros(3), y.new_zeros(3)
-    for start in range(0, g, PAIR_ROWS):
-        rows = slice(start, start + PAIR_ROWS)
-        G = Y[rows] @ Y.T
-        D = sizes[rows, None] * square_sums + square_sums[rows, None] * sizes - 2 * G
-        for sums_of_M, M in ((products, G), (distances, D)):
-            # The sums that `_disjoint_sum` takes.
-            M.diagonal(start).zero_()
-            row_sums = M.sum(1)
-            sums_of_M.add_(torch.stack([row_sums.sum(), row_sums.square().sum(), M.square().sum()]))
-
-    n_3, n_4 = sizes.pow(3).sum(), sizes.pow(4).sum()
-    choices = n**4 - 6 * n**2 * n_2 + 3 * n_2**2 + 8 * n * n_3 - 6 * n_4
-    squares_of_S = (pairs - 2 * triples + _disjoint_sum(products)) / choices
-    return float(_disjoint_sum(distances) / (4 * choices)), float(squares_of_S)
-
-
-def _disjoint_sum(sums: Tensor) -> Tensor:
-    """Return the sum of M_ij M_kl, 0-d, over distinct i, j, k and l, for a symmetric M with a zero diagonal.
-
-    ``sums`` [3] are those of the entries of M, of its squared row sums and of its squared entries.
-    """
-    total, squared_row_sums, squared_entries = sums
-    disjoint: Tensor = total.square() - 4 * squared_row_sums + 2 * squared_entries
-    return disjoint
-
-
 def _isoscore_from_traces(trace_squared: float, trace_of_square: float, d: int) -> Score:
     if min(trace_squared, trace_of_square) < ROUNDING:
         return Score.undefined(
@@ -288,9 +226,9 @@ def _isoscore_from_traces(trace_squared: float, trace_of_square: float, d: int) 
     return Score((trace_squared / trace_of_square - 1) / (d - 1))
 
 
-def _explain_too_few(n: int, d: int, kind: str = "points") -> str | None:
+def _explain_too_few(n: int, d: int) -> str | None:
     if n < 4:
-        return f"The bias-corrected IsoScore needs at least 4 {kind}; {there_are(n)}."
+        return f"The bias-corrected IsoScore needs at least 4 points; {there_are(n)}."
     if d < 2:
         return f"The bias-corrected IsoScore needs at least 2 dimensions; {there_are(d)}."
     return None

@@ -135,20 +135,22 @@ def test_both_forms_match_enumerated_u_statistics(n, d):
     assert unbiased.isoscore_unbiased_from_moments(fourth_moments_of(x)).value == expected
     ratio = unbiased.corrected_scores_from_moments(fourth_moments_of(x))["participation_ratio_unbiased"]
     assert ratio.value == pytest.approx(trace_squared / squares, rel=1e-7)
-    assert unbiased.isoscore_unbiased(x, torch.arange(n)).value == expected
+    assert unbiased.isoscore_unbiased(x).value == expected
     trace = float(torch.cov(x.T).trace())
     estimates = np.array(unbiased.trace_estimates(fourth_moments_of(x))) * trace**2
     np.testing.assert_allclose(estimates, (trace_squared, squares), rtol=1e-9, atol=1e-12 * trace**2)
 
 
-@pytest.mark.parametrize(
-    "groups", [[0, 0, 1, 2, 3], [5, 1, 1, 3, 3, 7, 5, 8], [0, 0, 0, 1, 2, 2, 3], [4, 3, 2, 1, 1, 1]]
-)
-def test_groups_match_u_statistics_over_distinct_groups(groups):
-    x = uneven_cloud(len(groups), 4)
-    trace_squared, squares = enumerate_statistics(x, groups)
-    expected = (trace_squared / squares - 1) / 3
-    assert unbiased.isoscore_unbiased(x, torch.tensor(groups)).value == pytest.approx(expected, rel=1e-7)
+@pytest.mark.parametrize("scale", [1.0, 1e-60, 1e60])
+@pytest.mark.parametrize("blocks", [[0, 0, 1, 2, 3], [3, 1, 1, 0, 0, 2, 3, 4], [6, 5, 0, 1, 4, 2, 6, 3, 5]])
+def test_block_scores_match_u_statistics_over_distinct_blocks(blocks, scale):
+    x, codes = uneven_cloud(len(blocks), 4), torch.tensor(blocks)
+    trace_squared, squares = enumerate_statistics(x, blocks)
+    moments = [fourth_moments_of(scale * x[codes == block]) for block in codes.unique()]
+    scores = unbiased.scores_across_blocks(unbiased.BlockProducts(moments))
+    ratio = trace_squared / squares
+    assert scores["isoscore_unbiased"].value == pytest.approx((ratio - 1) / 3, rel=1e-9)
+    assert scores["participation_ratio_unbiased"].value == pytest.approx(ratio, rel=1e-9)
 
 
 def test_trace_estimates_are_unbiased_over_all_samples():

@@ -9,7 +9,7 @@ from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore, isoscore_from_covariance
 from isotropy.score import Jackknife, Score, count_blocks_in_memory
 from isotropy.spectrum import Moments
-from isotropy.unbiased import BlockProducts, FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
+from isotropy.unbiased import BlockProducts, FourthMoments, isoscore_unbiased_from_moments
 from tests.points import fourth_moments_of, moments_of, randn
 
 
@@ -213,21 +213,9 @@ def blocks_of(x, codes):
     return [fourth_moments_of(x[codes == code]) for code in codes.unique()]
 
 
-def points(n, d, shift=3.0, scale=1.0):
+def points(n, d, shift=3.0):
     x = torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(n))
-    return scale * (x * torch.arange(1, d + 1) + shift)
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-60, 1e60])
-@pytest.mark.parametrize("blocks", [4, 7, 10])
-def test_scores_match_unbiased_score_over_distinct_blocks(blocks, scale):
-    x = points(60, 5)
-    codes = torch.randint(blocks, (60,), generator=torch.Generator().manual_seed(blocks))
-    products = BlockProducts(blocks_of(scale * x, codes))
-    expected = isoscore_unbiased(x, codes)
-    scores = unbiased.scores_across_blocks(products)
-    assert scores["isoscore_unbiased"].value == pytest.approx(expected.value, rel=1e-9)
-    assert scores["participation_ratio_unbiased"].value == pytest.approx(1 + 4 * expected.value, rel=1e-9)
+    return x * torch.arange(1, d + 1) + shift
 
 
 def test_block_can_be_left_out_but_four_are_needed():
@@ -236,7 +224,8 @@ def test_block_can_be_left_out_but_four_are_needed():
     assert scores["isoscore_unbiased"].value == pytest.approx(1, abs=0.01)
     x, codes = points(60, 5), torch.arange(60) % 6
     left_out = unbiased.scores_across_blocks(BlockProducts(blocks_of(x, codes)), 2)["isoscore_unbiased"]
-    assert left_out.value == pytest.approx(isoscore_unbiased(x[codes != 2], codes[codes != 2]).value, rel=1e-9)
+    remaining = unbiased.scores_across_blocks(BlockProducts(blocks_of(x[codes != 2], codes[codes != 2])))
+    assert left_out.value == pytest.approx(remaining["isoscore_unbiased"].value, rel=1e-9)
     products = BlockProducts(blocks_of(points(20, 3), torch.arange(20) % 4))
     assert unbiased.scores_across_blocks(products)["isoscore_unbiased"].value is not None
     assert "at least 4 independent rows" in unbiased.scores_across_blocks(products, 0)["isoscore_unbiased"].reason
