@@ -36,26 +36,17 @@ def held_out(
     seed: int = 0,
     *,
     groups: Tensor | None = None,
-    fit_rows: Tensor | None = None,
 ) -> HeldOut:
     """Fit on one part of points [n, d] and apply to the other.
 
     ``fit`` takes points, such as ``fit_zca_whitening``. A ``fraction`` of the rows, or of ``groups`` [n], which stay
-    together, is drawn by ``seed`` to fit on; ``fit_rows`` (indices or a mask [n]) fixes these rows instead. Raises
-    ValueError if a part is empty and for arguments of another shape or range, and any error that ``fit`` raises.
+    together, is drawn by ``seed`` to fit on. Raises ValueError for fewer than two rows or groups and for arguments of
+    another shape or range, and any error that ``fit`` raises.
     """
     require_points(points)
-    if fit_rows is not None and groups is not None:
-        raise ValueError("Expected groups or fit_rows, got both: pass one of them.")
-    is_fit = (
-        _fit_mask(len(points), fit_rows)
-        if fit_rows is not None
-        else _draw_fit_mask(len(points), fraction, seed, groups)
-    )
-    is_fit = is_fit.to(points.device)
-    for part, rows in (("fit on", is_fit), ("hold out", ~is_fit)):
-        if not rows.any():
-            raise ValueError(f"Expected rows to {part}, got none of {len(points)}: both parts need at least one.")
+    is_fit = _draw_fit_mask(len(points), fraction, seed, groups).to(points.device)
+    if not is_fit.any():
+        raise ValueError(f"Expected rows to fit on, got none of {len(points)}: both parts need at least one.")
     fit_points, held_out_points = points[is_fit], points[~is_fit]
     fitted = fit(fit_points)
     return HeldOut(
@@ -65,30 +56,6 @@ def held_out(
         Pair(held_out_points, fitted.apply(held_out_points)),
         Pair(fit_points, fitted.apply(fit_points)),
     )
-
-
-def _fit_mask(n: int, fit_rows: Tensor) -> Tensor:
-    if fit_rows.dtype == torch.bool:
-        if fit_rows.shape != (n,):
-            raise ValueError(f"Expected a mask [{n}] of rows to fit on, got {list(fit_rows.shape)}.")
-        return fit_rows
-    expected = f"Expected different rows from 0 to {n - 1} to fit on"
-    if fit_rows.ndim != 1 or fit_rows.is_floating_point() or fit_rows.is_complex():
-        raise ValueError(f"{expected}, got {fit_rows.dtype} {list(fit_rows.shape)}: give their indices, integers [k].")
-    out_of_range = fit_rows[(fit_rows < 0) | (fit_rows >= n)]
-    if len(out_of_range) > 0:
-        raise ValueError(
-            f"{expected}, got {len(out_of_range)} outside, the first {int(out_of_range[0])}: leave them out."
-        )
-    rows, counts = torch.unique(fit_rows, return_counts=True)
-    if len(rows) < len(fit_rows):
-        repeated = rows[counts > 1]
-        raise ValueError(
-            f"{expected}, got {len(repeated)} more than once, the smallest {int(repeated[0])}: give each once."
-        )
-    mask = torch.zeros(n, dtype=torch.bool, device=fit_rows.device)
-    mask[fit_rows] = True
-    return mask
 
 
 def _draw_fit_mask(n: int, fraction: float, seed: int, groups: Tensor | None) -> Tensor:
