@@ -295,7 +295,7 @@ def read_cloud(
 
 
 def _empty_fourth_moments(points: Points) -> Jackknife[FourthMoments]:
-    return Jackknife(lambda: FourthMoments(points.d), points.n, count_blocks_in_memory(points.d**2))
+    return Jackknife(lambda: FourthMoments(points.d), count_blocks_in_memory(points.d**2))
 
 
 class _Sums(NamedTuple):
@@ -306,7 +306,7 @@ class _Sums(NamedTuple):
 
     @classmethod
     def empty(cls, points: Points) -> "_Sums":
-        return cls(_empty_fourth_moments(points), Jackknife(lambda: CosineMoments(points.d), points.n))
+        return cls(_empty_fourth_moments(points), Jackknife(lambda: CosineMoments(points.d)))
 
     def update(self, rows: Tensor, dealing: Dealing, positions: NDArray[np.int64]) -> None:
         for jackknife in self:

@@ -1,5 +1,6 @@
 import statistics
 
+import numpy as np
 import pytest
 import torch
 
@@ -7,42 +8,26 @@ from isotropy import unbiased
 from isotropy.anisotropy import mean_share
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore, isoscore_from_covariance
+from isotropy.rows import SliceDealer
 from isotropy.score import Jackknife, Score, count_blocks_in_memory
 from isotropy.spectrum import Moments
 from isotropy.unbiased import BlockProducts, FourthMoments, isoscore_unbiased_from_moments
 from tests.points import fourth_moments_of, moments_of, randn
 
 
+def block_of_each_row(n, blocks=10, announced=None):
+    dealer = SliceDealer(n if announced is None else announced, blocks)
+    return torch.from_numpy(dealer.blocks_of(np.arange(n)))
+
+
 def jackknife_of(x, blocks=10, kind=Moments, n=None):
-    jackknife = Jackknife(lambda: kind(x.shape[1]), len(x) if n is None else n, blocks)
-    jackknife.update(x)
+    jackknife = Jackknife(lambda: kind(x.shape[1]), blocks)
+    jackknife.update(x, block_of_each_row(len(x), blocks, n).numpy())
     return jackknife
 
 
-class Rows:
-    """A part that keeps its rows."""
-
-    def __init__(self):
-        self.rows = []
-
-    @property
-    def n(self):
-        return len(self.rows)
-
-    def update(self, x):
-        self.rows += x.squeeze(1).tolist()
-
-    def merge(self, rows):
-        self.rows += rows.rows
-
-
-def block_of_each_row(n, blocks=10, announced=None):
-    parts = [Rows() for _ in range(blocks)]
-    Jackknife(iter(parts).__next__, n if announced is None else announced, blocks).update(torch.arange(n)[:, None])
-    blocks_of_rows = torch.full((n,), -1)
-    for block, part in enumerate(parts):
-        blocks_of_rows[part.rows] = block
-    return blocks_of_rows
+def standard_error(jackknife, statistic):
+    return jackknife.scores(lambda part: {"it": statistic(part)})["it"].se
 
 
 def mean(moments):
@@ -57,12 +42,12 @@ def test_standard_error_of_mean_matches_hand_computation():
     for n, blocks in ((40, 5), (20, 10)):
         x, block = randn(n, 2), block_of_each_row(n, blocks)
         expected = statistics.stdev(float(x[block == b, 0].mean()) for b in range(blocks)) / blocks**0.5
-        assert jackknife_of(x, blocks).standard_error(mean) == pytest.approx(expected, rel=1e-10)
+        assert standard_error(jackknife_of(x, blocks), mean) == pytest.approx(expected, rel=1e-10)
     # 160 rows are announced, so a slice has 10. One block gets the first slice, the other the next two, because the
     # second round is reversed: mean 3, block means 0 and 4.5, shares 1/3 and 2/3.
     variance = ((0 - 3) ** 2 / 2 + 2 * (4.5 - 3) ** 2) / 2
     x = torch.tensor([0.0, 6.0, 3.0], dtype=torch.float64).repeat_interleave(10)[:, None]
-    assert jackknife_of(x, 2, n=160).standard_error(mean) == pytest.approx(variance**0.5, rel=1e-12)
+    assert standard_error(jackknife_of(x, 2, n=160), mean) == pytest.approx(variance**0.5, rel=1e-12)
 
 
 @pytest.mark.parametrize("blocks", [2, 3, 7, 10])
@@ -90,8 +75,8 @@ def test_standard_error_matches_recomputation_without_each_block(kind, statistic
 def test_each_statistic_has_its_own_standard_error():
     jackknife = jackknife_of(randn(300, 3))
     scores = jackknife.scores(lambda moments: {"mean": mean(moments), "spread": spread(moments)})
-    assert scores["mean"].se == pytest.approx(jackknife.standard_error(mean))
-    assert scores["spread"].se == pytest.approx(jackknife.standard_error(spread))
+    assert scores["mean"].se == pytest.approx(standard_error(jackknife, mean))
+    assert scores["spread"].se == pytest.approx(standard_error(jackknife, spread))
     assert scores["mean"].se != scores["spread"].se
 
 
@@ -115,8 +100,8 @@ def test_standard_errors_match_spread_over_clouds():
 def ratio_to_shuffled(x):
     """Return the standard error of the mean of ordered rows over that of shuffled ones (RMS of 20)."""
     generator = torch.Generator().manual_seed(1)
-    shuffled = [jackknife_of(x[torch.randperm(len(x), generator=generator)]).standard_error(mean) for _ in range(20)]
-    return jackknife_of(x).standard_error(mean) / statistics.fmean(error**2 for error in shuffled) ** 0.5
+    shuffled = [standard_error(jackknife_of(x[torch.randperm(len(x), generator=generator)]), mean) for _ in range(20)]
+    return standard_error(jackknife_of(x), mean) / statistics.fmean(error**2 for error in shuffled) ** 0.5
 
 
 def two_classes(gap, length):
@@ -151,20 +136,20 @@ def test_each_round_deals_one_slice_per_block_and_reverses(n, blocks):
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000])
 def test_blocks_do_not_depend_on_chunks(chunk):
-    x = randn(700, 3)
-    cut = Jackknife(lambda: Moments(3), len(x))
-    for piece in x.split(chunk):
-        cut.update(piece)
+    x, block = randn(700, 3), block_of_each_row(700)
+    cut = Jackknife(lambda: Moments(3))
+    dealer = SliceDealer(700, 10)
+    for piece, positions in zip(x.split(chunk), torch.arange(700).split(chunk), strict=True):
+        assert (dealer.blocks_of(positions.numpy()) == block[positions].numpy()).all()
+        cut.update(piece, block[positions].numpy())
     assert cut.total().n == 700
-    assert cut.standard_error(spread) == pytest.approx(jackknife_of(x).standard_error(spread), rel=1e-9)
+    assert standard_error(cut, spread) == pytest.approx(standard_error(jackknife_of(x), spread), rel=1e-9)
 
 
 @pytest.mark.parametrize(("n", "length"), [(0, 1), (159, 1), (160, 2), (20_000, 250), (10**6, 4096)])
 def test_slice_is_an_eighth_of_a_block_up_to_a_chunk(n, length):
-    parts = [CosineMoments(2) for _ in range(10)]
-    jackknife = Jackknife(iter(parts).__next__, n)
-    jackknife.update(randn(length + 1, 2))
-    assert sorted(part.n for part in parts) == sorted([length, 1, *[0] * 8])
+    counts = block_of_each_row(length + 1, announced=n).bincount(minlength=10)
+    assert sorted(counts.tolist()) == sorted([length, 1, *[0] * 8])
 
 
 def test_total_is_moments_of_all_points():
@@ -184,7 +169,7 @@ def test_standard_error_needs_twenty_points_and_two_blocks(n, blocks):
 
 def test_score_undefined_without_a_block_has_no_standard_error():
     x = randn(25, 2)
-    assert jackknife_of(x, 30).standard_error(mean) == pytest.approx(float(x[:, 0].std()) / 25**0.5, rel=1e-10)
+    assert standard_error(jackknife_of(x, 30), mean) == pytest.approx(float(x[:, 0].std()) / 25**0.5, rel=1e-10)
     score = jackknife_of(torch.ones(50, 3)).scores(lambda part: {"it": spread(part)})["it"]
     assert score.se is None
     assert score.reason == "The covariance is zero: all points are equal, or there are fewer than two."
@@ -204,9 +189,9 @@ def test_large_covariances_use_fewer_blocks(d, blocks):
 
 def test_zero_blocks_and_mismatched_points_are_refused():
     with pytest.raises(ValueError, match="Expected at least 1 block, got 0: 1 only sums, 2 and more have standard"):
-        Jackknife(lambda: Moments(2), 100, 0)
+        Jackknife(lambda: Moments(2), 0)
     with pytest.raises(ValueError, match=r"floating tensor \[n, 3\], got \[1, 2\] of torch.float64"):
-        Jackknife(lambda: Moments(3), 9).update(randn(9, 2))
+        Jackknife(lambda: Moments(3)).update(randn(9, 2), np.arange(9))
 
 
 def blocks_of(x, codes):
