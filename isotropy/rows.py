@@ -227,29 +227,17 @@ BLOCK_ORDER_SEED = 0  # Fixed, so that the same rows have the same standard erro
 Grouping = Literal["rows", "duplicates", "groups"]
 
 
-class SliceDealer:
-    """Deals items to blocks in rounds, by slices of about count / (8 blocks) items, from 1 to 4096.
+def deal_slices(items: NDArray[np.int64], count: int, blocks: int) -> NDArray[np.int64]:
+    """Return the block [m] of some ``items`` [m] of ``count``, dealt in rounds by slices of about count / (8 blocks).
 
-    Longer slices would put one class of a sorted file into one block; shorter ones would separate dependent neighbors.
-    The order of blocks is random. Every second round reverses the one before, so that no block gets later items.
+    Slices have 1 to 4096 items: longer ones would put one class of a sorted file into one block; shorter ones would
+    separate dependent neighbors. The order of blocks is random. Every second round reverses the one before, so that no
+    block gets later items.
     """
-
-    def __init__(self, count: int, blocks: int) -> None:
-        self.blocks = blocks
-        self._slice_length = min(max(count // (SLICES_PER_BLOCK * blocks), 1), CHUNK_ROWS)
-        self._slice_blocks = np.empty(0, np.int64)
-
-    def blocks_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the block [m] of the items at some positions [m], from 0."""
-        slice_indices = items // self._slice_length
-        if len(items) and (last_slice := int(slice_indices.max())) >= len(self._slice_blocks):
-            rounds = max(last_slice // self.blocks + 1, 2 * len(self._slice_blocks) // self.blocks)
-            orders = [
-                np.random.default_rng((BLOCK_ORDER_SEED, round_number // 2)).permutation(self.blocks)
-                for round_number in range(rounds)
-            ]
-            self._slice_blocks = np.concatenate([order[::-1] if i % 2 else order for i, order in enumerate(orders)])
-        return self._slice_blocks[slice_indices]
+    slices = items // min(max(count // (SLICES_PER_BLOCK * blocks), 1), CHUNK_ROWS)
+    rounds = range(int(slices.max(initial=0)) // blocks + 1)
+    orders = [np.random.default_rng((BLOCK_ORDER_SEED, i // 2)).permutation(blocks) for i in rounds]
+    return np.concatenate([order[::-1] if i % 2 else order for i, order in enumerate(orders)])[slices]
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +252,7 @@ class Dealing:
     def blocks_of(self, positions: NDArray[np.int64], blocks: int) -> NDArray[np.int64]:
         """Return the block [m], below ``blocks``, of the rows at some positions [m] in the file."""
         numbers = positions if self.group_numbers is None else self.group_numbers[positions]
-        return SliceDealer(self.n_groups, blocks).blocks_of(numbers)
+        return deal_slices(numbers, self.n_groups, blocks)
 
     def count_groups(self, mask: NDArray[np.bool_]) -> int:
         """Return the number of groups that have at least one row in a mask [rows]."""

@@ -86,7 +86,7 @@ def count_blocks_in_memory(numbers: int) -> int:
 class Jackknife(Generic[P]):
     """Moments of a stream of n points by block, for statistics with each block left out.
 
-    The caller deals rows, as ``SliceDealer`` does, so that each group lies in one block; blocks may be unequal.
+    The caller deals rows, as ``deal_slices`` does, so that each group lies in one block; blocks may be unequal.
     ``empty`` returns moments of no points. Raises ValueError for fewer than 1 block.
 
     Slices count as independent, so the order of rows matters: for two classes, sorted or alternating, standard errors

@@ -5,7 +5,7 @@ from scipy.spatial import procrustes
 
 from app.core.evidence import block_degrees, t_quantile
 from isotropy.alignment import ROWS_AT_ONCE, alignment, cka, procrustes_residual, row_drift
-from isotropy.rows import SliceDealer
+from isotropy.rows import deal_slices
 from tests.points import random
 
 NOISE = 0.6
@@ -20,7 +20,7 @@ def pair(n, d, seed=0, noise=NOISE):
 
 
 def blocks_of(n):
-    return SliceDealer(n, 10).blocks_of(np.arange(n))
+    return deal_slices(np.arange(n), n, 10)
 
 
 def test_cka_averages_over_distinct_rows():
@@ -129,7 +129,7 @@ def test_row_drift_counts_kept_neighbors():
         assert share == pytest.approx(len(nearest[0] & nearest[1]) / 10)
     n = ROWS_AT_ONCE + 300
     x, y = moved_pair(n, 8, noise=2)
-    overlap = alignment(x[:400], y[:400], SliceDealer(400, 10).blocks_of(np.arange(400)))["neighbor_overlap"].value
+    overlap = alignment(x[:400], y[:400], deal_slices(np.arange(400), 400, 10))["neighbor_overlap"].value
     assert float(row_drift(x, y, 400).neighbors_kept[:400].mean()) == pytest.approx(overlap, abs=1e-9)
 
 

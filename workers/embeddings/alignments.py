@@ -17,7 +17,7 @@ from isotropy.catalog import Similarity
 from isotropy.findings.nearest import NEAREST
 from isotropy.neighbors import first_equal_rows
 from isotropy.projection import NAME_CHARACTERS
-from isotropy.rows import SliceDealer, group_numbers
+from isotropy.rows import deal_slices, group_numbers
 from isotropy.score import BLOCKS
 from isotropy.tasks.judge import JudgingTask
 from isotropy.tasks.parts import Codes, groups_of
@@ -61,7 +61,7 @@ def compare_rows(
     second_groups = [("second", group) for group in _number_groups(second, scored_y, second_rows[:ROWS])]
     # Rows that share a group in either embedding go into the same block.
     groups = groups_of(list(zip(first_groups, second_groups, strict=True)))
-    blocks = SliceDealer(int(groups.max(initial=-1)) + 1, BLOCKS).blocks_of(groups)
+    blocks = deal_slices(groups, int(groups.max(initial=-1)) + 1, BLOCKS)
     scores = {
         slug: {"value": score.value, "parts": list(score.parts), "reason": score.reason}
         for slug, score in alignment(scored_x, scored_y, blocks).items()

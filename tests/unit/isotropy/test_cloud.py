@@ -4,7 +4,7 @@ import torch
 
 from isotropy import cloud
 from isotropy.cloud import read_cloud
-from isotropy.rows import Dealing, Duplicates, Rows, Sample, SliceDealer, deal_groups, finite_chunks, finite_rows
+from isotropy.rows import Dealing, Duplicates, Rows, Sample, deal_groups, deal_slices, finite_chunks, finite_rows
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def cloud_of(x, **arguments):
 
 
 def test_blocks_are_balanced_and_equal_dealings_share_a_key():
-    counts = np.bincount(SliceDealer(1000, 10).blocks_of(np.arange(1000)), minlength=10)
+    counts = np.bincount(deal_slices(np.arange(1000), 1000, 10), minlength=10)
     assert counts.min() >= 90
     assert counts.max() <= 110
     assert Dealing("rows", 100).key() == Dealing("rows", 100).key() != Dealing("rows", 101).key()

@@ -8,7 +8,7 @@ from isotropy import unbiased
 from isotropy.anisotropy import mean_share
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore, isoscore_from_covariance
-from isotropy.rows import SliceDealer
+from isotropy.rows import deal_slices
 from isotropy.score import Jackknife, Score, count_blocks_in_memory
 from isotropy.spectrum import Moments
 from isotropy.unbiased import BlockProducts, FourthMoments, isoscore_unbiased_from_moments
@@ -16,8 +16,7 @@ from tests.points import fourth_moments_of, moments_of, randn
 
 
 def block_of_each_row(n, blocks=10, announced=None):
-    dealer = SliceDealer(n if announced is None else announced, blocks)
-    return torch.from_numpy(dealer.blocks_of(np.arange(n)))
+    return torch.from_numpy(deal_slices(np.arange(n), n if announced is None else announced, blocks))
 
 
 def jackknife_of(x, blocks=10, kind=Moments, n=None):
@@ -138,9 +137,8 @@ def test_each_round_deals_one_slice_per_block_and_reverses(n, blocks):
 def test_blocks_do_not_depend_on_chunks(chunk):
     x, block = randn(700, 3), block_of_each_row(700)
     cut = Jackknife(lambda: Moments(3))
-    dealer = SliceDealer(700, 10)
     for piece, positions in zip(x.split(chunk), torch.arange(700).split(chunk), strict=True):
-        assert (dealer.blocks_of(positions.numpy()) == block[positions].numpy()).all()
+        assert (deal_slices(positions.numpy(), 700, 10) == block[positions].numpy()).all()
         cut.update(piece, block[positions].numpy())
     assert cut.total().n == 700
     assert standard_error(cut, spread) == pytest.approx(standard_error(jackknife_of(x), spread), rel=1e-9)
