@@ -74,15 +74,6 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
     return scores
 
 
-def cka(x: Tensor, y: Tensor) -> Score:
-    """Return debiased linear CKA of two embeddings of the same rows, [n, d] and [n, e]: about 0 if unrelated.
-
-    It is 1 if they are equal up to shift, rotation and scale. Its terms are unbiased (Song et al. 2012), so the value
-    can fall below 0 by chance.
-    """
-    return _cka(_linear_kernel(x), _linear_kernel(y))
-
-
 def procrustes_residual(x: Tensor, y: Tensor) -> Score:
     """Return the share of variance left after the best rotation of points [n, d] onto points [n, e], in [0, 1].
 
@@ -107,6 +98,7 @@ def _linear_kernel(x: Tensor) -> Tensor:
 
 
 def _cka(K: Tensor, L: Tensor) -> Score:
+    """Return debiased CKA of two kernels [n, n] (Song et al. 2012): about 0 if unrelated, by chance below."""
     n = len(K)
     if n < 4:
         return Score.undefined(f"It needs at least 4 rows; {there_are(n)}.")

@@ -14,7 +14,7 @@ MIN_LOGARITHM = math.log(torch.finfo(torch.float64).tiny)
 
 
 class PartitionFunction:
-    """Z(c) = sum_x exp(c.x) of a stream of points x, for both directions c of every eigenvector; parts can be merged.
+    """Z(c) = sum_x exp(c.x) of a stream of points x, for both directions c of every eigenvector.
 
     ``eigenvectors`` are the columns of float64 [d, d] from ``torch.linalg.eigh`` of X^T X; where eigenvalues are equal,
     they are arbitrary. Only log Z is kept, as Z overflows. Products are at least float32. NaN or infinity leave every
@@ -40,13 +40,6 @@ class PartitionFunction:
             log_z = torch.stack([products.logsumexp(0), products.neg_().logsumexp(0)])
             self.log_z = torch.logaddexp(self.log_z, log_z.to(self.log_z))
         self.n += len(x)
-
-    def merge(self, partition: "PartitionFunction") -> None:
-        """Add the points of another instance; raise ValueError if its eigenvectors differ."""
-        if not torch.equal(partition._eigenvectors, self._eigenvectors):
-            raise ValueError("Expected sums over the same eigenvectors, got others: find them once, from all points.")
-        self.log_z = torch.logaddexp(self.log_z, partition.log_z.to(self.log_z))
-        self.n += partition.n
 
     def log_isotropy(self) -> Score:
         """Return min log Z - max log Z over all directions, in (-infinity, 0]; 0 is isotropic.

@@ -118,19 +118,6 @@ def gram(x: Tensor, add_to: Tensor | None = None) -> Tensor:
     return product
 
 
-def covariance(x: Tensor) -> Tensor:
-    """Return the unbiased covariance [d, d] of points [n, d], at least float32, without a gradient.
-
-    One point has zero covariance. Raises ValueError unless ``x`` is a floating tensor with at least one row.
-    """
-    require_points(x)
-    if len(x) == 0:
-        raise ValueError("Expected at least 1 point, got 0: skip batches in which every token is masked.")
-    _, shifted, shifted_mean = shift_near_mean(at_least_float32(x.detach()))
-    with torch.autocast(x.device.type, enabled=False):
-        return gram(shifted).addr_(shifted_mean, shifted_mean, alpha=-len(x)) / max(len(x) - 1, 1)
-
-
 def require_zeta(zeta: float) -> None:
     """Raise ValueError unless the shrinkage ``zeta`` lies in [0, 1]."""
     if not 0 <= zeta <= 1:

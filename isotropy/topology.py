@@ -17,20 +17,11 @@ from isotropy.spectrum import gram
 BLOCK_ROWS = 256  # Points whose distances to all others are computed at once
 
 
-def spanning_tree(x: Tensor) -> Tensor:
-    """Return the edges of a minimum spanning tree of points [n, d], int64 [n - 1, 2], without a gradient.
-
-    Prim's algorithm in float64, with 8 n^2 bytes: for some thousands of points. Ties are broken arbitrarily. Raises
-    ValueError for points that are not finite.
-    """
-    require_points(x)
-    return _spanning_tree(scaled(in_float64(x.detach()))[0]).to(x.device)
-
-
 def barcode(x: Tensor) -> Tensor:
     """Return the bars of points [n, d] in dimension 0, ascending [n - 1], in the units of the points; differentiable.
 
-    At least float32. Coinciding points have a bar of 0 with gradient 0. Cost and errors are those of ``spanning_tree``.
+    At least float32. Coinciding points have a bar of 0 with gradient 0. It takes 8 n^2 bytes: for some thousands of
+    points. Raises ValueError for points that are not finite.
     """
     require_points(x)
     # Float64 holds the differences of all that float32 holds exactly.
@@ -109,6 +100,7 @@ def _explain_missing_length(lengths: Tensor) -> str | None:
 
 
 def _spanning_tree(x: Tensor) -> Tensor:
+    """Return the edges of a minimum spanning tree of float64 points, int64 [n - 1, 2], by Prim's algorithm."""
     if len(x) < 2:
         return torch.empty(0, 2, dtype=torch.int64, device=x.device)
     x = x.detach()

@@ -52,9 +52,6 @@ class Matrix:
     def file_positions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return rows if self.file_rows is None else self.file_rows[rows]
 
-    def names(self) -> list[str] | None:
-        return None if self.selection.names is None else list(self.contents.values(self.selection.names))
-
     def labels(self) -> list[str] | None:
         return None if self.selection.labels is None else list(self.contents.values(self.selection.labels))
 

@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 from clouds import clouds, rotation, seeds
@@ -15,7 +13,7 @@ from isotropy.labels import score_by_label
 from isotropy.neighbors import distinct_rows, nearest_neighbors
 from isotropy.prominence import prominent_bars, prominent_mask
 from isotropy.score import Score
-from isotropy.topology import barcode, persistent_entropy, spanning_tree
+from isotropy.topology import barcode, persistent_entropy
 
 lengths = st.lists(st.floats(0.01, 100), min_size=2, max_size=40).map(lambda bars: torch.tensor(bars).double())
 
@@ -38,17 +36,6 @@ def test_bars_scale_with_points_and_entropy_is_invariant(x, seed, shift, scale):
 def test_duplicate_point_adds_bar_of_length_zero(x, seed):
     again = torch.cat([x, x[shuffle(seed, len(x))[:1]]])
     torch.testing.assert_close(barcode(again), torch.cat([torch.zeros(1).double(), barcode(x)]), rtol=1e-12, atol=0)
-
-
-@given(clouds())
-def test_bars_are_edge_lengths_of_spanning_tree(x):
-    start, end = spanning_tree(x).T
-    edges = (x[start] - x[end]).norm(dim=1)
-    torch.testing.assert_close(barcode(x), edges.sort().values, rtol=1e-12, atol=0)
-    distances = torch.cdist(x, x).fill_diagonal_(math.inf)
-    shortest = torch.full((len(x),), math.inf, dtype=torch.float64)
-    shortest = shortest.scatter_reduce(0, torch.cat([start, end]), torch.cat([edges, edges]), "amin")
-    torch.testing.assert_close(shortest, distances.amin(1), rtol=1e-7, atol=1e-7)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=30), seeds, st.integers(1, 9))

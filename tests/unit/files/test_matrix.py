@@ -109,12 +109,9 @@ def test_fortran_order_reads_like_c_order(tmp_path):
         np.testing.assert_array_equal(np.concatenate(list(matrix.chunks(2))), X.T if transpose else X)
 
 
-def test_names_and_labels_are_read_with_rows(tmp_path):
+def test_labels_are_read_with_rows(tmp_path):
     path, vectors = write(tmp_path, "csv")
-    assert open_matrix(uploaded(path), Selection(vectors=vectors, names="words")).names() == WORDS
-    matrix = open_matrix(uploaded(path), Selection(vectors=vectors, labels="words"))
-    assert matrix.labels() == WORDS
-    assert matrix.names() is None
+    assert open_matrix(uploaded(path), Selection(vectors=vectors, labels="words")).labels() == WORDS
     path, _ = write(tmp_path, "npz")
     with pytest.raises(InvalidError, match="The file has no array 'y'") as raised:
         open_matrix(uploaded(path), Selection(vectors="y"))
@@ -253,7 +250,7 @@ def test_reference_matrix_is_inspected_and_matches_numpy(bench_data):
     matrix = open_matrix(uploaded(path), inspection.selection)
     with np.load(path) as archive:
         np.testing.assert_array_equal(np.concatenate(list(matrix.chunks(1000))), archive["vectors"])
-        assert matrix.names() == archive["words"].tolist()
+        assert list(matrix.contents.values("words")) == archive["words"].tolist()
 
 
 def test_integer_column_among_fractions_is_suggested_as_labels(tmp_path):

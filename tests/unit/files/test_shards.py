@@ -52,12 +52,12 @@ def test_names_and_labels_are_joined_across_shards(tmp_path):
     counts = {annotation.name: (annotation.n, annotation.n_distinct) for annotation in contents.annotations}
     assert counts == {"word": (30, 30), "label": (30, 4)}
     matrix = open_matrix(shards, Selection(vectors="x", names="word", labels="label"))
-    assert matrix.names() == words.tolist()
+    assert list(matrix.contents.values("word")) == words.tolist()
     assert matrix.labels() == [str(i % 2) for i in range(10)] + [str(2 + i % 2) for i in range(20)]
     shards = upload(tmp_path, a_csv="word,x,y\nking,1.5,2\n", b_csv="word,x,y\nqueen,3.5,4\npawn,5.5,6\n")
     matrix = open_matrix(shards, Selection(vectors=["y", "x"], names="word"))
     assert np.concatenate(list(matrix.chunks())).tolist() == [[2, 1.5], [4, 3.5], [6, 5.5]]
-    assert matrix.names() == ["king", "queen", "pawn"]
+    assert list(matrix.contents.values("word")) == ["king", "queen", "pawn"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_second_table_names_and_labels_rows(tmp_path, vectors, filename):
     assert Inspection.model_validate_json(inspection.model_dump_json()) == inspection
     Selection(vectors="array", names="label", labels="word").check(inspection)
     matrix = open_matrix(upload, inspection.selection)
-    assert matrix.names() == WORDS
+    assert list(matrix.contents.values("word")) == WORDS
     assert matrix.labels() == [*map(str, LABELS[:5]), "" if filename.endswith("parquet") else "0"]
 
 
@@ -144,10 +144,10 @@ def test_array_or_lines_are_one_column(vectors, tmp_path):
     array = inspect(Upload((vectors,), second(tmp_path, "labels.npy", np.array(LABELS))))
     assert [(annotation.name, annotation.n_distinct) for annotation in array.annotations] == [("array", 2)]
     lines = Upload((vectors,), second(tmp_path, "words.txt", "\n".join([*WORDS[:5], ""]).encode() + b"\r\n"))
-    assert open_matrix(lines, Selection(vectors="array", names="line")).names() == [*WORDS[:5], ""]
+    assert list(open_matrix(lines, Selection(vectors="array")).contents.values("line")) == [*WORDS[:5], ""]
     upload = Upload((vectors,), second(tmp_path, "w.txt", b"a\nb\nc\nd\n"))
     matrix = open_matrix(upload, Selection(vectors="array", names="line", transpose=True))
-    assert (matrix.n, matrix.names()) == (4, ["a", "b", "c", "d"])
+    assert (matrix.n, list(matrix.contents.values("line"))) == (4, ["a", "b", "c", "d"])
     with pytest.raises(InvalidError, match="'line' has 4 values, but the matrix has 6 rows"):
         open_matrix(upload, Selection(vectors="array", names="line"))
 
@@ -161,7 +161,7 @@ def test_equal_column_names_get_filename(tmp_path):
     columns = ["word (more.csv)", "x (more.csv)", "group", "word"]
     assert [annotation.name for annotation in inspection.annotations] == columns
     matrix = open_matrix(upload, Selection(vectors=["x", "y"], names="word", labels="x (more.csv)"))
-    assert matrix.names() == [f"own{i}" for i in range(6)]
+    assert list(matrix.contents.values("word")) == [f"own{i}" for i in range(6)]
     assert matrix.labels() == ["b", "d"] * 3
 
 

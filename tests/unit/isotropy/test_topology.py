@@ -5,7 +5,7 @@ import torch
 
 from isotropy.prominence import count_at_min_entropy, prominent_bars, prominent_mask
 from isotropy.score import Score
-from isotropy.topology import bar_entropy, barcode, longest_bar, persistent_entropy, spanning_tree
+from isotropy.topology import bar_entropy, barcode, longest_bar, persistent_entropy
 from tests.rounding import tolerance
 
 
@@ -21,7 +21,6 @@ def test_bars_of_simplex_pair_and_equal_points_are_known():
     x = torch.tensor([[0.0, 0.0], [3.0, 4.0]])
     assert barcode(x).tolist() == [5]
     assert longest_bar(barcode(x)) == Score(5)
-    assert sorted(spanning_tree(x).flatten().tolist()) == [0, 1]
     lengths = barcode(torch.full((9, 3), 0.1))
     assert longest_bar(lengths) == Score(0)
     assert persistent_entropy(lengths) == Score.undefined("All bars have length 0: all points are equal.")
@@ -31,7 +30,6 @@ def test_bars_of_simplex_pair_and_equal_points_are_known():
 def test_fewer_than_two_points_have_no_bar(n):
     lengths = barcode(torch.ones(n, 4))
     assert lengths.shape == (0,)
-    assert spanning_tree(torch.ones(n, 4)).shape == (0, 2)
     reason = "There is no bar: a barcode needs at least 2 points."
     assert longest_bar(lengths) == Score.undefined(reason)
 
@@ -66,18 +64,16 @@ def test_overflowing_squares_keep_bars_and_gradients(scale):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("function", [barcode, spanning_tree])
-def test_nonfinite_points_are_refused(function, bad):
+def test_nonfinite_points_are_refused(bad):
     x = torch.randn(5, 3)
     x[2, 1] = bad
     with pytest.raises(ValueError, match=r"Expected finite points, got NaN or infinity: leave"):
-        function(x)
+        barcode(x)
 
 
-@pytest.mark.parametrize("function", [barcode, spanning_tree])
-def test_invalid_points_are_refused(function):
+def test_invalid_points_are_refused():
     with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[3\] of torch.float32"):
-        function(torch.ones(3))
+        barcode(torch.ones(3))
 
 
 @pytest.mark.parametrize("function", [bar_entropy, persistent_entropy, longest_bar])
