@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from benchmarks._tasks import TASKS, Budget
-from isoscope.core.formatting import plural
+from isoscope.core.formatting import one_line, plural
 
 BEGIN, END = "<!-- results of benchmarks.reproduction -->", "<!-- /results of benchmarks.reproduction -->"
 REPORTED_GAINS = {
@@ -102,7 +102,7 @@ class Report:
     def _failure_list(self) -> str:
         failures = [
             f"- {curve.model}, {curve.task}, λ = {run['lam']:g}, seed {run['seed']}: {run['status']}. "
-            + " ".join((run["error"] or "").split())
+            + one_line(run["error"] or "")
             for curve in self.curves
             for run in curve.runs
             if run["status"] != "finished"

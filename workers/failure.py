@@ -12,7 +12,7 @@ from app.core.devices import ask_torch
 from app.db.models import FailureCause
 from app.db.session import Sessions
 from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
-from isoscope.core.formatting import storable
+from isoscope.core.formatting import one_line, storable
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ def log_and_describe(error: Exception) -> str:
         sentence = f"The worker has a library that is missing or too old: {error}. Install what Isoscope needs there."
     else:
         logger.error("A job failed unexpectedly.", exc_info=error)
-        sentence = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        sentence = f"{type(error).__name__}: {one_line(str(error))}"
     return storable(sentence)
 
 

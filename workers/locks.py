@@ -26,6 +26,7 @@ from app.db.session import Sessions, error_line
 from app.db.types import utcnow
 from app.db.work import FileLocks, end_lost_attempts, slot_taken_error
 from isoscope.core.errors import ConflictError
+from isoscope.core.formatting import one_line
 from workers.placement import Device
 
 logger = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class AdvisoryLocks:
             self._connection = self._connect()
         except psycopg.OperationalError as error:
             raise ConflictError(
-                f"The job engine's database does not answer: {' '.join(str(error).split())}. "
+                f"The job engine's database does not answer: {one_line(str(error))}. "
                 "Start it, or correct ISOSCOPE_QUEUE_URL."
             ) from error
         self._answered_at = time.monotonic()

@@ -24,6 +24,7 @@ from app.core.process import BUNDLED_MODEL, BUNDLED_PACKAGE, bundled_folder
 from app.core.settings import Settings
 from app.db.models import Pooling
 from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.core.formatting import one_line
 from isoscope.hidden_states import evaluation_mode, hidden_states_of, mean_of_tokens
 
 
@@ -87,7 +88,7 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> M
             ) from error
         except HfHubHTTPError as error:
             raise NotFoundError(
-                f"There is no model {name!r} on this machine, and the Hub refuses it: {one_line(error)}", "model"
+                f"There is no model {name!r} on this machine, and the Hub refuses it: {one_line(str(error))}", "model"
             ) from error
         source = ModelSource(folder, folder.name)  # the Hub's client names the folder after the commit
     else:
@@ -113,7 +114,7 @@ def load_tokenizer(source: ModelSource, name: str) -> PreTrainedTokenizerBase:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=False)
     except Exception as error:
         raise InvalidError(
-            f"The model {name!r} has no tokenizer that can be loaded: {one_line(error)}", "model"
+            f"The model {name!r} has no tokenizer that can be loaded: {one_line(str(error))}", "model"
         ) from error
     # Without these files, transformers returns a tokenizer with no vocabulary.
     if not any((source.folder / file).is_file() for file in tokenizer.vocab_files_names.values()):
@@ -146,7 +147,7 @@ def load_pretrained(
             **options,
         )
     except Exception as error:
-        raise InvalidError(f"The model {name!r} cannot be loaded {purpose}: {one_line(error)}", "model") from error
+        raise InvalidError(f"The model {name!r} cannot be loaded {purpose}: {one_line(str(error))}", "model") from error
     return model, report
 
 
@@ -189,10 +190,6 @@ def silence_libraries() -> None:
     transformers_logging.set_verbosity(logging.ERROR)
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     datasets.disable_progress_bars()
-
-
-def one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 PACKAGES = ("accelerate", "datasets", "numpy", "scikit-learn", "tokenizers", "torch", "transformers")

@@ -13,6 +13,7 @@ from app.db.config import RunConfig
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin
 from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.core.formatting import one_line
 from isoscope.files.columns import read_columns
 from workers.files import fetch
 
@@ -76,7 +77,7 @@ def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Setti
             return {name: _convert_values(rows[name][:], rows.features[name]) for name in names}
         except OSError as error:
             raise NotFoundError(
-                f"{task.title} could not be loaded from the Hub ({' '.join(str(error).split())}). "
+                f"{task.title} could not be loaded from the Hub ({one_line(str(error))}). "
                 "Try again when it can be reached, or upload the train and validation files.",
                 "dataset_id",
             ) from error
