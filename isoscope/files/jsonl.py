@@ -156,7 +156,7 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             # NaN and Infinity are not JSON, but Python writes them: read them as missing numbers.
-            row = json.loads(line, parse_constant=lambda _: None, object_pairs_hook=_reject_duplicate_keys)
+            row = json.loads(line, parse_constant=lambda _: None, object_pairs_hook=reject_duplicate_keys)
         except ValueError as error:
             raise InvalidError(
                 f"Line {number} is not JSON ({str(error)[:120]}): write one whole object a line, "
@@ -174,7 +174,8 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, row
 
 
-def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object of some pairs; raise ValueError for a key that occurs twice."""
     parsed = dict(pairs)
     if len(parsed) < len(pairs):
         (key, _), *_ = Counter(key for key, _ in pairs).most_common(1)

@@ -11,6 +11,7 @@ import numpy as np
 
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.arrays import BFLOAT16, ArrayFile, StoredArray
+from isoscope.files.jsonl import reject_duplicate_keys
 from isoscope.files.text import Quoting
 
 MAX_HEADER_BYTES = 16 * 2**20
@@ -40,7 +41,7 @@ def read_safetensors(path: Path) -> list[StoredArray]:
             raise _header_error(f"its header of {length:,} bytes is longer than {MAX_HEADER_BYTES:,}")
         text = stream.read(length)
     try:
-        header = json.loads(text.decode("utf-8"), object_pairs_hook=_reject_duplicate_keys)
+        header = json.loads(text.decode("utf-8"), object_pairs_hook=reject_duplicate_keys)
     except (ValueError, RecursionError) as error:
         raise _header_error(f"its header is not the JSON it should be ({str(error)[:120]})") from None
     if not isinstance(header, dict):
@@ -66,13 +67,6 @@ def read_safetensors(path: Path) -> list[StoredArray]:
     if data_start + end != size:
         raise _header_error(f"its header declares {data_start + end:,} bytes in all, but the file has {size:,}")
     return arrays
-
-
-def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    parsed = dict(pairs)
-    if len(parsed) < len(pairs):
-        raise ValueError("a name occurs twice")
-    return parsed
 
 
 def _read_offsets(name: str, entry: object) -> tuple[int, int]:

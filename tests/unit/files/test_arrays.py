@@ -435,7 +435,7 @@ def test_bfloat16_is_read_exactly(tensors_path):
         (b"[1]", b"", None, "its header is not a JSON object"),
         (b"\xff\xff", b"", None, "its header is not the JSON it should be"),
         (b'{"x":' + b"[" * 100_000, b"", None, "its header is not the JSON it should be"),
-        (b'{"x": 1, "x": 2}', b"", None, "a name occurs twice"),
+        (b'{"x": 1, "x": 2}', b"", None, "the key 'x' occurs twice"),
         ({"x": 1}, b"", None, "'x' is not described by dtype, shape and data_offsets"),
         ({"x": {"dtype": "F32"}}, b"", None, "'x' is not described by dtype, shape and data_offsets"),
         ({"x": entry(begin=4, end=0)}, b"", None, r"data_offsets of 'x' are \[4, 0\], expected \[begin, end\]"),
