@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from benchmarks._calibration import SEED
 from benchmarks.outlier_limit import tail_point
+from isotropy.catalog import Similarity
 from isotropy.findings.dimensions import max_rogue_dimensions
 from isotropy.findings.limits import find_largest_gap
 from isotropy.findings.mixed_clouds import best_split, leading_directions
-from isotropy.findings.nearest import QUERIES, Similarity, find_nearest
+from isotropy.findings.nearest import QUERIES, find_nearest
 from isotropy.findings.outlier_rows import MIN_TAIL
 from isotropy.findings.spread import max_collapsed_directions, norm_spread
 
@@ -76,10 +77,10 @@ def spread_statistics(kind: str, x: Points) -> Iterator[tuple[str, float]]:
     """Yield the statistics that depend on the effective dimension."""
     points = torch.from_numpy(x)
     positions = torch.arange(len(x))
-    similarities: dict[str, Similarity] = {"hub_cosine": "cosine"}
+    similarities = {"hub_cosine": Similarity.COSINE}
     if kind == "gaussian":
         # In healthy t5 clouds too, the rows at the center are neighbors of nearly all others.
-        similarities["hub_euclidean"] = "euclidean"
+        similarities["hub_euclidean"] = Similarity.EUCLIDEAN
     for name, similarity in similarities.items():
         nearest = find_nearest(points[:QUERIES], positions[:QUERIES], [(points, positions)], similarity)
         yield name, float(nearest.shares()[1].max())

@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.catalog.findings import NEIGHBORS_KEPT
+from isotropy.catalog import NEIGHBORS_KEPT, Similarity
 from isotropy.cloud import Cloud
 from isotropy.cosine import unit_rows
-from isotropy.findings.nearest import QUERIES, NearestRows, Similarity, find_nearest, mean_overlap
+from isotropy.findings.nearest import QUERIES, NearestRows, find_nearest, mean_overlap
 from isotropy.isoscore import participation_ratio
 from isotropy.rows import finite_chunks
 from isotropy.score import Score
@@ -229,7 +229,7 @@ class ExaminedCloud:
         queries = self.cloud.sample[:QUERIES].double() - mean
         return find_nearest(queries, self.cloud.rows[:QUERIES], chunks, similarity)
 
-    def neighbors_kept(self, changed: Tensor, similarity: Similarity = "cosine") -> Effect:
+    def neighbors_kept(self, changed: Tensor, similarity: Similarity = Similarity.COSINE) -> Effect:
         """Return the share of 10 nearest neighbors kept when the rows of ``sample`` become ``changed``."""
         return neighbors_kept_effect(*mean_overlap(self.sample, changed, FEW_QUERIES, similarity))
 

@@ -41,7 +41,7 @@ def hubs(examined: ExaminedCloud) -> Defect | None:
     """Find rows that are neighbors of more rows than any row of a healthy cloud is."""
     if not examined.has_spread or examined.effective_dimensions < FEWEST_DIMENSIONS:
         return None
-    neighbors = examined.nearest("cosine")
+    neighbors = examined.nearest(Similarity.COSINE)
     rows, shares = neighbors.shares()
     is_hub = shares > ANGLE_LIMIT_FACTOR * healthy_limit("hub_cosine", examined.cloud.n, examined.effective_dimensions)
     angle_hubs = _describe_hubs(neighbors, rows[is_hub], "angle about the mean")
@@ -91,7 +91,7 @@ def _hubs_by_distance(examined: ExaminedCloud) -> _Hubs:
     # Most clouds have none: skip the search.
     if len(inner_positions) == 0:
         return _Hubs(NO_INDICES, 0.0, 0.0, "distance")
-    neighbors = examined.nearest("euclidean")
+    neighbors = examined.nearest(Similarity.EUCLIDEAN)
     hub_positions = inner_positions[torch.isin(inner_positions, neighbors.neighbors)]
     inner_hubs = _describe_hubs(neighbors, hub_positions, "distance")
     max_share = healthy_limit("hub_euclidean", examined.cloud.n, examined.effective_dimensions)
@@ -106,7 +106,7 @@ def _describe_hubs(neighbors: NearestRows, rows: Tensor, similarity: str) -> _Hu
 def _find_hubs_beyond_gaussian(examined: ExaminedCloud) -> Defect | None:
     """Find rows that are neighbors by distance of more rows than any in a Gaussian cloud of the same variances."""
     cloud = examined.cloud
-    neighbors = examined.nearest("euclidean")
+    neighbors = examined.nearest(Similarity.EUCLIDEAN)
     rows, shares = neighbors.shares()
     frequent_neighbors = _describe_hubs(neighbors, rows[shares > MATERIAL], "distance")
     if frequent_neighbors.slot_share <= MATERIAL:  # the usual case, in which no Gaussian cloud is drawn
@@ -116,7 +116,8 @@ def _find_hubs_beyond_gaussian(examined: ExaminedCloud) -> Defect | None:
     count = len(excess_hubs.rows)
     if excess_hubs.slot_share <= MATERIAL or count > max(1, MAX_SHARE * cloud.n):
         return None
-    angle_share = _describe_hubs(examined.nearest("cosine"), torch.from_numpy(excess_hubs.rows), "angle").slot_share
+    hubs = torch.from_numpy(excess_hubs.rows)
+    angle_share = _describe_hubs(examined.nearest(Similarity.COSINE), hubs, "angle").slot_share
     uses_distance = cloud.similarity is Similarity.EUCLIDEAN
     # The effect is on the neighbors by the similarity in use.
     slot_share = excess_hubs.slot_share if uses_distance else angle_share
@@ -148,5 +149,5 @@ def _largest_gaussian_share(examined: ExaminedCloud) -> float:
     generator = torch.Generator().manual_seed(SEED)
     points = torch.randn(n, cloud.d, generator=generator) * scales
     positions = torch.arange(n)
-    neighbors = find_nearest(points[:QUERIES], positions[:QUERIES], [(points, positions)], "euclidean")
+    neighbors = find_nearest(points[:QUERIES], positions[:QUERIES], [(points, positions)], Similarity.EUCLIDEAN)
     return float(neighbors.shares()[1].max())

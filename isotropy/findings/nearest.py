@@ -1,11 +1,12 @@
 """The 10 nearest neighbors of sampled rows: how often each row is among them, and how many a change keeps."""
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from isotropy.catalog import Similarity
 from isotropy.cosine import unit_rows
 
 NEAREST = 10  # Neighbors of each row that are compared
@@ -16,8 +17,6 @@ MAX_MULTIPLE = 1e15  # Multiple of the typical row size at which rows are clampe
 # mostly of float16, is smaller.
 COPY_DISTANCE = 3e-4
 COMPARED_AT_ONCE = 2**21  # Numbers of neighbors that are compared with each other at once: 8 MiB in float32
-
-Similarity = Literal["cosine", "euclidean", "dot"]
 
 
 class NearestRows(NamedTuple):
@@ -40,11 +39,11 @@ def find_nearest(
     subtracted, so that neither a distant mean nor huge numbers cost digits.
     """
     q = queries.double()
-    q = unit_rows(q) if similarity == "cosine" else q
+    q = unit_rows(q) if similarity is Similarity.COSINE else q
     largest = float(q.abs().amax()) if q.numel() else 0.0
     # The median, because one huge row would move the mean.
     center = q.median(0).values if len(q) else q.new_zeros(q.shape[1])
-    q = q if similarity == "dot" else q - center
+    q = q if similarity is Similarity.DOT else q - center
     size = float(q.abs().amax(1).median()) if q.numel() else 0.0
     scale = size or largest or 1.0
     prepared = (q / scale).clamp(-MAX_MULTIPLE, MAX_MULTIPLE).float()
@@ -54,12 +53,12 @@ def find_nearest(
         for start in range(0, len(rows), ROWS_PER_BLOCK):
             block, block_positions = rows[start : start + ROWS_PER_BLOCK], positions[start : start + ROWS_PER_BLOCK]
             # Keys sort rows by similarity to each query.
-            x = unit_rows(block.double()) if similarity == "cosine" else block.double()
+            x = unit_rows(block.double()) if similarity is Similarity.COSINE else block.double()
             centered = (x / scale - center).clamp(-MAX_MULTIPLE, MAX_MULTIPLE)
             keys = prepared @ centered.float().T
-            if similarity == "euclidean":
+            if similarity is Similarity.EUCLIDEAN:
                 keys -= (centered.square().sum(1) / 2).float()
-            elif similarity == "cosine":
+            elif similarity is Similarity.COSINE:
                 # q.x = (q - c).(x - c) + x.c + terms that depend only on q.
                 keys += (centered @ center).float()
             keys.masked_fill_(query_positions[:, None] == block_positions, -torch.inf)
@@ -69,7 +68,9 @@ def find_nearest(
     return NearestRows(best_positions)
 
 
-def mean_overlap(before: Tensor, after: Tensor, queries: int, similarity: Similarity = "cosine") -> tuple[float, float]:
+def mean_overlap(
+    before: Tensor, after: Tensor, queries: int, similarity: Similarity = Similarity.COSINE
+) -> tuple[float, float]:
     """Return the mean share of the 10 nearest by cosine that the first ``queries`` rows keep, and its standard error.
 
     ``before`` is [n, d], ``after`` [n, e]; ``similarity`` is the one used after the change.
@@ -82,7 +83,7 @@ def kept_neighbor_shares(
     before: Tensor,
     after: Tensor,
     queries: Tensor,
-    similarity: Similarity = "cosine",
+    similarity: Similarity = Similarity.COSINE,
     references: int | None = None,
 ) -> Tensor:
     """Return, for each query, the share [q] of its 10 nearest by cosine that are its nearest by ``similarity`` after.
@@ -91,12 +92,13 @@ def kept_neighbor_shares(
     ``references`` rows, or all if it is None. Copies up to rounding are interchangeable.
     """
     positions = torch.arange(len(before))[:references]
-    neighbors_before = find_nearest(before[queries], queries, [(before[positions], positions)], "cosine").neighbors
+    chunks = [(before[positions], positions)]
+    neighbors_before = find_nearest(before[queries], queries, chunks, Similarity.COSINE).neighbors
     neighbors_after = find_nearest(after[queries], queries, [(after[positions], positions)], similarity).neighbors
     if neighbors_before.shape[1] == 0:
         return torch.ones(1, dtype=torch.float64)
     is_same = neighbors_before[:, :, None] == neighbors_after[:, None, :]
-    if similarity == "cosine" and not bool(is_same.any(2).all()):
+    if similarity is Similarity.COSINE and not bool(is_same.any(2).all()):
         is_same |= _copy_mask(before[positions], neighbors_before, neighbors_after) & _copy_mask(
             after[positions], neighbors_before, neighbors_after
         )

@@ -5,6 +5,7 @@ import torch
 from scipy.special import chdtri
 from torch import Tensor
 
+from isotropy.catalog import Similarity
 from isotropy.findings.finding import (
     FEWEST_DIMENSIONS,
     MATERIAL,
@@ -175,7 +176,7 @@ def unequal_norms(examined: ExaminedCloud) -> Defect | None:
     for rows, positions in examined.reference_rows():
         is_far = (torch.linalg.vector_norm(rows.double(), dim=1).log() - median_log_norm).abs() > spread_limit
         far_positions.append(positions[is_far].numpy())
-    effect, severity = judge([examined.neighbors_kept(examined.sample, "dot")], examined.cloud.d)
+    effect, severity = judge([examined.neighbors_kept(examined.sample, Similarity.DOT)], examined.cloud.d)
     return Defect(
         slug="unequal_norms",
         severity=severity,

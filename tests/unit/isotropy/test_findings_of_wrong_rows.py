@@ -211,14 +211,14 @@ def neighbors_of(x, similarity):
     return find_nearest(x, positions, [(x, positions)], similarity).neighbors.sort(1).values
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
+@pytest.mark.parametrize("similarity", Similarity)
 @pytest.mark.parametrize("size", [1.0, 1e60, 1e-60], ids=["usual", "huge", "tiny"])
 def test_neighbors_match_definition_at_any_scale(similarity, size):
     x = rows()
     assert torch.equal(neighbors_of(x * size, similarity), by_definition(x, similarity))
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
+@pytest.mark.parametrize("similarity", Similarity)
 def test_integers_beyond_float32_have_neighbors_of_float64(similarity):
     # Like ids or times: near 1e9, where adjacent float32 numbers are 64 apart.
     x = (rows() * 2e5).round() + 1e9
@@ -229,8 +229,8 @@ def test_integers_beyond_float32_have_neighbors_of_float64(similarity):
 def test_zero_and_huge_rows_do_not_affect_other_neighbors():
     x = rows()
     x[7] = 0
-    assert torch.equal(neighbors_of(x, "cosine")[:7], by_definition(x, "cosine")[:7])
+    assert torch.equal(neighbors_of(x, Similarity.COSINE)[:7], by_definition(x, "cosine")[:7])
     x = rows()
     x[0] *= 1e30
-    assert torch.equal(neighbors_of(x, "euclidean")[1:], by_definition(x, "euclidean")[1:])
+    assert torch.equal(neighbors_of(x, Similarity.EUCLIDEAN)[1:], by_definition(x, "euclidean")[1:])
     assert mean_overlap(x, x, 100) == (1.0, 0.0)
