@@ -9,15 +9,14 @@ rows and dimensions, so that only the shape of the cloud differs.
 import csv
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from app.core.process import BUNDLED_MODEL, FILES, bundled_folder
-from isoscope.hidden_states import mean_of_tokens
+from app.core.process import BUNDLED_MODEL, FILES
+from benchmarks import _encoded_texts
 from isotropy.cloud import read_cloud
 from isotropy.report import measure
 from isotropy.rows import Rows
@@ -25,7 +24,7 @@ from isotropy.rows import Rows
 N, D = 2000, 384
 SEED = 0
 DIGITS = 6
-BATCH = 100
+ENCODER_LAYERS = range(7)
 DOMINATING = 20.0  # Standard deviation of the dominating direction, 1 in the others: about half of the variance
 MEAN = 4.0  # Length of the cone's mean, relative to the typical distance of rows from it: cosines are about 16/17
 
@@ -56,25 +55,13 @@ def generate_clouds() -> Iterator[ReferenceCloud]:
     )
 
 
-def encode_layers(layers: tuple[int, ...] | None = None) -> Iterator[ReferenceCloud]:
-    """Yield layers of the bundled encoder, averaged over tokens; None yields all, 0 is the embedding layer."""
-    from transformers import AutoModel, AutoTokenizer  # noqa: PLC0415 - slow, and only needed here
-
+def encode_layers(layers: Sequence[int] = ENCODER_LAYERS) -> Iterator[ReferenceCloud]:
+    """Yield layers of the bundled encoder, averaged over tokens; 0 is the embedding layer."""
     with (FILES / "samples" / "agreement" / "train.tsv").open(encoding="utf-8", newline="") as file:
         sentences = [row["sentence"] for row in csv.DictReader(file, delimiter="\t")]
-    if (folder := bundled_folder()) is None:
-        raise SystemExit(f"{BUNDLED_MODEL} is not installed. Install isoscope[bundled-encoder].")
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
-    pooled: dict[int, list[torch.Tensor]] = {}
-    with torch.inference_mode():
-        for start in range(0, len(sentences), BATCH):
-            batch = tokenizer(sentences[start : start + BATCH], padding=True, truncation=True, return_tensors="pt")
-            for layer, states in enumerate(model.eval()(**batch, output_hidden_states=True).hidden_states):
-                if layers is None or layer in layers:
-                    pooled.setdefault(layer, []).append(mean_of_tokens(states, batch["attention_mask"]))
-    for layer, parts in pooled.items():
-        about = f"Mean over tokens, {len(sentences):,} sample sentences."
-        yield ReferenceCloud(f"{BUNDLED_MODEL}, layer {layer}", about, torch.cat(parts).numpy())
+    about = f"Mean over tokens, {len(sentences):,} sample sentences."
+    for layer, points in _encoded_texts.encode_layers(sentences, layers).items():
+        yield ReferenceCloud(f"{BUNDLED_MODEL}, layer {layer}", about, points)
 
 
 def values_of(points: Points) -> dict[str, list[float | int | None]]:
