@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import httpx2
 import numpy as np
@@ -27,22 +26,18 @@ from sqlalchemy import func, select
 from app.context import Context
 from app.core.process import enable_rare_garbage_collection
 from app.core.settings import Settings
-from app.db.config import RunConfig, TrainingConfig
-from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
-from app.db.types import utcnow
+from app.db.models import Experiment, Run, Step
 from app.embeddings.service import commit_embedding, create_embedding
 from app.main import create_app
-from app.results.labels import SENTENCE_MEASURES, TRAINING_MEASURES
 from app.storage import Incoming
 from benchmarks._many_runs import fill, new_context
 from benchmarks._rounds import interleave, machine, ratio, requested_rounds
 from benchmarks._web import web_process
-from isotropy.catalog import Regularizer
 from workers.embeddings.measure import inspect_embedding, measure_embedding
 
 EMBEDDINGS, SHAPE = 5, (2000, 256)
 LARGE = (50_000, 768)
-LAMBDAS, SEEDS, STEPS, LAYERS = (-5.0, -3.0, -1.0, 0.0, 1.0, 3.0), 5, 40, 12
+RUNS, STEPS = 30, 40
 REQUESTS_PER_ROUND = 10
 HEALTH = "/api/health"
 # Figures that an experiment's page loads when they are scrolled into view.
@@ -147,17 +142,17 @@ def add_few_rows(context: Context) -> tuple[dict[str, str], str]:
     """Add embeddings and a sweep; return the paths to time by name, and a summary of the rows."""
     embedding_id, other_id, *_ = [add_embedding(context, number, SHAPE) for number in range(EMBEDDINGS)]
     large_id = add_embedding(context, EMBEDDINGS, LARGE)
-    experiment_id, run_id = add_experiment(context)
+    (experiment_id,) = fill(context, RUNS, 1, STEPS)
     ids = {
         "<embedding>": embedding_id,
         "<other>": other_id,
         "<large>": large_id,
         "<experiment>": experiment_id,
-        "<run>": run_id,
+        "<run>": find_run(context, experiment_id),
     }
     summary = (
         f"{EMBEDDINGS} embeddings of {in_words(SHAPE)}, a large one of {in_words(LARGE)}, "
-        f"{len(LAMBDAS) * SEEDS} runs of {STEPS} logged steps"
+        f"{RUNS} runs of {STEPS} logged steps"
     )
     return insert_ids(PATHS_WITH_FEW_RUNS, ids), summary
 
@@ -170,10 +165,15 @@ def add_many_rows(context: Context, runs: int) -> tuple[dict[str, str], str]:
     if experiment_id is None:
         experiment_id = fill(context, runs, max(runs // RUNS_PER_EXPERIMENT, 1), STEPS_PER_RUN, waiting=50)[0]
     with context.sessions() as session:
-        run_id = session.scalar(select(Run.id).where(Run.experiment_id == experiment_id).limit(1))
         counts = [session.scalar(select(func.count()).select_from(table)) or 0 for table in (Run, Experiment, Step)]
     summary = "{:,} runs in {:,} experiments, {:,} steps".format(*counts)
-    return insert_ids(PATHS_WITH_MANY_RUNS, {"<experiment>": experiment_id, "<run>": str(run_id)}), summary
+    ids = {"<experiment>": experiment_id, "<run>": find_run(context, experiment_id)}
+    return insert_ids(PATHS_WITH_MANY_RUNS, ids), summary
+
+
+def find_run(context: Context, experiment_id: str) -> str:
+    with context.sessions() as session:
+        return session.scalars(select(Run.id).where(Run.experiment_id == experiment_id).limit(1)).one()
 
 
 def insert_ids(templates: Sequence[str], ids: Mapping[str, str]) -> dict[str, str]:
@@ -206,72 +206,6 @@ def add_embedding(context: Context, seed: int, shape: tuple[int, int]) -> str:
     commit_embedding(context, embedding.id)
     measure_embedding(embedding.id, context.settings, "cpu")
     return embedding.id
-
-
-def add_experiment(context: Context) -> tuple[str, str]:
-    """Write the rows of a finished sweep; return the ids of the experiment and of one of its runs."""
-    draw = np.random.default_rng(0)
-    labels = {"text_columns": ["text"], "label_column": "label", "label_names": ["0", "1"]}
-    config = TrainingConfig.model_validate({"model": "all-MiniLM-L6-v2", **labels})
-    dataset = Dataset(name="rows", origin=DatasetOrigin.UPLOAD, n_train=1000, n_validation=500, columns=[])
-    experiment = Experiment(name="sweep", dataset=dataset, config=config.model_dump(mode="json"))
-    for seed in range(SEEDS):
-        for lam in LAMBDAS:
-            experiment.runs.append(make_run(config, lam, seed, len(experiment.runs), draw))
-    with context.sessions.begin() as session:
-        session.add(experiment)
-        session.flush()
-        for run in experiment.runs:
-            session.add(RunFigure(run_id=run.id, slug="activation", data=make_activation(draw)))
-    return experiment.id, experiment.runs[0].id
-
-
-def make_activation(draw: np.random.Generator) -> dict[str, Any]:
-    return {"n": 500, "mean": draw.normal(size=SHAPE[1]).tolist(), "std": draw.random(SHAPE[1]).tolist()}
-
-
-def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw: np.random.Generator) -> Run:
-    """Return the row of a finished run with its steps."""
-    regularizer = Regularizer.ISTAR if lam else Regularizer.NONE
-    run_config = RunConfig(**config.model_dump(), regularizer=regularizer, lam=lam, seed=seed)
-    layers = draw.random((STEPS, LAYERS)).tolist()
-    reference = {"layers": layers[-1], "layer_reasons": [None] * LAYERS, "pooling": "first", "n": 500}
-    by_layer = {"values": layers[-1], "reasons": [None] * LAYERS}
-    return Run(
-        position=position,
-        config=run_config.model_dump(mode="json"),
-        regularizer=regularizer,
-        lam=lam,
-        zeta=run_config.zeta,
-        seed=seed,
-        status=RunStatus.FINISHED,
-        started_at=utcnow(),
-        finished_at=utcnow(),
-        performance=float(draw.random()),
-        isoscore_star=float(draw.random()),
-        results={
-            "metrics": {"accuracy": 0.8, "f1": 0.8, "matthews": 0.6},
-            "f1_average": "binary",
-            "loss": 0.4,
-            "n_validation": 500,
-            "tokens": 12_000,
-            "points": 144_000,
-            "zeta": 0.0,
-            "reference": {"zeta": 0.75, **reference},
-            "by_layer": dict.fromkeys((*TRAINING_MEASURES, *SENTENCE_MEASURES), by_layer),
-            "by_layer_n": dict.fromkeys(SENTENCE_MEASURES, 500),
-        },
-        environment={"device": "cpu", "packages": {"torch": "2.13.0"}},
-        steps=[
-            Step(
-                step=10 * number,
-                task_loss=float(draw.random()),
-                penalty=-lam * values[0],
-                layers=dict.fromkeys(TRAINING_MEASURES, values),
-            )
-            for number, values in enumerate(layers, start=1)
-        ],
-    )
 
 
 if __name__ == "__main__":
