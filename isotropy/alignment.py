@@ -70,7 +70,7 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
     for slug, score in scores.items():
         value, se = score.value, score.se or 0
         if value is not None and max(se, abs(value - round(value))) <= ROUNDING:
-            scores[slug] = Score(float(round(value))).with_error([0.0] * len(score.parts))
+            scores[slug] = replace(score, value=float(round(value))).with_error([0.0] * len(score.parts))
     return scores
 
 

@@ -97,7 +97,8 @@ def test_undefined_alignments_have_reasons():
     enough = alignment(x, y[:, :32], blocks_of(128))["procrustes"]
     assert (enough.reason, enough.se > 0) == (None, True)
     same = alignment(x, 2 * x, blocks_of(128))["procrustes"]
-    assert (same.value, same.reason) == (0, None)
+    assert (same.value, same.se) == (0, None)
+    assert "4 rows per dimension" in same.reason
     x, y = pair(12, 3)
     assert all("At least 20 shared rows" in entry.reason for entry in alignment(x, y, blocks_of(12)).values())
     same = torch.ones(30, 3)
