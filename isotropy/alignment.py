@@ -22,6 +22,7 @@ MAX_DIMENSIONS = 2048
 # error: for unrelated embeddings in 64 dimensions, 95% intervals never cover 1 with 64 rows, and in 18% of cases with
 # 128.
 ROWS_PER_DIMENSION = 4
+EQUAL_ROWS = "All rows of one embedding are equal."
 NO_INTERVAL = f"No interval: it needs {ROWS_PER_DIMENSION} rows per dimension."
 ROUNDING = 1e-9  # Values at most this far from 0 or 1 are reported as exactly 0 or 1
 
@@ -34,9 +35,13 @@ def alignment(x: Tensor, y: Tensor, blocks: NDArray[np.int64]) -> dict[str, Scor
     """
     if len(x) != len(y) or len(x) != len(blocks):
         raise ValueError(f"Expected as many rows in x, y and blocks, got {len(x)}, {len(y)} and {len(blocks)}.")
+    reason = None
     if len(x) < FEWEST_FOR_SE:
-        too_few = Score.undefined(f"At least {FEWEST_FOR_SE} shared rows are needed; {there_are(len(x))}.")
-        return {"cka": too_few, "neighbor_overlap": too_few, "procrustes": too_few}
+        reason = f"At least {FEWEST_FOR_SE} shared rows are needed; {there_are(len(x))}."
+    elif any(bool((points == points[0]).all()) for points in (x, y)):
+        reason = EQUAL_ROWS
+    if reason is not None:
+        return dict.fromkeys(("cka", "neighbor_overlap", "procrustes"), Score.undefined(reason))
     x, y = (points.double() / (float(points.abs().amax()) or 1.0) for points in (x, y))
     block_ids, counts = np.unique(blocks, return_counts=True)
     shares = [float(count) / len(blocks) for count in counts]
@@ -87,7 +92,7 @@ def procrustes_residual(x: Tensor, y: Tensor) -> Score:
         centered = points - points.mean(0)
         size = torch.linalg.matrix_norm(centered)
         if not size > 0:
-            return Score.undefined("All rows of one embedding are equal.")
+            return Score.undefined(EQUAL_ROWS)
         normalized.append(centered / size)
     return Score.clipped(1 - float(torch.linalg.svdvals(normalized[0].T @ normalized[1]).sum()) ** 2, 0, 1)
 
@@ -152,7 +157,7 @@ def row_drift(x: Tensor, y: Tensor, references: int) -> RowDrift:
         points -= points.mean(0)
         rms_length = torch.linalg.matrix_norm(points) / len(points) ** 0.5
         if not rms_length > 0:
-            return RowDrift(shares, None, "All rows of one embedding are equal.")
+            return RowDrift(shares, None, EQUAL_ROWS)
         normalized.append(points / rms_length)
     a, b = normalized
     u, _, v = torch.linalg.svd(a.T @ b, full_matrices=False)

@@ -72,7 +72,9 @@ def test_neighbor_overlap_tolerates_rounding_of_copies():
     assert alignment(x, again, blocks_of(500))["neighbor_overlap"].value > 0.999
     assert float(row_drift(x + 1e-7 * noise.flip(0), again, 400).neighbors_kept.min()) > 0.85
     # Rows that are copies in only one cloud are not the same.
-    assert alignment(x, torch.ones_like(x), blocks_of(500))["neighbor_overlap"].value < 0.1
+    copies = torch.ones_like(x)
+    copies[0] = -1
+    assert alignment(x, copies, blocks_of(500))["neighbor_overlap"].value < 0.1
     assert alignment(x, x[torch.from_numpy(random(2).permutation(500))], blocks_of(500))["neighbor_overlap"].value < 0.5
 
 
@@ -101,9 +103,10 @@ def test_undefined_alignments_have_reasons():
     assert "4 rows per dimension" in same.reason
     x, y = pair(12, 3)
     assert all("At least 20 shared rows" in entry.reason for entry in alignment(x, y, blocks_of(12)).values())
-    same = torch.ones(30, 3)
-    drift = alignment(same, same, blocks_of(30))
-    assert (drift["cka"].value, drift["procrustes"].value) == (None, None)
+    x, equal = x.repeat(3, 1), torch.tensor([[0.1, 0.7, 1.0]]).repeat(36, 1)
+    for clouds in ((equal, equal), (x, equal), (equal, x)):
+        reasons = {score.reason for score in alignment(*clouds, blocks_of(36)).values()}
+        assert reasons == {"All rows of one embedding are equal."}
     with pytest.raises(ValueError, match="Expected as many rows in x, y and blocks"):
         alignment(x, y[:5], blocks_of(12))
 
