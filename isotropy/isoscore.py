@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isotropy.evenness import evenness
 from isotropy.points import require_points
-from isotropy.score import Score
+from isotropy.score import Score, there_are
 from isotropy.spectrum import SAFE_NORM, Moments, center, require_zeta
 
 
@@ -24,7 +24,7 @@ def isoscore(x: Tensor) -> Score:
     require_points(x)
     n, d = x.shape
     if n < 2:
-        return Score.undefined(f"IsoScore needs at least 2 points; there is {n}.")
+        return Score.undefined(f"IsoScore needs at least 2 points; {there_are(n)}.")
     if n < d:
         # The Gram matrix [n, n] has the eigenvalues of the covariance, up to a factor and zeros.
         _, centered = center(x.detach().cpu().double())
@@ -45,7 +45,7 @@ def isoscore_from_covariance(S: Tensor) -> Score:
 def isoscore_from_ratio(ratio: Score, d: int) -> Score:
     """Return IsoScore from the participation ratio in d dimensions; undefined where the ratio is, and for d = 1."""
     if d < 2:
-        return Score.undefined(f"IsoScore needs at least 2 dimensions; there is {d}.")
+        return Score.undefined(f"IsoScore needs at least 2 dimensions; {there_are(d)}.")
     return ratio if ratio.value is None else Score.clipped((ratio.value - 1) / (d - 1), 0, 1)
 
 

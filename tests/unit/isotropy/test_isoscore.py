@@ -40,8 +40,8 @@ def test_isoscore_accepts_half_precision(dtype):
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_isoscore_needs_two_points_and_two_dimensions(size):
-    assert isoscore(torch.ones(size, 3)).reason == f"IsoScore needs at least 2 points; there is {size}."
-    assert isoscore(random_points(9, size)).reason == f"IsoScore needs at least 2 dimensions; there is {size}."
+    assert isoscore(torch.ones(size, 3)).reason == f"IsoScore needs at least 2 points; {there_are(size)}."
+    assert isoscore(random_points(9, size)).reason == f"IsoScore needs at least 2 dimensions; {there_are(size)}."
     assert participation_ratio(torch.full((1, 1), 7.0)).value == 1
 
 
