@@ -21,7 +21,6 @@ from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
 from isoscope.files.upload import NamedFile
 
-ACTIVATION = "activation"
 # Maximum number of logged values in a figure. If there are more, each run keeps one in every ``stride`` steps.
 MAX_VALUES = 10_000
 MIN_VALUES_PER_RUN = 10
@@ -150,21 +149,15 @@ def list_metrics(context: Context, ids: Sequence[str]) -> dict[str, dict[str, fl
         return {run_id: metrics for run_id, metrics in session.execute(query) if metrics}
 
 
-def list_run_figures(context: Context, source: RunSource, slug: str) -> dict[str, dict[str, Any]]:
+def list_activations(context: Context, source: RunSource) -> dict[str, dict[str, Any]]:
     query = select(RunFigure.run_id, RunFigure.data).join(Run, Run.id == RunFigure.run_id)
     with context.sessions() as session:
-        return dict(session.execute(query.where(_select_runs(source), RunFigure.slug == slug)).all())
-
-
-def find_run_figure(context: Context, run_id: str, slug: str) -> dict[str, Any] | None:
-    with context.sessions() as session:
-        figure = session.get(RunFigure, (run_id, slug))
-    return figure.data if figure else None
+        return dict(session.execute(query.where(_select_runs(source), RunFigure.slug == "activation")).all())
 
 
 def get_activation(context: Context, run_id: str) -> dict[str, Any]:
     """Return ``{"n", "mean": [d], "std": [d]}`` of the sentence vectors of a finished run's last layer."""
-    activation = find_run_figure(context, run_id, ACTIVATION)
+    activation = list_activations(context, [run_id]).get(run_id)
     if activation is None:
         raise NotFoundError(f"There is no activation of a run {run_id!r}; it is kept when a run finishes.")
     return activation

@@ -16,7 +16,7 @@ from app.results.figures.layer_curves import run_heat_map
 from app.results.figures.profiles import activation_profiles, measure_by_layer
 from app.results.figures.sweep_curves import loss_curve, penalty_curve
 from app.results.labels import TRAINING_MEASURES, slug_of, title_of
-from app.results.run_data import ACTIVATION, find_run_figure
+from app.results.run_data import list_activations
 from app.results.run_table import RunTable
 from app.training.option_form import to_text
 from isoscope.core.errors import NotFoundError
@@ -200,8 +200,7 @@ def _draw_twonn(run: Run) -> Figure:
 
 
 def _draw_activation(context: Context, run: Run) -> Figure:
-    activation = find_run_figure(context, run.id, ACTIVATION)
-    return activation_profiles(RunTable([run]), {run.id: activation} if activation else {})
+    return activation_profiles(RunTable([run]), list_activations(context, [run.id]))
 
 
 def list_measures_by_layer(results: RunResults | None) -> list[MeasureByLayer]:

@@ -21,16 +21,15 @@ from app.results.figures.study import pareto_figure, search_history, search_plan
 from app.results.figures.sweep_curves import PENALTY, TASK_LOSS, WINDOWS, CurveStyle, LoggedQuantity, logged_curves
 from app.results.labels import ANISOTROPY_MEASURES, ISOTROPY, TRAINING_MEASURES, title_of
 from app.results.run_data import (
-    ACTIVATION,
     Layers,
     LoggedValues,
     RunSource,
     Value,
+    list_activations,
     list_by_layer,
     list_layer_measurements,
     list_logged,
     list_metric,
-    list_run_figures,
 )
 from app.results.run_table import LAM, PERFORMANCE, MeasuredValue, RunTable, Setting
 from app.results.search.conditions import ALIASES
@@ -249,7 +248,7 @@ _SWEEP_FIGURES = (
     SweepFigure(
         "activation", "Activation by dimension", "directions",
         lambda request: activation_profiles(
-            request.table, list_run_figures(request.context, request.source, ACTIVATION)
+            request.table, list_activations(request.context, request.source)
         ), wide=False,
     ),
     SweepFigure(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from app.db import predictions
-from app.db.models import Run, RunStatus, Split, Step
+from app.db.models import Experiment, Run, RunStatus, Split, Step
 from app.db.predictions import Predictions, write_predictions
 from app.db.types import utcnow
 from app.results.conclusion import conclusion
@@ -227,13 +227,14 @@ def test_run_figures_follow_their_address(client, context):
     refused = client.get(f"{at}/unheard-of.json")
     assert (refused.status_code, "no figure" in refused.text) == (404, True)
     finished, running = make_run(1.0, 0), make_run(1.0, 1, status=RunStatus.RUNNING)
-    launch(context, finished, running)
-    activation = client.get(f"/api/runs/{finished.id}/activation").json()
-    assert activation == {"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]}
-    missing = client.get(f"/api/runs/{running.id}/activation")
-    assert missing.status_code == 404
+    experiment = launch(context, finished, running)
+    at, missing = f"/api/runs/{finished.id}", client.get(f"/api/runs/{running.id}/activation")
+    assert client.get(f"{at}/activation").json() == {"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]}
     expected = f"There is no activation of a run {running.id!r}; it is kept when a run finishes."
-    assert missing.json()["detail"] == expected
+    assert (missing.status_code, missing.json()["detail"]) == (404, expected)
+    with context.sessions.begin() as session:
+        session.get(Experiment, experiment).removed_at = utcnow()
+    assert {client.get(f"{at}{part}").status_code for part in ("", "/activation", "/predictions")} == {404}
 
 
 @pytest.fixture(autouse=True)
