@@ -224,6 +224,10 @@ def test_pages_divide_files_and_name_the_unreadable_one(client):
     page = client.post("/datasets", files=files, data={"name": "RTE", "split_column": "fold", "split_test": "held out"})
     assert (page.status_code, "No column named &#39;fold&#39;" in page.text) == (422, True)
     assert 'value="held out"' in page.text
+    divided = files | {
+        "train": ("folds.csv", b"fold,text,label\ntrain,a,0\ntrain,b,1\nvalidation,c,0\nvalidation,d,1\n")
+    }
+    assert client.post("/datasets", files=divided, data={"split_column": "fold", "split_test": ""}).status_code == 303
     page = client.post("/datasets", files=files)
     assert (page.status_code, 'id="name-error"' in page.text) == (422, True)
     assert "Enter a name. The file name train does not tell data sets apart." in page.text

@@ -35,7 +35,7 @@ class DivisionForm:
     split_column: FormText = ""
     split_train: FormText = "train"
     split_validation: FormText = "validation"
-    split_test: FormText = "test"
+    split_test: FormText = ""
     validation_fraction: FormText = ""
     test_fraction: FormText = ""
     split_seed: FormText = "0"
