@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from math import ceil
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Select
 
@@ -115,3 +115,23 @@ def next_sort(column: str, current: str, *, descending_first: bool) -> str:
 
 def count_pages(total: int) -> int:
     return max(ceil(total / PAGE_ROWS), 1)
+
+
+class RowsOfTotal(Protocol):
+    """Rows of a list, and the number of rows on all pages."""
+
+    @property
+    def total(self) -> int: ...
+
+
+PageRows = TypeVar("PageRows", bound=RowsOfTotal)
+
+
+def read_page(read_rows: Callable[[int], PageRows], page: int) -> tuple[PageRows, int, int]:
+    """Return the rows, number and count of a page, or of the last one if there are fewer.
+
+    ``read_rows`` takes the number of rows before the page.
+    """
+    rows = read_rows(offset_of(page))
+    pages = count_pages(rows.total)
+    return (rows, page, pages) if page <= pages else read_page(read_rows, pages)

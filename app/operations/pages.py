@@ -1,14 +1,14 @@
 """The page of access tokens and activity, and the buttons that launch a sample again."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
-from app.context import MAX_PAGE, PAGE_ROWS, Context, count_pages, offset_of
+from app.context import PAGE_ROWS, Context, read_page
 from app.db.models import AccessScope
 from app.operations.samples import launch_sample_encoding, launch_sample_sweep
 from app.web.activity import list_activity, note_change
-from app.web.dependencies import ContextDep, FormDep
+from app.web.dependencies import ContextDep, FormDep, PageNumber
 from app.web.responses import redirect_to, render
 from app.web.tokens import create_token, list_tokens, parse_token_request, revoke_token
 from isoscope.core.errors import InvalidError
@@ -30,7 +30,7 @@ access_router = APIRouter()
 
 
 @access_router.get("/access")
-def show_access(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1) -> Response:
+def show_access(request: Request, context: ContextDep, page: PageNumber = 1) -> Response:
     return _render_access(request, context, page)
 
 
@@ -55,7 +55,7 @@ def revoke_access_token(context: ContextDep, token_id: str) -> Response:
 def _render_access(
     request: Request, context: Context, page: int = 1, problem: InvalidError | None = None, **values: Any
 ) -> Response:
-    activity, total = list_activity(context, PAGE_ROWS, offset_of(page))
+    activity, page, pages = read_page(lambda offset: list_activity(context, PAGE_ROWS, offset), page)
     values = {"fields": {}, "new_token": None, "scopes": list(AccessScope)} | values
-    values |= {"tokens": list_tokens(context), "activity": activity, "page": page, "pages": count_pages(total)}
+    values |= {"tokens": list_tokens(context), "activity": activity.rows, "page": page, "pages": pages}
     return render(request, "operations/access.html", values, problem, headers={"Cache-Control": "no-store"})

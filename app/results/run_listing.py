@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import Depends, Query, Request
 
-from app.context import Context, aria_sort, count_pages, next_sort, offset_of
+from app.context import Context, aria_sort, count_pages, next_sort, read_page
 from app.db.models import Run
 from app.db.options.regularization import REGULARIZER_NAMES
 from app.figures import palette
@@ -23,12 +23,12 @@ from app.results.search.listing import (
     RunColumns,
     RunPage,
     RunQuery,
-    find_runs,
     list_experiments,
+    list_runs,
     read_columns,
 )
 from app.training.queue_status import has_lost_worker, list_workers
-from app.web.dependencies import ContextDep
+from app.web.dependencies import ContextDep, PageNumber
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
 
@@ -153,18 +153,18 @@ def read_run_listing(
 ) -> RunListing:
     """Return a page of runs, or the last page if there are fewer; empty with the problem if the query is invalid."""
     try:
-        page = find_runs(context, query, experiment_id=experiment_id)
-        if query.page > (last_page := count_pages(page.total)):
-            query = query._replace(page=last_page)
-            page = find_runs(context, query, experiment_id=experiment_id)
+        runs, page, _ = read_page(
+            lambda offset: list_runs(context, query, offset=offset, experiment_id=experiment_id), query.page
+        )
         columns = read_columns(context, query.q, experiment_id=experiment_id)
     except InvalidError as problem:
         return RunListing(
             page_path, back, query, RunPage([], 0), RunColumns([], [], is_live=False, has_baselines=False), (), problem
         )
     workers = list_workers(context)
-    lost_ids = {run.id for run in page.runs if has_lost_worker(run, workers)}
-    return RunListing(page_path, back, query, page, columns, lost_ids, experiment_id=experiment_id or "")
+    lost_ids = {run.id for run in runs.runs if has_lost_worker(run, workers)}
+    query = query._replace(page=page)
+    return RunListing(page_path, back, query, runs, columns, lost_ids, experiment_id=experiment_id or "")
 
 
 def address_header(request: Request, path: str, query: RunQuery) -> dict[str, str]:
@@ -220,17 +220,14 @@ class ExperimentListing(NamedTuple):
 def read_experiment_listing(
     context: ContextDep,
     q: str = "",
-    page: Annotated[int, Query(ge=1)] = 1,
+    page: PageNumber = 1,
     tag: Annotated[str, Query(max_length=200)] = "",
     sort: ExperimentOrder = NEWEST,
 ) -> ExperimentListing:
     """Return a page of the list, or the last page if there are fewer; empty with the problem if ``q`` is invalid."""
     q, criteria = q.strip(), ExperimentFilter(tag.strip(), sort)
     try:
-        summaries = list_experiments(context, q, criteria, offset=offset_of(page))
-        if page > (last_page := count_pages(summaries.total)):
-            page = last_page
-            summaries = list_experiments(context, q, criteria, offset=offset_of(page))
+        summaries, page, _ = read_page(lambda offset: list_experiments(context, q, criteria, offset=offset), page)
     except InvalidError as problem:
         return ExperimentListing(q, ExperimentPage([], 0), 1, criteria, problem)
     return ExperimentListing(q, summaries, page, criteria)
@@ -239,7 +236,7 @@ def read_experiment_listing(
 ListingDep = Annotated[ExperimentListing, Depends(read_experiment_listing)]
 
 
-def _parse_run_query(q: str = "", sort: str = "", page: Annotated[int, Query(ge=1)] = 1) -> RunQuery:
+def _parse_run_query(q: str = "", sort: str = "", page: PageNumber = 1) -> RunQuery:
     return RunQuery.parse(q, sort, page)
 
 

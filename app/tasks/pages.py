@@ -25,7 +25,7 @@ from app.tasks.maps import create_mapped_embedding
 from app.tasks.others import EmbeddingChoice, judge_others, list_others, list_possible_tasks
 from app.tasks.qrels import create_task_of_split, list_qrels
 from app.training.queue_status import list_workers
-from app.web.dependencies import ContextDep, FormDep
+from app.web.dependencies import ContextDep, FormDep, PageNumber
 from app.web.responses import FileKind, figure_file, redirect_to, render
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file, in_parser_slot
@@ -44,9 +44,7 @@ router = APIRouter(prefix="/tasks/{task_id}")
 
 
 @embedding_router.get("")
-def show_tasks(
-    request: Request, context: ContextDep, embedding_id: str, page: Annotated[int, Query(ge=1)] = 1
-) -> Response:
+def show_tasks(request: Request, context: ContextDep, embedding_id: str, page: PageNumber = 1) -> Response:
     return _render_list(request, context, embedding_id, dict(request.query_params), page=page)
 
 
@@ -213,6 +211,7 @@ def _render_list(
     labels = (embedding.selection or {}).get("labels") or (deciding_task.config.labels if deciding_task else None) or ""
     likely_kind = TruthKind.LABELS if labels and not qrels else TruthKind.QUERIES
     chosen_kind = next((kind for kind in TruthKind if kind == values.get("kind")), likely_kind)
+    page = min(page, pages := count_pages(service.count_tasks(context, embedding_id)))
     tasks = service.list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
     page_values = {
         "embedding": embedding,
@@ -224,7 +223,7 @@ def _render_list(
         "has_form_values": "kind" in values,
         "tasks": tasks,
         "page": page,
-        "pages": count_pages(service.count_tasks(context, embedding_id)),
+        "pages": pages,
         "busy": any(task.status in UNFINISHED_TASK for task in tasks),
         "possible_tasks": list_possible_tasks(context, embedding),
         "kinds": TASKS,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import NamedTuple
 from urllib.parse import quote
 
 from sqlalchemy import Select, func, select, update
@@ -149,11 +150,17 @@ def record_visit(context: Context, visit: Visit) -> None:
             session.execute(token.values(last_used_at=utcnow()))
 
 
-def list_activity(context: Context, limit: int, offset: int) -> tuple[Sequence[Activity], int]:
-    """Return a page of changes, newest first, and the number of all changes."""
+class ActivityPage(NamedTuple):
+    """A page of changes, newest first, and the number of all changes."""
+
+    rows: Sequence[Activity]
+    total: int
+
+
+def list_activity(context: Context, limit: int, offset: int) -> ActivityPage:
     with context.sessions() as session:
         rows = session.scalars(select(Activity).order_by(Activity.id.desc()).limit(limit).offset(offset)).all()
-        return rows, session.scalars(select(func.count(Activity.id))).one()
+        return ActivityPage(rows, session.scalars(select(func.count(Activity.id))).one())
 
 
 def find_launcher(context: Context, subject: str) -> str | None:

@@ -60,6 +60,7 @@ class Row(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 
+PageNumber = Annotated[int, Query(ge=1)]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1)]
 

@@ -332,7 +332,7 @@ def test_trash_is_paged_and_totals_count_all(client, context):
     assert '<a rel="next" href="/trash?page=2">Next</a>' in page
     assert page.count("Delete permanently</a>") == 50
     assert client.get("/trash?page=2").text.count("Delete permanently</a>") == 10
-    assert client.get("/trash?page=3").headers["location"] == "/trash?page=2"
+    assert "Page 2 of 2" in client.get("/trash?page=3").text
     assert "Delete 60 embeddings?" in client.get("/trash/purge").text
 
 

@@ -100,7 +100,8 @@ def test_waiting_runs_are_listed_by_priority(client, context):
     assert "53 runs waiting. Lower priority numbers run first" in first
     listed = re.findall(r'<tr id="run-(\w+)">', first)
     assert listed == [ids[52], *ids[:49]]
-    assert re.findall(r'<tr id="run-(\w+)">', client.get("/queue?page=2").text) == ids[49:52]
+    for page in (2, 9):
+        assert re.findall(r'<tr id="run-(\w+)">', client.get(f"/queue?page={page}").text) == ids[49:52]
     assert 'href="/queue?page=2"' in first
     queue = client.get("/api/queue?limit=2&offset=1").json()
     assert ([job["id"] for job in queue["waiting"]], queue["waiting_total"]) == (ids[:2], 53)

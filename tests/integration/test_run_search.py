@@ -11,7 +11,7 @@ from app.db.models import Experiment, RunStatus
 from app.results.run_table import RunTable
 from app.results.search.conditions import FIELDS
 from app.results.search.kinds import ChoiceField, DayField, FlagField, NumberField, TagsField, TextField
-from app.results.search.listing import RunQuery, find_matching_runs, find_runs, read_columns
+from app.results.search.listing import RunQuery, find_matching_runs, list_runs, read_columns
 from app.training.experiments import get_run
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import Regularizer
@@ -55,7 +55,7 @@ def runs(context):
 
 
 def search(context, q, sort=""):
-    return "".join(run.worker for run in find_runs(context, RunQuery.parse(q, sort)).runs)
+    return "".join(run.worker for run in list_runs(context, RunQuery.parse(q, sort)).runs)
 
 
 def listed_runs(answer):

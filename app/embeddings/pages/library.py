@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, UploadFile
 
-from app.context import Context, aria_sort, count_pages, next_sort, offset_of
+from app.context import Context, aria_sort, next_sort, read_page
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus
 from app.descriptions.service import collect_tags
 from app.embeddings import library
@@ -22,7 +22,7 @@ from app.embeddings.trash import (
     trash_embedding,
 )
 from app.training.relaunch import Server
-from app.web.dependencies import ContextDep
+from app.web.dependencies import ContextDep, PageNumber
 from app.web.responses import redirect_to, render
 from app.web.templating import confirm_deletion
 from app.web.uploads import chosen_file
@@ -91,7 +91,7 @@ SearchDep = Annotated[library.EmbeddingSearch, Depends(_read_search)]
 
 @router.get("")
 def list_all(
-    request: Request, context: ContextDep, search: SearchDep, page: Annotated[int, Query(ge=1)] = 1, moved: str = ""
+    request: Request, context: ContextDep, search: SearchDep, page: PageNumber = 1, moved: str = ""
 ) -> Response:
     """Show the library and the upload form. ``moved`` is the id of an embedding just moved to the trash, or empty."""
     trashed = None
@@ -121,10 +121,7 @@ def upload_embedding(
 
 
 def _read_page(context: Context, search: library.EmbeddingSearch, page: int) -> LibraryPage:
-    """Return a page of a search, or the last page if there are fewer."""
-    embeddings = library.find_embeddings(context, search, offset=offset_of(page))
-    pages = count_pages(embeddings.total)
-    return LibraryPage(search, embeddings, page, pages) if page <= pages else _read_page(context, search, pages)
+    return LibraryPage(search, *read_page(lambda offset: library.find_embeddings(context, search, offset=offset), page))
 
 
 def _render_list(
@@ -168,11 +165,8 @@ def restore(context: ContextDep, embedding_id: str, back: Annotated[str, Form()]
 
 
 @trash_router.get("/trash")
-def show_trash(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1)] = 1) -> Response:
-    trash = list_trash(context, offset=offset_of(page))
-    pages = count_pages(trash.total)
-    if page > pages:
-        return redirect_to(f"/trash?page={pages}")
+def show_trash(request: Request, context: ContextDep, page: PageNumber = 1) -> Response:
+    trash, page, pages = read_page(lambda offset: list_trash(context, offset=offset), page)
     return render(request, "embeddings/trash.html", {"trash": trash, "page": page, "pages": pages})
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from sqlalchemy import JSON, ColumnElement, Float, Select, Text, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, joinedload, load_only, raiseload, selectinload
 
-from app.context import PAGE_ROWS, Context, offset_of
+from app.context import PAGE_ROWS, Context
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
 from app.db.run_rows import RunRow, read_run_rows
@@ -62,18 +62,14 @@ class MatchingRuns(NamedTuple):
     total: int
 
 
-def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = None) -> RunPage:
-    """Return a page of a search, in one experiment or in all; empty beyond the last page.
-
-    Runs are loaded with experiment and data set, without large columns. Raise InvalidError for ``q`` or ``sort``.
-    """
-    return list_runs(context, query, limit=PAGE_ROWS, offset=offset_of(query.page), experiment_id=experiment_id)
-
-
 def list_runs(
-    context: Context, query: RunQuery, *, limit: int, offset: int = 0, experiment_id: str | None = None
+    context: Context, query: RunQuery, *, limit: int = PAGE_ROWS, offset: int = 0, experiment_id: str | None = None
 ) -> RunPage:
-    """Return the ``limit`` runs of a search that follow the first ``offset`` ones. The query's page is ignored."""
+    """Return the ``limit`` runs of a search, in one experiment or in all, that follow the first ``offset`` ones.
+
+    The query's page is ignored. Runs are loaded with experiment and data set, without large columns. Raise
+    InvalidError for ``q`` or ``sort``.
+    """
     conditions = run_conditions(query.q, experiment_id)
     order: tuple[ColumnElement[Any], ...] = RUNS_NEWEST_FIRST
     if query.sort:

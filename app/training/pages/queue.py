@@ -1,22 +1,20 @@
 """The page of the queue: workers, and running and waiting jobs."""
 
-from typing import Annotated
+from fastapi import APIRouter, Request, Response
 
-from fastapi import APIRouter, Query, Request, Response
-
-from app.context import MAX_PAGE, PAGE_ROWS, count_pages, offset_of
+from app.context import PAGE_ROWS, offset_of, read_page
 from app.db.job_kinds import KINDS
 from app.training import queue_status
-from app.web.dependencies import ContextDep
+from app.web.dependencies import ContextDep, PageNumber
 from app.web.responses import render
 
 router = APIRouter()
 
 
 @router.get("/queue")
-def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1) -> Response:
+def show_queue(request: Request, context: ContextDep, page: PageNumber = 1) -> Response:
     workers, running = queue_status.list_workers(context), queue_status.list_running_runs(context)
-    waiting = queue_status.list_waiting_runs(context, PAGE_ROWS, offset_of(page))
+    waiting, page, pages = read_page(lambda offset: queue_status.list_waiting_runs(context, PAGE_ROWS, offset), page)
     imports, embeddings = queue_status.list_unfinished_uploads(context)
     # ``doing`` comes from the runs' rows, which change sooner than a worker's next heartbeat.
     template_values = {
@@ -27,7 +25,7 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
         "lost": {run.id for run in running if queue_status.has_lost_worker(run, workers)},
         "waiting": waiting,
         "page": page,
-        "pages": count_pages(waiting.total),
+        "pages": pages,
         "first": offset_of(page) + 1,
         "experiments": queue_status.list_unfinished_experiments(context),
         "encodings": queue_status.list_unfinished_encodings(context),
