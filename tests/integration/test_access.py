@@ -263,8 +263,11 @@ def test_activity_records_token_names(guarded, context):
         ("Ada", "create experiment", experiment, "mine"),
         ("Ada", "create dataset", f"/datasets/{dataset['id']}", "t"),
     ]
-    access_page = guarded.get("/access", headers=bearer(OWNER_TOKEN)).text
+    assert guarded.post("/queue/pause", headers=bob).status_code == 303
+    access_page = guarded.get("/access?page=9", headers=bearer(OWNER_TOKEN)).text
     assert (f'href="{experiment}"' in access_page, "delete experiment" in access_page) == (True, True)
+    assert ("pause everything" in access_page, 'href="/queue/pause"' in access_page) == (True, False)
+    assert not Activity(action="purge", subject=experiment).has_page
 
 
 def test_opening_of_test_scores_records_token_name(guarded, context):

@@ -1,5 +1,6 @@
 """Access tokens, browser sessions, and activity."""
 
+import re
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal
@@ -62,6 +63,12 @@ class Activity(Base):
     # Path of the changed row's page, and the row's name at that time.
     subject: Mapped[str] = mapped_column(String(200), index=True)
     name: Mapped[str] = mapped_column(String(200))
+
+    @property
+    def has_page(self) -> bool:
+        """Whether the subject is the page of a row that this change has not deleted."""
+        is_row = re.fullmatch(r"/(?!tokens)\w+/[0-9a-f]{32}", self.subject) is not None
+        return is_row and not self.action.startswith(("delete", "purge"))
 
 
 IS_LAUNCH = Activity.action.startswith("create") | Activity.action.startswith("launch")
