@@ -80,6 +80,7 @@ def test_graded_scores_need_minimum_of_a_match(client, settings, corpus):
     judge_task(without, settings, "cpu")
     assert client.get(f"/api/tasks/{without}").json()["results"]["calibration"]["pairs"]["match"] == 4
     assert 'required value="4"' in client.get(f"/tasks/{without}").text, "the minimum can be changed"
+    assert client.post(f"/tasks/{without}/launch", data={"match": "9"}).text.count(problem) == 1
     assert client.get(f"/tasks/{without}/map.safetensors?which=cutoff").status_code == 200
     refused = client.post(f"/api/embeddings/{corpus}/tasks", data={"kind": "labels", "labels": "side", "match": "1"})
     assert (refused.status_code, refused.json()["field"]) == (422, "match")
