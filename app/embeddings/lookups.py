@@ -98,6 +98,8 @@ def explain_no_lookup(embedding: Embedding) -> str:
         return "The rows are pairs of texts, so a single text cannot be compared."
     if (embedding.selection or {}).get("transpose"):
         return "The rows are dimensions here, so a text cannot be compared with them."
+    if (embedding.selection or {}).get("names") is None:
+        return f"The rows of {embedding.name} have no names. Choose the names on its page."
     return ""
 
 
@@ -132,8 +134,6 @@ def request_lookup(context: Context, embedding_id: str, text: str) -> Lookup:
     require_ready(embedding, "a look-up")
     if reason := explain_no_lookup(embedding):
         raise InvalidError(reason, "text")
-    if (embedding.selection or {}).get("names") is None:
-        raise InvalidError(f"The rows of {embedding.name} have no names. Choose the names on its page.", "text")
     if not text.strip() or len(text) > MAX_TEXT_CHARACTERS:
         raise InvalidError(f"Give a text of 1 to {MAX_TEXT_CHARACTERS:,} characters.", "text")
     with context.sessions() as session:

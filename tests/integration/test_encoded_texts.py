@@ -332,7 +332,7 @@ def test_text_is_encoded_like_the_rows_unless_weights_changed(client, encoded, w
     assert "are not those that encoded these rows" in lookup["error"]
 
 
-def test_lookup_needs_name_or_text_of_encoded_vectors(client, encoded, work):
+def test_lookup_needs_name_or_text_of_encoded_vectors(client, context, encoded, work):
     for query in [{}, {"name": "a", "text": "b"}]:
         refused = client.get(f"/api/embeddings/{encoded}/neighbors", params=query)
         assert (refused.status_code, "either the name of a row or a text" in refused.json()["detail"]) == (422, True)
@@ -346,10 +346,14 @@ def test_lookup_needs_name_or_text_of_encoded_vectors(client, encoded, work):
     files = {"file": ("a.csv", f"x,y,word\n{lines}".encode())}
     upload_id = client.post("/api/embeddings?commit=auto", files=files).json()["id"]
     work()
-    refused = client.post(f"/api/embeddings/{upload_id}/neighbors", json={"text": "good"})
-    assert (refused.status_code, refused.json()["field"]) == (422, "text")
-    assert "not encoded here" in refused.json()["detail"]
-    assert "Rows near a text" not in client.get(f"/embeddings/{upload_id}", params={"tab": "map"}).text
+    with context.sessions.begin() as session:
+        embedding = session.get_one(Embedding, encoded)
+        embedding.selection = {**embedding.selection, "names": None}
+    for embedding_id, reason in ((upload_id, "not encoded here"), (encoded, "have no names")):
+        refused = client.post(f"/api/embeddings/{embedding_id}/neighbors", json={"text": "good"})
+        assert (refused.status_code, refused.json()["field"]) == (422, "text")
+        assert reason in refused.json()["detail"]
+        assert "Rows near a text" not in client.get(f"/embeddings/{embedding_id}", params={"tab": "map"}).text
 
 
 def test_lookup_uses_lab_queue_and_is_deleted_with_embedding(client, context, encoded):
