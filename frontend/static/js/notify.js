@@ -26,7 +26,11 @@ if ("Notification" in window) {
     const ids = asked();
     if (ids.delete(id)) keep(ids);
     else if ((await Notification.requestPermission()) === "granted") keep([...ids, id]);
-    else target.after(Object.assign(document.createElement("small"), { textContent: "This browser blocks notifications." }));
+    else {
+      const note = target.parentElement.querySelector("[data-notify] + small") ?? document.createElement("small");
+      note.textContent = "This browser blocks notifications.";
+      target.after(note);
+    }
     label(target);
   });
   document.addEventListener("htmx:after:swap", look);
