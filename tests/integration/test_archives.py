@@ -161,7 +161,7 @@ def test_experiment_is_imported_again_if_deleted_or_changed(client, context, exp
     dataset = other_client.get(f"/api/datasets/{second['dataset_id']}").json()
     assert (dataset["name"], dataset["origin"], dataset["n_train"]) == ("Tiny 数据", "named", 100)
     page = html.unescape(other_client.get(f"/datasets/{dataset['id']}").text)
-    assert "name only: its rows are where its runs were trained" in page
+    assert "name only, its rows are not on this dashboard" in page
     again = send(client, content, "/experiments/import")
     assert f'exists: Renamed. <a href="/experiments/{experiment}">Open it</a>' in again.text
     assert len(client.get("/api/experiments").json()) == 1

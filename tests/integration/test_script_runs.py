@@ -342,7 +342,7 @@ def test_named_dataset_without_rows_cannot_be_trained_on(client, begin, context)
     assert (answer.status_code, answer.json()["field"]) == (422, "dataset_id")
     assert answer.json()["detail"].startswith("reviews has a name but no rows here")
     assert "name only" in client.get(f"/datasets/{dataset_id}").text
-    assert "name only, rows are elsewhere" in client.get("/datasets").text
+    assert "name only, its rows are not on this dashboard" in client.get("/datasets").text
     assert "reviews" not in client.get("/experiments/new").text
 
 
