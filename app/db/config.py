@@ -81,18 +81,14 @@ class RunConfig(TrainingConfig):
 
     regularizer: Annotated[
         Regularizer,
-        Option(
-            "Regularizer", "Penalty added to the task’s loss.", SWEPT, words=REGULARIZER_NAMES, affects_step_time=False
-        ),
+        Option("Regularizer", "Penalty added to the task’s loss.", SWEPT, words=REGULARIZER_NAMES),
     ]
-    lam: Annotated[FiniteFloat, Option("λ", "Weight of the regularizer.", SWEPT, affects_step_time=False)]
+    lam: Annotated[FiniteFloat, Option("λ", "Weight of the regularizer.", SWEPT)]
     zeta: Annotated[
         Zeta,
         Option("ζ", "Weight of the shrinkage covariance.", SWEPT, plural="ζ", applies_to=regularizers_with("zeta")),
     ] = 0.2
-    seed: Annotated[
-        Seed, Option("Seed", "Seed of new weights, dropout and the order of rows.", SWEPT, affects_step_time=False)
-    ]
+    seed: Annotated[Seed, Option("Seed", "Seed of new weights, dropout and the order of rows.", SWEPT)]
 
     @property
     def penalty_weights(self) -> dict[Regularizer, float]:

@@ -53,7 +53,6 @@ class DataOptions(Options):
             TASK,
             words=METRIC_TITLES,
             in_grid=False,
-            affects_step_time=False,
             formula="accuracy = correct / all. F1 = 2 P R / (P + R), of the second class where there are two, else the "
             "mean over classes. Matthews = (TP TN − FP FN) / √((TP + FP)(TP + FN)(TN + FP)(TN + FN)). Exact match and "
             "F1 of words compare the answer with the closest correct one",
@@ -80,7 +79,6 @@ class DataOptions(Options):
             "The column to predict: classes, numbers, or answers.",
             TASK,
             in_grid=False,
-            affects_step_time=False,
             details="Classes: at most 200, each of which must occur in the training rows. Numbers: finite in every "
             'row. Answers: their text and start, such as {"text": ["in 1976"], "answer_start": [42]}.',
         ),

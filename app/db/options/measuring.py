@@ -62,7 +62,6 @@ class MeasuringOptions(LearningOptions):
             CHECKPOINTS,
             plural="choices of checkpoint",
             words={Checkpoint.LAST: "last", Checkpoint.BEST: "best performance"},
-            affects_step_time=False,
             details="Best: the highest metric on the selection rows.",
         ),
     ] = Checkpoint.LAST
@@ -77,7 +76,6 @@ class MeasuringOptions(LearningOptions):
                 SelectionRows.HELD_OUT: "a held-out tenth of the training rows",
                 SelectionRows.VALIDATION: "validation rows (optimistic)",
             },
-            affects_step_time=False,
             needs=evaluates_during_training,
             details="Choosing on the validation rows makes the reported performance optimistic. Otherwise a tenth of "
             "the training rows, the same in every run, is held out.",
@@ -93,7 +91,6 @@ class MeasuringOptions(LearningOptions):
             plural="evaluation intervals",
             unit="step",
             none_means="once per epoch",
-            affects_step_time=False,
             needs=evaluates_during_training,
             details="Applies only if the best checkpoint is chosen or runs stop early.",
         ),
@@ -108,7 +105,6 @@ class MeasuringOptions(LearningOptions):
             plural="patiences",
             unit="evaluation",
             none_means="no early stopping",
-            affects_step_time=False,
             source=PRECHELT,
         ),
     ] = None
@@ -122,7 +118,6 @@ class MeasuringOptions(LearningOptions):
             plural="measuring intervals",
             unit="step",
             none_means="about 12 measurements",
-            affects_step_time=False,
             details="Each measurement covers every layer on a sample of the validation rows. One more is taken before "
             "the first step and one after the last.",
             measures=("isoscore_star", "mean_cosine", "twonn"),
@@ -135,7 +130,6 @@ class MeasuringOptions(LearningOptions):
             "ζ of the reported IsoScore★, the same for all runs.",
             MEASURING,
             in_grid=False,
-            affects_step_time=False,
             formula="IsoScore★ of S = (1 − ζ) S_X + ζ S_S, with S_X of the validation tokens",
             details="Independent of the ζ of training, so that runs with different ζ are comparable. With many tokens, "
             "0 gives plain IsoScore. The analysis of the I-STAR paper used ζ = 0.75 on first tokens by layer, which "
@@ -150,7 +144,6 @@ class MeasuringOptions(LearningOptions):
             "Keep each trained model for download, in safetensors with a model card.",
             MEASURING,
             plural="choices of keeping the model",
-            affects_step_time=False,
             details="Takes four bytes per weight and run. The launch form shows the total.",
         ),
     ] = False

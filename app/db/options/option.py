@@ -85,8 +85,6 @@ class Option(HelpFold):
     none_means: str = field(default="", kw_only=True)
     # Whether runs of one experiment may differ in it.
     in_grid: bool = field(default=True, kw_only=True)
-    # Whether its value changes the time of a training step.
-    affects_step_time: bool = field(default=True, kw_only=True)
     # Regularizers that read it. None: every run, plain training included.
     applies_to: frozenset[Regularizer] | None = field(default=None, kw_only=True)
     # Whether those regularizers read it only if they see tokens.

@@ -50,7 +50,6 @@ class LearningOptions(RegularizerOptions):
             "Epochs",
             "Passes over the training rows.",
             plural="numbers of epochs",
-            affects_step_time=False,
             details="The I-STAR paper trains for 3 to 5 epochs, the persistent-entropy paper for 10.",
         ),
     ] = 3
@@ -62,7 +61,6 @@ class LearningOptions(RegularizerOptions):
             "Optimizer steps. Overrides epochs.",
             plural="numbers of steps",
             unit="step",
-            affects_step_time=False,
         ),
     ] = Field(None, validate_default=True)
     batch_size: Annotated[
@@ -99,7 +97,6 @@ class LearningOptions(RegularizerOptions):
             "Learning rate",
             "Learning rate after warm-up.",
             plural="rates",
-            affects_step_time=False,
             details="Fine-tuning BERT usually takes 1e-5 to 5e-5, the range of the I-STAR paper.",
         ),
     ] = 3e-5
@@ -153,7 +150,6 @@ class LearningOptions(RegularizerOptions):
                 Schedule.LINEAR: "linear decay to 0",
                 Schedule.COSINE: "cosine decay to 0",
             },
-            affects_step_time=False,
             details="The I-STAR paper keeps it constant.",
             source=f"Cosine: {COSINE}",
         ),
@@ -166,7 +162,6 @@ class LearningOptions(RegularizerOptions):
             "Fraction of all steps during which the learning rate rises from 0, such as 0.1.",
             OPTIMIZER,
             plural="warm-ups",
-            affects_step_time=False,
             formula="rate × step / warm-up steps, during the warm-up",
         ),
     ] = 0.0
@@ -178,7 +173,6 @@ class LearningOptions(RegularizerOptions):
             "Strength of the pull of weights toward 0 at each step. The I-STAR paper uses 0.",
             OPTIMIZER,
             plural="weight decays",
-            affects_step_time=False,
             formula="w ← w − rate × decay × w for AdamW",
             source=ADAMW,
         ),
@@ -194,7 +188,6 @@ class LearningOptions(RegularizerOptions):
             unit="row",
             none_means="all rows",
             in_grid=False,
-            affects_step_time=False,
             details="Every run of the experiment uses the same rows.",
         ),
     ] = None
@@ -208,7 +201,6 @@ class LearningOptions(RegularizerOptions):
             unit="row",
             none_means="all rows",
             in_grid=False,
-            affects_step_time=False,
             details="Fewer rows make performance less certain: about ± 0.1 for accuracy on 100 rows.",
         ),
     ] = None
