@@ -71,18 +71,8 @@ def find_advice(run: Run) -> Advice:
     return advice._replace(field=run.error_field if run.error_field in LABELS else advice.field)
 
 
-OUTCOME_TEXTS = {
-    AttemptOutcome.FINISHED: "finished",
-    AttemptOutcome.FAILED: "failed",
-    AttemptOutcome.PRUNED: "pruned",
-    AttemptOutcome.CANCELLED: "cancelled",
-    AttemptOutcome.PAUSED: "paused",
-    AttemptOutcome.KILLED: "process ended",
-    AttemptOutcome.WORKER_LOST: "worker lost",
-    AttemptOutcome.WORKER_STOPPED: "worker stopped",
-    AttemptOutcome.DATABASE_AWAY: "database did not answer",
-    AttemptOutcome.DISK_FULL: "disk full",
-}
+# Texts of outcomes whose values do not say what happened.
+OUTCOME_TEXTS = {AttemptOutcome.KILLED: "process ended", AttemptOutcome.DATABASE_AWAY: "database did not answer"}
 
 
 class PrefilledForm(NamedTuple):
