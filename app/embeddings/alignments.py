@@ -86,21 +86,16 @@ def pair_steps(embeddings: Sequence[Embedding]) -> list[Pair]:
     ]
 
 
-class AlignedSteps(NamedTuple):
-    """The alignments of each step but the first with an earlier step; None for steps without common rows."""
+def arrange_steps(embeddings: Sequence[Embedding], alignments: Sequence[AlignedPair]) -> list[list[AlignedPair | None]]:
+    """Return the alignments of each step but the first with the previous and with the first; None without common rows.
 
-    to_previous: list[AlignedPair | None]
-    to_first: list[AlignedPair | None]
-
-
-def arrange_steps(embeddings: Sequence[Embedding], alignments: Sequence[AlignedPair]) -> AlignedSteps:
-    """Sort the alignments of the pairs from ``pair_steps`` into those with the previous and with the first step."""
+    They are of the pairs from ``pair_steps``.
+    """
     aligned = {(pair.baseline.id, pair.embedding.id): pair for pair in alignments}
-    to_previous, to_first = (
+    return [
         [aligned.get((baseline.id, embedding.id)) for baseline, embedding in pair_with_baselines(embeddings, choice)]
         for choice in (BaselineChoice.PREVIOUS, BaselineChoice.FIRST)
-    )
-    return AlignedSteps(to_previous, to_first)
+    ]
 
 
 def find_alignments(context: Context, pairs: Sequence[Pair]) -> list[AlignedPair]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from app.embeddings.alignments import AlignedSteps, MovedRows
+from app.embeddings.alignments import AlignedPair, MovedRows
 from app.embeddings.comparison import ComparedMeasure, EmbeddingComparison
 from app.figures import palette
 from app.figures.figure import (
@@ -104,7 +104,7 @@ def _changes_figure(comparison: EmbeddingComparison, compared: ComparedMeasure) 
     )
 
 
-def similarity_figures(comparison: EmbeddingComparison, steps: AlignedSteps) -> list[Figure]:
+def similarity_figures(comparison: EmbeddingComparison, steps: Sequence[Sequence[AlignedPair | None]]) -> list[Figure]:
     """Return a figure of each alignment measure, of every step with the previous and with the first."""
     figures = []
     for entry in ALIGNMENTS.values():
