@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
 
 from app.context import Context
+from app.core.validation_messages import validate_form
 from app.db.models import Experiment, ImportStatus
 from app.db.options.regularization import REGULARIZER_NAMES, regularizers_with
 from app.descriptions import pages as descriptions
@@ -243,9 +244,6 @@ def show_figure(context: ContextDep, experiment_id: str, slug: str, kind: FileKi
     return figure_file([read_figure(context, get_experiment(context, experiment_id), slug, query)], slug, kind)
 
 
-MAX_NOTE_LENGTH, MAX_NAME_LENGTH, MAX_CHOICE_LENGTH = 2000, 200, 2000
-
-
 @router.get("/{experiment_id}/opening")
 def show_opening_form(request: Request, context: ContextDep, experiment_id: str) -> Response:
     return _opening_page(request, context, experiment_id)
@@ -265,18 +263,11 @@ def open_scores(
     try:
         if not (selected := run or choose):
             raise InvalidError("Choose a setting or a run.", "choose")
-        _check_length(note, MAX_NOTE_LENGTH, "note")
-        _check_length(by, MAX_NAME_LENGTH, "by")
-        # A longer choice is not in the form. Cut off, it is refused as unknown.
-        open_test(context, experiment_id, OpeningRequest(choose=selected[:MAX_CHOICE_LENGTH], note=note, by=by))
+        opening = validate_form(OpeningRequest, {"choose": selected, "note": note, "by": by})
+        open_test(context, experiment_id, opening)
     except IsoscopeError as error:
         return _opening_page(request, context, experiment_id, error, form_values)
     return redirect_to(f"/experiments/{experiment_id}?tab=result#test")
-
-
-def _check_length(text: str, limit: int, field: str) -> None:
-    if len(text) > limit:
-        raise InvalidError(f"Expected at most {limit:,} characters, got {len(text):,}.", field)
 
 
 def _opening_page(
