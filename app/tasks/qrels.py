@@ -49,13 +49,7 @@ def list_qrels(context: Context, corpus: Embedding) -> list[SplitQrels]:
 
 
 def create_task_of_split(
-    context: Context,
-    embedding_id: str,
-    config: TaskConfig,
-    split: str,
-    queries_id: str | None = None,
-    *,
-    launch: bool = True,
+    context: Context, embedding_id: str, config: TaskConfig, split: str, queries_id: str | None, *, launch: bool
 ) -> TaskRun:
     """Create a task with the qrels of a split that came with the texts of an embedding. Raises InvalidError."""
     corpus = get_embedding(context, embedding_id)
