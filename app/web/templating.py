@@ -33,7 +33,7 @@ from app.figures.labels import heading
 from app.figures.palette import lambda_color
 from isoscope.core import formatting
 from isoscope.files.upload_formats import row_suffixes
-from isotropy.catalog import MEASURES, METHODS, NEAR_COLUMNS, SIMILARITIES
+from isotropy.catalog import MEASURES, METHODS, NEAR_COLUMNS, SIMILARITIES, format_signed
 
 mimetypes.add_type("font/woff2", ".woff2")  # unknown on some machines
 COMPRESSIBLE = (".js", ".mjs", ".css", ".svg", ".json")
@@ -174,7 +174,7 @@ def create_environment() -> Environment:
     formats = (
         formatting.number, formatting.significant, formatting.short, formatting.with_error, formatting.with_se,
         formatting.tick, formatting.count, formatting.plural, formatting.size, formatting.limit, formatting.about,
-        formatting.duration, formatting.durations, formatting.starred, heading, subscripted,
+        formatting.duration, formatting.durations, formatting.starred, format_signed, heading, subscripted,
     )  # fmt: skip
     environment.filters |= {
         **{function.__name__: function for function in formats},
