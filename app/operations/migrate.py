@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,12 +40,8 @@ def migrate(settings: Settings) -> None:
         with require_writing(settings.database, "ISOSCOPE_DATABASE_URL"):
             try_insert(engine)
     queue.migrate(settings.queue)
-    jobs = queue.JobQueue(settings.queue)
-    try:
-        with require_writing(settings.queue, "ISOSCOPE_QUEUE_URL"):
-            jobs.try_insert()
-    finally:
-        jobs.close()
+    with closing(queue.JobQueue(settings.queue)) as jobs, require_writing(settings.queue, "ISOSCOPE_QUEUE_URL"):
+        jobs.try_insert()
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 
 from app.context import create_context
 from app.core.devices import list_devices
@@ -34,7 +35,7 @@ class Child:
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     restart_at: float = 0.0
-    back_off: float = field(default=FIRST_BACK_OFF_SECONDS)
+    back_off: float = FIRST_BACK_OFF_SECONDS
 
     def ensure_running(self, now: float) -> None:
         """Start the process if it is not running and its back-off has passed."""
@@ -121,13 +122,12 @@ def prepare_databases(settings: Settings) -> None:
     with SpareFile.from_settings(settings).make_room():
         migrate(settings)
     if settings.sample:
-        context = create_context(settings)
         try:
-            if launch_samples(context):
-                print_line("the database is empty: a sample embedding and a sample sweep are queued")
+            with closing(create_context(settings)) as context:
+                if launch_samples(context):
+                    print_line("the database is empty: a sample embedding and a sample sweep are queued")
         except FullDiskError as error:
             print_line(f"the samples are not queued: {error}")
-        context.close()
 
 
 def print_line(sentence: str) -> None:
