@@ -26,6 +26,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from app.core.settings import BUSY_SECONDS
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Run
 from isoscope.core.errors import ConflictError
+from isoscope.core.formatting import one_line
 
 # The first version of SQLite whose ``unixepoch`` takes 'subsec'.
 SUBSECOND_VERSION = (3, 42)
@@ -149,14 +150,14 @@ def redacted(url: URL) -> str:
 
 def driver_message(error: SQLAlchemyError) -> str:
     """Return the database driver's message in one line, without a final period."""
-    return " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".")
+    return one_line(str(getattr(error, "orig", None) or error)).rstrip(".")
 
 
 def error_line(error: Exception) -> str:
     """Return an error as one log line; for a database error, the driver's message."""
     if isinstance(error, SQLAlchemyError):
         return driver_message(error)
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return f"{type(error).__name__}: {one_line(str(error))}"
 
 
 # Held while waiting runs are reordered, and while test scores are opened or runs are added or deleted.

@@ -15,7 +15,7 @@ from app.embeddings.figures.overlay import Subject
 from app.embeddings.figures.report import draw_figures
 from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.figures import palette
-from app.figures.figure import Cell, Figure, FigureTable, plot
+from app.figures.figure import Cell, Figure, FigureTable, plot, vertical_line
 from app.playground.clouds import MEASURES, SHAPES, SHIFTS, Position, generate_cloud, get_measures, snap_to_grid
 from isoscope.core.formatting import count, number, plural
 
@@ -111,10 +111,9 @@ def _draw_shift(measures_by_shift: Mapping[float, Mapping[str, float]], shift: f
             hoverinfo="skip",
         )
         traces += [line, mark]
-    dotted_line = {"width": 1, "dash": "dot", "color": palette.QUIET}
     return plot(
         traces,
-        shapes=[{"type": "line", "x0": shift, "x1": shift, "yref": "paper", "y0": 0, "y1": 1, "line": dotted_line}],
+        shapes=[vertical_line(shift, {"width": 1, "dash": "dot", "color": palette.QUIET})],
         xaxis={"title": {"text": "Shift: distance of the mean from the origin"}, "range": [-0.7, 7.2],
                "tickvals": SHIFTS},
         yaxis={"range": [-0.3, 1.2], "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]},
