@@ -50,6 +50,7 @@ ENGINE_SCHEMA = "dbos"
 POOL_SIZE = 5
 # Polling interval of each queue while any job waits.
 POLLING_SECONDS = 0.25
+REPORTS_AT_ONCE = 2
 # How often a worker checks for waiting jobs, and how often the engine polls when none seem to wait.
 CHECK_SECONDS = 0.3
 IDLE_SECONDS = 15.0
@@ -257,9 +258,7 @@ class QueueWatch:
 
 
 @contextmanager
-def processing_jobs(
-    url: str, slot: str, execute: Execute, runs_at_once: int = 1, reports_at_once: int = 2
-) -> Iterator[None]:
+def processing_jobs(url: str, slot: str, execute: Execute, runs_at_once: int = 1) -> Iterator[None]:
     """Take jobs of all queues and run them with ``execute`` while the context is open.
 
     ``slot`` names this worker for the engine. It is stable, so that the worker gets its interrupted jobs back at the
@@ -292,7 +291,7 @@ def processing_jobs(
         try:
             DBOS.listen_queues([queue.value for queue in Queue])
             DBOS.launch()
-            jobs_at_once = {Queue.GPU: runs_at_once, Queue.MEASURE: reports_at_once}
+            jobs_at_once = {Queue.GPU: runs_at_once, Queue.MEASURE: REPORTS_AT_ONCE}
             for queue in Queue:
                 DBOS.register_queue(
                     queue.value,

@@ -54,9 +54,9 @@ class NamedNeighbors(NamedTuple):
         return len(self.names_before & {neighbor.name for neighbor in self.after})
 
 
-def read_neighbors(data: dict[str, Any] | None, name: str | None) -> NamedNeighbors | None:
+def read_neighbors(data: dict[str, Any], name: str | None) -> NamedNeighbors | None:
     """Read the neighbors of the named row, or else of the first row, from stored figure data; None without rows."""
-    if data is None or not data["of"]:
+    if not data["of"]:
         return None
     entries_by_name = {entry["name"]: entry for entry in reversed(data["of"])}
     names = list(dict.fromkeys(entry["name"] for entry in data["of"]))

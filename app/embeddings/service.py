@@ -293,10 +293,7 @@ def require_ready(embedding: Embedding, purpose: str) -> None:
 
 
 def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[str, dict[str, Any]]:
-    """Return the figure data of an embedding by slug: those of ``slugs``, or all if none are given."""
-    rows = select(FigureData).where(FigureData.embedding_id == embedding_id)
-    if slugs:
-        rows = rows.where(FigureData.slug.in_(slugs))
+    rows = select(FigureData).where(FigureData.embedding_id == embedding_id, FigureData.slug.in_(slugs))
     return {row.slug: row.data for row in context.scalars(rows)}
 
 

@@ -226,21 +226,21 @@ class SplitFile(NamedTuple):
 
 
 def read_division(
-    split_column: str = "",
-    split_values: Mapping[str, str] | None = None,
-    fractions: Mapping[str, str | float | None] | None = None,
-    split_seed: str | int = "",
+    split_column: str,
+    split_values: Mapping[str, str],
+    fractions: Mapping[str, str | float | None],
+    split_seed: str | int,
 ) -> Division | None:
     """Return the requested division, if any. ``split_values`` has each split's column values, separated by commas."""
     column = split_column.strip()
-    drawn_fractions = {split: fraction for split, fraction in (fractions or {}).items() if fraction not in ("", None)}
+    drawn_fractions = {split: fraction for split, fraction in fractions.items() if fraction not in ("", None)}
     if column and drawn_fractions:
         split = next(iter(drawn_fractions))
         raise InvalidError(f"Choose either a split column or a {split} fraction, not both.", f"{split}_fraction")
     division_type: type[ColumnDivision] | type[FractionDivision] = ColumnDivision if column else FractionDivision
     settings: dict[str, Any] = {"column": column}
     if column:
-        for split, text in (split_values or {}).items():
+        for split, text in split_values.items():
             if text.strip():
                 settings[split] = [value for part in text.split(",") if (value := part.strip())]
     elif drawn_fractions:

@@ -79,7 +79,7 @@ def move_experiment(context: Context, experiment_id: str, to: QueueMove) -> Expe
         waiting = _list_priorities(session)
         other_runs = [run for run in waiting if run.run_id not in own_run_ids]
         moved_ids = [run.run_id for run in waiting if run.run_id in own_run_ids]
-        index = 0 if to in (QueueMove.FIRST, QueueMove.UP) else len(other_runs)
+        index = 0 if to is QueueMove.FIRST else len(other_runs)
         _write_priorities(session, renumber(moved_ids, other_runs, index))
     return get_experiment(context, experiment_id)
 

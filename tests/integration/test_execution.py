@@ -268,7 +268,7 @@ def test_lab_trial_does_not_wait_for_other_jobs(context):
     busy = [Job(job_kinds.ENCODE, "row"), Job(job_kinds.MEASURE, "row"), Job(job_kinds.INSPECT, "row")]
     for job in busy:
         context.queue.enqueue(job)
-    with processing_jobs(context.settings.queue, "here/cpu", sleeper.execute, reports_at_once=2):
+    with processing_jobs(context.settings.queue, "here/cpu", sleeper.execute):
         wait_for(lambda: len(sleeper.began) == len(busy))
         context.queue.ensure_enqueued(trial)
         wait_for(lambda: trial in sleeper.began)

@@ -412,7 +412,6 @@ def test_lists_of_different_lengths_are_paired():
 def test_method_and_similarity_are_named():
     assert read_neighbors(DATA, None).method == "All-but-the-Top, D 3"
     assert read_neighbors(DATA | {"method": "former", "parameters": {}}, None).method == "former"
-    assert read_neighbors(None, None) is None
     assert read_neighbors(DATA | {"of": []}, "king") is None
     lookup = {"name": "king", "before": [{"name": "queen", "dot": 7.0}], "after": [{"name": "lord", "dot": 2.0}]}
     neighbors = read_neighbors(DATA | {"similarity": "dot", "of": [lookup]}, None)

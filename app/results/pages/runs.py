@@ -130,7 +130,7 @@ def change_tags(request: Request, context: ContextDep, run_id: str, tags: Annota
 
 
 # The page with a pressed button. Empty: the page of the run or the experiment itself.
-RunButtonPage = Literal["", "queue", "experiment", "runs", "across"]
+RunButtonPage = Literal["", "queue", "runs", "across"]
 ExperimentButtonPage = Annotated[Literal["", "queue"], Form()]
 
 
@@ -146,7 +146,6 @@ class RunButtonOrigin(NamedTuple):
         query_string = encode_query(RunQuery.parse(self.q, self.sort, self.page))
         addresses = {
             "queue": "/queue",
-            "experiment": f"/experiments/{run.experiment_id}",
             "runs": f"/experiments/{run.experiment_id}/runs{query_string}",
             "across": f"/compare/runs/list{query_string}",
         }
