@@ -64,9 +64,8 @@ def make_token(context, name="Ada", scope="write", **fields):
 
 def expire(context, name):
     with context.sessions.begin() as session:
-        session.execute(
-            update(AccessToken).where(AccessToken.name == name).values(expires_at=utcnow() - timedelta(seconds=1))
-        )
+        tokens = update(AccessToken).where(AccessToken.name == name)
+        session.execute(tokens.values(expires_at=utcnow() - timedelta(seconds=1)))
 
 
 def bearer(secret):
@@ -280,17 +279,13 @@ def test_opening_of_test_scores_records_token_name(guarded, context):
 
 def test_bulk_action_records_each_row(guarded, context):
     headers = bearer(make_token(context))
-    ids = [guarded.post("/api/embeddings", files={"file": (name, b"a,b\n1,2\n3,4\n")}, headers=headers).json()["id"]
-           for name in ("x.csv", "y.csv")]  # fmt: skip
+    names = ("x.csv", "y.csv")
+    files = [{"file": (name, b"a,b\n1,2\n3,4\n")} for name in names]
+    ids = [guarded.post("/api/embeddings", files=file, headers=headers).json()["id"] for file in files]
     body = {"action": "trash", "ids": [*ids, GONE]}
     assert guarded.post("/api/embeddings/actions", json=body, headers=headers).status_code == 200
-    assert (
-        list_activity_rows(guarded)[:2]
-        == [
-            ("Ada", "trash", f"/embeddings/{row_id}", name)
-            for row_id, name in zip(ids, ("x.csv", "y.csv"), strict=True)
-        ][::-1]
-    )
+    expected = [("Ada", "trash", f"/embeddings/{row_id}", name) for row_id, name in zip(ids, names, strict=True)]
+    assert list_activity_rows(guarded)[:2] == expected[::-1]
 
 
 def test_old_activity_is_pruned_except_launches(context):

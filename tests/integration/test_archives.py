@@ -64,10 +64,8 @@ def test_import_keeps_figures_and_rows(client, experiment, other_client):
         assert other_client.get(f"/runs/{copied['id']}", headers={"Accept": "text/html"}).status_code == 200
     cancelled = next(run for run in twin["runs"] if run["status"] == "cancelled")
     assert [run["status"] for run in twin["runs"]].count("cancelled") == 1
-    assert other_client.get(f"/api/runs/{cancelled['id']}").json()["notes"] == [
-        "A batch of 32 was halved.",
-        "It was running when it was exported, and does not continue here.",
-    ]
+    notes = ["A batch of 32 was halved.", "It was running when it was exported, and does not continue here."]
+    assert other_client.get(f"/api/runs/{cancelled['id']}").json()["notes"] == notes
     assert other_client.post(f"/api/runs/{cancelled['id']}/cancel").status_code == 409
     page = html.unescape(other_client.get(f"/experiments/{twin['id']}?tab=export").text)
     assert f"exported by Isoscope {VERSION} at " in page
@@ -388,10 +386,8 @@ def test_logged_runs_can_be_imported_elsewhere(client, other_client, begun, step
         )
         assert copies["grid"] == runs["grid"]
         for run, copy in zip(runs["runs"], copies["runs"], strict=True):
-            first, second = (
-                client.get(f"/api/runs/{run['id']}").json(),
-                other_client.get(f"/api/runs/{copy['id']}").json(),
-            )
+            first = client.get(f"/api/runs/{run['id']}").json()
+            second = other_client.get(f"/api/runs/{copy['id']}").json()
             for name in ("config", "steps", "results", "performance", "isoscore_star", "status", "notes"):
                 assert second[name] == first[name], name
     finally:

@@ -69,13 +69,9 @@ def test_headings_and_labels_name_all_that_varies(client, context):
     assert 'aria-label="CosReg, λ = 1, batch size 32, seed 0"' in page
     assert "Accuracy, 0 to 1, is on the validation rows" in page
     assert "batch 8, 32, rate 3e−5" in page
-    grid = {"fixed_regularizers": [{}, {"cosreg": 1.0, "istar": 0.5}]}
-    runs = [
-        make_run(lam, 0, regularizer=Regularizer.ENTROPY, fixed_regularizers=fixed)
-        for lam in (0.0, 1.0)
-        for fixed in grid["fixed_regularizers"]
-    ]
-    experiment = launch(context, *runs, grid=grid, fixed_regularizers=grid["fixed_regularizers"][0])
+    fixed, method = [{}, {"cosreg": 1.0, "istar": 0.5}], Regularizer.ENTROPY
+    runs = [make_run(lam, 0, regularizer=method, fixed_regularizers=each) for lam in (0.0, 1.0) for each in fixed]
+    experiment = launch(context, *runs, grid={"fixed_regularizers": fixed}, fixed_regularizers={})
     page = words(every_tab(client, f"/experiments/{experiment}"))
     assert 'aria-label="λ = 1, extra penalties I-STAR 0.5; CosReg 1, seed 0"' in page
     assert "Every run adds" not in page
@@ -118,17 +114,15 @@ def test_run_shows_performance_and_layers_with_n_and_reasons(client, context):
 
 
 def test_experiment_figures_follow_their_address(client, context):
-    at = f"/experiments/{launch(context, make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))}/figures"
-    for slug in SWEEP_FIGURES:
-        assert f'data-figure="{at}/{slug}.json' in words(client.get(f"{at}/{slug}.html"))
-        assert client.get(f"{at}/{slug}.json").json()["data"] != [], slug
-        assert len(client.get(f"{at}/{slug}.csv").text.splitlines()) > 1, slug
-    experiment = launch(context, make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))
-    at = f"/experiments/{experiment}"
+    at = f"/experiments/{launch(context, make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))}"
 
     def lines(path):
         return client.get(f"{at}/figures/{path}").text.splitlines()
 
+    for slug in SWEEP_FIGURES:
+        assert f'data-figure="{at}/figures/{slug}.json' in words(client.get(f"{at}/figures/{slug}.html"))
+        assert client.get(f"{at}/figures/{slug}.json").json()["data"] != [], slug
+        assert len(lines(f"{slug}.csv")) > 1, slug
     assert lines("learning.csv")[:2] == ["lambda,step,seeds,task_loss_mean,ci95_half_width", "0.0,10,1,0.5,"]
     assert lines("penalties.csv?seeds=1")[:2] == ["lambda,seed,step,penalty", "0.0,0,10,0.1"]
     assert client.get(f"{at}/figures/learning.json?log=1").json()["layout"]["yaxis"]["type"] == "log"

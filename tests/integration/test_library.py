@@ -135,11 +135,8 @@ def test_api_returns_scores_tags_and_provenance(client, context):
     assert [row.lower() for row in client.get("/api/tags").json()] == ["a", "b", "bert"]
     keys = ("provenance", "source_id", "encoding_id", "layer", "pooling")
     origins = [[client.get(f"/api/embeddings/{row}").json()[key] for key in keys] for row in (source, derived, layer)]
-    assert origins == [
-        [None] * 5,
-        [{"method": "centring"}, source, None, None, None],
-        [None, None, encoding, 3, "mean"],
-    ]
+    made = [{"method": "centring"}, source, None, None, None]
+    assert origins == [[None] * 5, made, [None, None, encoding, 3, "mean"]]
 
 
 def test_number_of_queries_is_constant_and_pages_have_fifty(client, context):
@@ -221,9 +218,8 @@ def three(context):
     with context.sessions.begin() as session:
         session.add(models.StoredFile(sha256=hashes[0], size_bytes=len(STATE)))
         session.flush()
-        session.add(
-            models.PostProcessing(embedding_id=first, key="k", method="center", parameters={}, state_sha256=hashes[0])
-        )
+        trial = {"embedding_id": first, "key": "k", "method": "center", "parameters": {}}
+        session.add(models.PostProcessing(**trial, state_sha256=hashes[0]))
         session.add(models.Dataset(name="d", origin=models.DatasetOrigin.UPLOAD, train_sha256=hashes[1], columns=[]))
     return [first, second, third]
 

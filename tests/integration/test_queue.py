@@ -98,10 +98,8 @@ def test_waiting_runs_are_listed_by_priority(client, context):
     _, ids = add_runs(context, *[QUEUED] * 52, QUEUED | {"priority": 20})
     first = client.get("/queue").text
     assert "53 runs waiting. Lower priority numbers run first" in first
-    listed = re.findall(r'<tr id="run-(\w+)">', first)
-    assert listed == [ids[52], *ids[:49]]
-    for page in (2, 9):
-        assert re.findall(r'<tr id="run-(\w+)">', client.get(f"/queue?page={page}").text) == ids[49:52]
+    for page, listed in ((1, [ids[52], *ids[:49]]), (2, ids[49:52]), (9, ids[49:52])):
+        assert re.findall(r'<tr id="run-(\w+)">', client.get(f"/queue?page={page}").text) == listed
     assert 'href="/queue?page=2"' in first
     queue = client.get("/api/queue?limit=2&offset=1").json()
     assert ([job["id"] for job in queue["waiting"]], queue["waiting_total"]) == (ids[:2], 53)
@@ -113,9 +111,7 @@ def test_experiments_are_counted_and_moved(client, context):
     second_id, _ = add_runs(context, QUEUED, {"status": RunStatus.FINISHED}, name="second")
     rows = client.get("/api/queue").json()["experiments"]
     expected = [("first", 1, 1, 1), ("second", 0, 1, 0)]
-    assert [
-        (experiment["name"], experiment["running"], experiment["queued"], experiment["paused"]) for experiment in rows
-    ] == expected
+    assert [(row["name"], row["running"], row["queued"], row["paused"]) for row in rows] == expected
     page = client.get("/queue").text
     for url in (f"/experiments/{first_id}/pause", f"/experiments/{first_id}/resume", "/queue/pause", "/queue/resume"):
         assert f'action="{url}"' in page
@@ -133,9 +129,8 @@ def test_destructive_buttons_are_in_menus_and_buttons_lead_back(client, context)
         assert re.search(rf'action="{noun}\w*/cancel"', menu)
         assert '<button class="link bad"' in menu
     assert "/cancel" not in re.sub(r'<details class="menu".*?</details>', "", page, flags=re.DOTALL)
-    experiment_id, (run_id, _) = add_runs(context, QUEUED, QUEUED)
-    urls = {"queue": "/queue", "experiment": f"/experiments/{experiment_id}", "": f"/runs/{run_id}"}
-    for back, url in urls.items():
+    _, (run_id, _) = add_runs(context, QUEUED, QUEUED)
+    for back, url in (("queue", "/queue"), ("", f"/runs/{run_id}")):
         for verb in ("move/last", "pause", "resume"):
             answer = client.post(f"/runs/{run_id}/{verb}", data={"back": back})
             assert (answer.status_code, answer.headers["location"]) == (303, url), verb

@@ -167,10 +167,8 @@ class TestTable:
 
         assert fields(points="sentence", include_padding=False) == []
         assert fields(points="tokens", include_padding=False) == ["include_padding"]
-        penalized = [
-            run_row(0.0, config={"fixed_regularizers": {"istar": 0.5}, "shrinkage_points": points})
-            for points in (500, 600)
-        ]
+        config = {"fixed_regularizers": {"istar": 0.5}}
+        penalized = [run_row(0.0, config=config | {"shrinkage_points": points}) for points in (500, 600)]
         plain = [run_row(0.0, 1, config={"shrinkage_points": points}) for points in (700, 800)]
         experiment = add_experiment(context, *penalized, *plain, grid={"shrinkage_points": [500, 600, 700, 800]})
         assert read_columns(context, "seed:1", experiment_id=experiment).varying == []

@@ -391,10 +391,8 @@ def test_run_cancelled_while_finishing_has_one_end(begin, context):
     for _ in range(4):
         run_id = begin().json()["id"]
         with ThreadPoolExecutor(2) as threads:
-            ends = [
-                threads.submit(cancel_run, context, run_id),
-                threads.submit(finish_run, context, run_id, LoggedEnding()),
-            ]
+            cancellation = threads.submit(cancel_run, context, run_id)
+            ends = [cancellation, threads.submit(finish_run, context, run_id, LoggedEnding())]
         refused = [future.exception() is not None for future in ends]
         assert sorted(refused) == [False, True]
         with context.sessions() as session:

@@ -272,10 +272,8 @@ def test_list_shows_conclusions_without_reading_results(client, context, corpus)
         session.add(task)
         session.add(TaskRun(embedding_id=corpus, config=task.config, created_at=datetime(2020, 1, 1, tzinfo=UTC)))
         session.flush()
-        session.execute(
-            text("UPDATE task_runs SET results = :results WHERE id = :id"),
-            {"results": json.dumps(results), "id": task.id},
-        )
+        update = text("UPDATE task_runs SET results = :results WHERE id = :id")
+        session.execute(update, {"results": json.dumps(results), "id": task.id})
     default_variants, draft = client.get(f"/api/embeddings/{corpus}/tasks").json()
     assert (default_variants["conclusion"], default_variants["config"]["kind"]) == ("Take it.", "compression")
     assert (draft["status"], draft["conclusion"]) == ("draft", None)
@@ -286,9 +284,8 @@ def test_list_has_pages(client, context, corpus):
     with context.sessions.begin() as session:
         for number in range(60):
             config = TaskConfig(kind=TruthKind.COMPRESSION, seed=number)
-            session.add(
-                TaskRun(embedding_id=corpus, config=config, created_at=datetime(2020, 1, 1, 0, number, tzinfo=UTC))
-            )
+            when = datetime(2020, 1, 1, 0, number, tzinfo=UTC)
+            session.add(TaskRun(embedding_id=corpus, config=config, created_at=when))
     path = f"/embeddings/{corpus}/tasks"
     pages = (client.get(f"{path}?page={page}").text for page in (1, 2, 9))
     first, second, beyond = (page.partition('id="all"')[2].partition("</section>")[0] for page in pages)

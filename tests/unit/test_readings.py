@@ -46,10 +46,8 @@ def test_groups_follow_catalog_order_with_variants():
     slugs = ("mean_share", "cosine_histogram", "mean_cosine", "partition_log")
     (families,) = group_readings(embedding_with(*slugs)).values()
     readings = [(family.reading, *family.variants) for family in families]
-    assert [tuple(reading.measure.slug for reading in family) for family in readings] == [
-        ("mean_cosine", "mean_share", "cosine_histogram"),
-        ("partition_log",),
-    ]
+    slugs = [tuple(reading.measure.slug for reading in family) for family in readings]
+    assert slugs == [("mean_cosine", "mean_share", "cosine_histogram"), ("partition_log",)]
     measures = [MEASURES[slug] for slug in ("mean_share", "isoscore", "mean_cosine")]
     assert group_items(measures, lambda measure: measure) == {
         "Spread of the variance": [MEASURES["isoscore"]],
