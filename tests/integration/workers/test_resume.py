@@ -11,6 +11,7 @@ from app.db.models import Phase, Run, RunStatus, Step
 from app.db.types import utcnow
 from tests.integration.workers.conftest import CONFIG, outcome, queue_again, stop_after, watch_steps
 from tests.long_cases import mark_long
+from tests.waiting import wait_for
 from workers.training import training
 from workers.training.folder import RunFolder, remove_unneeded_folders
 from workers.training.job import fine_tune
@@ -84,16 +85,20 @@ def test_checkpoint_ahead_of_logged_steps_is_not_used(kill, resume, uninterrupte
 @pytest.mark.both_databases
 def test_run_of_killed_process_resumes(settings, frequent_settings, make_run, get_run, resume, uninterrupted, forked):
     killed = make_run(**CONFIG)
-    process = forked.Process(target=fine_tune, args=(killed, frequent_settings, "cpu"))
+    process = forked.Process(target=fine_tune_until_saved, args=(killed, frequent_settings, "cpu"))
     process.start()
-    while not list((settings.runs / killed).glob(f"checkpoint-*/{COMPLETE_MARKER}")):
-        assert process.is_alive()
-        time.sleep(0.01)
+    wait_for(lambda: list((settings.runs / killed).glob(f"checkpoint-*/{COMPLETE_MARKER}")), 60)
     process.kill()
     process.join()
     assert process.exitcode == -9
     assert get_run(killed).status is RunStatus.RUNNING
     assert outcome(resume(killed)) == outcome(uninterrupted())
+
+
+def fine_tune_until_saved(*arguments):
+    save = training.CheckpointCallback.on_save
+    training.CheckpointCallback.on_save = lambda *state, **more: (save(*state, **more), time.sleep(60))[0]
+    fine_tune(*arguments)
 
 
 def test_checkpoint_resets_attempts(frequent_settings, make_run, get_run, sessions):
