@@ -33,12 +33,11 @@ def test_busy_database_returns_503_with_retry_after(client, monkeypatch):
 
 
 def test_health_reuses_recent_answer_of_slow_database(client, monkeypatch):
-    monkeypatch.setattr("app.operations.health.ANSWER_SECONDS", 0.2)
-    monkeypatch.setattr("app.operations.health.RECENT_SECONDS", 1.0)
     assert client.get("/api/health").status_code == 200
+    monkeypatch.setattr("app.operations.health.ANSWER_SECONDS", 0.2)
     monkeypatch.setattr("app.operations.health.count_live_workers", lambda _: time.sleep(4))
     assert client.get("/api/health").json() == {"status": "ok", "workers_alive": 0}
-    time.sleep(1)
+    monkeypatch.setattr("app.operations.health.RECENT_SECONDS", 0.0)
     assert client.get("/api/health").status_code == 503
 
 
