@@ -35,16 +35,18 @@ class TestAdvisoryLocks:
     @pytest.fixture(autouse=True)
     def short_intervals(self, monkeypatch):
         monkeypatch.setattr(locks, "CHECK_EVERY_SECONDS", 0.05)
-        monkeypatch.setattr(locks, "SETTLED_SECONDS", 0.5)
+        monkeypatch.setattr(locks, "SETTLED_SECONDS", 60)
 
     def test_lost_session_is_reopened_with_its_locks(self, postgresql_url):
         with AdvisoryLocks(postgresql_url, end_no_jobs) as mine, mine.held("here/cpu"):
             assert not mine.is_settled, "a new session cannot tell yet which workers are dead"
-            wait_for(lambda: mine.is_settled)
+            mine._opened_at -= locks.SETTLED_SECONDS
+            assert mine.is_settled
             end_other_sessions(postgresql_url)
-            wait_for(lambda: not mine.is_settled)
-            wait_for(lambda: count_locks(postgresql_url) == 1)
-            wait_for(lambda: mine.is_settled)
+            wait_for(lambda: not (mine.is_settled or mine._connection.closed))
+            assert count_locks(postgresql_url) == 1
+            mine._opened_at -= locks.SETTLED_SECONDS
+            assert mine.is_settled
             with mine.held("there/cpu"):
                 assert count_locks(postgresql_url) == 2
         wait_for(lambda: count_locks(postgresql_url) == 0)
