@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from datetime import timedelta
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -57,11 +56,11 @@ def test_import_error_of_jobs_is_logged_and_does_not_end_server(tmp_path):
 
 
 @pytest.mark.parametrize("cancels", [1, 2])
-def test_cancelled_job_leaves_no_process_and_no_task(settings, cancels):
+def test_cancelled_job_leaves_no_process_and_no_task(tmp_path, forked, cancels):
     """The engine cancels a step and then its workflow, which cancels the step again."""
-    process = get_context("spawn").Process(target=sleep_through_sigterm)
+    process = forked.Process(target=sleep_through_sigterm, args=(ready := tmp_path / "ready",))
     process.start()
-    wait_for(process.is_alive)
+    wait_for(ready.exists, 60)
 
     async def end() -> set[asyncio.Task[None]]:
         task = asyncio.create_task(_terminate(process))
@@ -75,9 +74,10 @@ def test_cancelled_job_leaves_no_process_and_no_task(settings, cancels):
     assert process.exitcode is not None
 
 
-def sleep_through_sigterm():
+def sleep_through_sigterm(ready):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.setsid()
+    ready.touch()
     time.sleep(60)
 
 
