@@ -29,14 +29,15 @@ async def ended(tasks):
 
 def test_uploads_beyond_slots_and_queue_are_refused():
     at_once = peak = 0
-    free, lock = threading.Event(), threading.Lock()
+    both, lock = threading.Barrier(2), threading.Lock()
 
     def work():
         nonlocal at_once, peak
         with lock:
             at_once += 1
             peak = max(peak, at_once)
-        free.wait(20)
+        both.wait(20)
+        time.sleep(0.1)  # in which a third would begin
         with lock:
             at_once -= 1
         return "read"
@@ -44,8 +45,6 @@ def test_uploads_beyond_slots_and_queue_are_refused():
     async def upload_all():
         slots = Parsers(2)
         tasks = [asyncio.create_task(slots.run(Client(), work)) for _ in range(15)]
-        await asyncio.sleep(0.3)
-        free.set()
         return await ended(tasks)
 
     results = asyncio.run(upload_all())
