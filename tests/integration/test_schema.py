@@ -144,7 +144,7 @@ def test_processes_upgrade_concurrently(engine, forked):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(600)
     assert [process.exitcode for process in processes] == [0, 0]
     assert set(Base.metadata.tables) < set(inspect(engine).get_table_names())
 

@@ -274,7 +274,7 @@ def ask_as_other_user(address, path, *headers):
 
 @as_root
 def test_other_user_needs_token(context, address):
-    assert httpx2.get(f"{address}/api/space").status_code == 200
+    assert httpx2.get(f"{address}/api/space", timeout=60).status_code == 200
     for headers in ([], ["X-Forwarded-For", "10.0.0.1"], ["Authorization", "Bearer wrong"], ["Cookie", "session=x"]):
         assert "another user of this machine sent this request" in ask_as_other_user(address, "/api/space", *headers)
     page = ask_as_other_user(address, "/embeddings", "Accept", "text/html")
@@ -290,7 +290,7 @@ def test_other_user_needs_token(context, address):
 def test_other_user_cannot_read_files(migrated, cloud):
     migrated.root.chmod(0o755)
     with web_process(migrated) as address:
-        response = httpx2.post(f"{address}/api/embeddings", files={"file": ("cloud.npy", npy(cloud))})
+        response = httpx2.post(f"{address}/api/embeddings", files={"file": ("cloud.npy", npy(cloud))}, timeout=60)
         assert response.status_code == 201
     assert stat.S_IMODE(migrated.root.stat().st_mode) == 0o700
     new_files = [path for path in migrated.files.rglob("*") if path.is_file()]
