@@ -2,7 +2,6 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 import httpx2
 import psutil
@@ -18,7 +17,8 @@ STEPS = 40_000
 
 
 @pytest.mark.long
-def test_health_is_answered_during_many_uploads(tmp_path, empty_dashboard):
+def test_health_is_answered_during_many_uploads(tmp_path, empty_dashboard, monkeypatch):
+    monkeypatch.setenv("ISOSCOPE_PARSE_AT_ONCE", "2")
     rows = "sentence\tlabel\n" + "the keys to the cabinet are here\t1\n" * (UPLOAD_BYTES // 35)
     files = {name: (f"{name}.tsv", rows) for name in ("train", "validation")}
     done = threading.Event()
@@ -39,7 +39,7 @@ def test_health_is_answered_during_many_uploads(tmp_path, empty_dashboard):
         accepted, refused = ([answer for answer in answers if answer.status_code == status] for status in (201, 429))
         assert (len(accepted) + len(refused), len(accepted) > 0, len(refused) > 0) == (UPLOADS, True, True)
         assert {answer.headers["retry-after"] for answer in refused} == {"5"}
-        assert len(httpx2.get(f"{url}/api/datasets").json()) == len(accepted)
+        assert len(httpx2.get(f"{url}/api/datasets", timeout=60).json()) == len(accepted)
 
 
 def test_upload_is_no_longer_parsed_after_client_leaves(tmp_path, empty_dashboard, monkeypatch):
@@ -48,10 +48,8 @@ def test_upload_is_no_longer_parsed_after_client_leaves(tmp_path, empty_dashboar
     with web_process(empty_dashboard) as url:
 
         def parsing_processes():
-            children = psutil.Process().children(recursive=True)
-            with suppress(psutil.NoSuchProcess):  # a child has ended meanwhile
-                return [child for child in children if "app.sandbox" in " ".join(child.cmdline())]
-            return children
+            ours, running = psutil.Process().children(recursive=True), psutil.process_iter(["cmdline"])
+            return [child for child in running if child in ours and "app.sandbox" in str(child.info["cmdline"])]
 
         with pytest.raises(httpx2.ReadTimeout):
             httpx2.post(f"{url}/api/encodings", files={"file": ("t.jsonl", rows)}, timeout=httpx2.Timeout(30, read=0.5))
@@ -59,9 +57,9 @@ def test_upload_is_no_longer_parsed_after_client_leaves(tmp_path, empty_dashboar
         while parsing_processes() and time.monotonic() < end:
             time.sleep(0.1)
         assert not parsing_processes()
-        assert httpx2.get(f"{url}/api/encodings").json() == []
+        assert httpx2.get(f"{url}/api/encodings", timeout=60).json() == []
         response = httpx2.post(f"{url}/api/encodings", files={"file": ("t.txt", "a\nb\n")}, timeout=60)
-        assert (response.status_code, len(httpx2.get(f"{url}/api/encodings").json())) == (201, 1)
+        assert (response.status_code, len(httpx2.get(f"{url}/api/encodings", timeout=60).json())) == (201, 1)
 
 
 @pytest.mark.long
