@@ -16,8 +16,8 @@ from tests.dashboards import FilledDashboard, fill_dashboard
 from tests.ports import free_port
 from tests.serving import Serving
 from tests.tiny import make_table
+from tests.waiting import patience
 
-PATIENCE_MILLISECONDS = 60_000
 SCREEN = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True}
 # GPU compositing in software doubles the CPU time of a page, and only WebGL needs it.
 QUIET = [
@@ -120,14 +120,15 @@ def is_complaint(message: ConsoleMessage) -> bool:
 def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
-    expect.set_options(timeout=PATIENCE_MILLISECONDS)
+    milliseconds = 60_000 * patience()
+    expect.set_options(timeout=milliseconds)
 
     def open_page(**options: Any) -> Page:
         contexts.append(browser.new_context(**SCREEN | options))
         page = contexts[-1].new_page()
         page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.set_default_timeout(PATIENCE_MILLISECONDS)
+        page.set_default_timeout(milliseconds)
         return page
 
     yield open_page

@@ -110,7 +110,7 @@ def measured_map(dashboard) -> str:
     address = f"/api/embeddings/{embedding_id}"
     dashboard.wait_for(lambda: dashboard.get(address)["status"] == "draft", "a draft")
     selection = {"vectors": ["a", "b", "c", "d"], "names": "name"}
-    httpx2.put(f"{dashboard.url}{address}/selection?commit=auto", json=selection).raise_for_status()
+    httpx2.put(f"{dashboard.url}{address}/selection?commit=auto", json=selection, timeout=60).raise_for_status()
     dashboard.wait_for(lambda: dashboard.get(address)["status"] == "ready", "a measured embedding")
     return f"{dashboard.url}/embeddings/{embedding_id}"
 

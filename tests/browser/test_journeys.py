@@ -13,7 +13,7 @@ from tests.dashboards import ROWS, empty_dashboard
 from tests.factories import add_experiment, run_row
 from tests.page_actions import draw_all, follow
 from tests.tiny import make_table
-from tests.waiting import wait_for
+from tests.waiting import patience, wait_for
 
 STUB = """
   window.shown = [];
@@ -88,7 +88,7 @@ def test_sweep_leads_from_form_to_scatter_and_latex(dashboard, page, tmp_path):
     page.get_by_role("button", name="Launch", exact=True).click()
 
     expect(page.get_by_role("link", name="Training", exact=True)).to_have_attribute("aria-current", "page")
-    expect(page.get_by_text("6 of 6 runs finished")).to_be_visible(timeout=240_000)
+    expect(page.get_by_text("6 of 6 runs finished")).to_be_visible(timeout=240_000 * patience())
     page.get_by_role("link", name="Result", exact=True).click()
     expect(page.locator("#figure-isotropy .js-plotly-plot")).to_be_visible()
     link = page.locator("#figure-isotropy a[download$='.csv']").evaluate("link => link.href")
@@ -211,8 +211,8 @@ def test_texts_are_encoded_and_read_by_layer(dashboard, page, tmp_path):
     expect(page.locator("#plan strong")).to_have_text("6 embeddings")
     page.get_by_role("button", name="Encode").click()
 
-    expect(page.get_by_role("button", name="Compare layers")).to_be_visible(timeout=240_000)
-    expect(page.get_by_text("encoded, measuring")).to_be_hidden(timeout=240_000)
+    expect(page.get_by_role("button", name="Compare layers")).to_be_visible(timeout=240_000 * patience())
+    expect(page.get_by_text("encoded, measuring")).to_be_hidden(timeout=240_000 * patience())
     expect(page.locator("#figure-heat-map .js-plotly-plot")).to_be_visible()
     expect(page.locator("#figure-by-layer .js-plotly-plot")).to_be_visible()
     page.get_by_label("Measure by layer").select_option("Uniformity")
