@@ -38,9 +38,10 @@ def test_restored_runs_end_with_the_same_numbers(serving, models_dir, postgresql
     backed_up = Settings(data_dir=server.data_dir, database_url=databases[0])
 
     def backup_has_checkpoint():
-        """Return whether a new backup holds a checkpoint: the run may end before the copy."""
+        """Return whether a new backup holds a checkpoint of a run that had not finished by then, so that it resumes."""
         backup = make_backup(backed_up, tmp_path / "backups")
-        return any(backup.folder.glob("runs/*/checkpoint-*/complete"))
+        unfinished = {run["id"] for run in server.get(address)["runs"] if run["status"] != "finished"}
+        return any(path.parts[-3] in unfinished for path in backup.folder.glob("runs/*/checkpoint-*/complete"))
 
     server.wait_for(backup_has_checkpoint, "a backup with a checkpoint")
     uninterrupted = server.wait_for(lambda: finished_runs(server), "the end of the sweep", SECONDS)
