@@ -23,7 +23,7 @@ from isoscope.callback import IsoscopeCallback
 from isoscope.track import ENDED_SILENTLY, SECONDS_AT_EXIT, log_run
 from tests.ports import free_port
 from tests.serving import serve_in_thread, web_process
-from tests.waiting import wait_for
+from tests.waiting import patience, wait_for
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "own_loop.md"
 RUN = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
@@ -45,7 +45,7 @@ def find_example(number):
 
 
 def fetch_run(address, line):
-    return httpx2.get(f"{address}/api/runs/{line.strip().rsplit('/', 1)[-1]}").raise_for_status().json()
+    return httpx2.get(f"{address}/api/runs/{line.strip()[-32:]}", timeout=60).raise_for_status().json()
 
 
 @pytest.mark.long
@@ -54,8 +54,8 @@ def test_plain_loop_of_document_finishes_run(settings, context, tmp_path):
         process = run_script(find_example(0), address, tmp_path)
         assert (process.returncode, process.stderr) == (0, "")
         run = fetch_run(address, process.stdout)
-        page = httpx2.get(f"{address}/experiments/{run['experiment_id']}")
-        predictions = httpx2.get(f"{address}/api/runs/{run['id']}/predictions").json()
+        page = httpx2.get(f"{address}/experiments/{run['experiment_id']}", timeout=60)
+        predictions = httpx2.get(f"{address}/api/runs/{run['id']}/predictions", timeout=60).json()
     assert (run["status"], run["lam"], run["regularizer"]) == ("finished", -1.0, "istar")
     assert [step["step"] for step in run["steps"]] == list(range(1, 21))
     assert all(-1 <= step["penalty"] <= 0 for step in run["steps"])
@@ -75,7 +75,7 @@ def test_trainer_of_document_logs_layers_and_evaluation(settings, context, tmp_p
         process = run_script(find_example(1), address, tmp_path)
         assert process.returncode == 0, process.stderr
         run = fetch_run(address, process.stdout.splitlines()[-1])
-        page = httpx2.get(f"{address}/runs/{run['id']}")
+        page = httpx2.get(f"{address}/runs/{run['id']}", timeout=60)
     assert (run["status"], run["seed"]) == ("finished", 7)
     expected = {"max_steps": 20, "batch_size": 8, "precision": "fp32"}
     assert {name: run["config"][name] for name in ("max_steps", "batch_size", "precision")} == expected
@@ -109,7 +109,7 @@ def test_steps_wait_for_late_server(settings, context, capsys):
     begun = time.monotonic()
     for step in range(700):
         run.step(step, task_loss=float("nan") if step == 3 else 1.0)
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < patience()
     wait_for(lambda: "does not answer" in capsys.readouterr().err, 20)
     with serve_in_thread(create_app(settings), port) as address:
         assert run.finish({"accuracy": 0.5})
