@@ -211,7 +211,8 @@ def _render_list(
     labels = (embedding.selection or {}).get("labels") or (deciding_task.config.labels if deciding_task else None) or ""
     likely_kind = TruthKind.LABELS if labels and not qrels else TruthKind.QUERIES
     chosen_kind = next((kind for kind in TruthKind if kind == values.get("kind")), likely_kind)
-    page = min(page, pages := count_pages(service.count_tasks(context, embedding_id)))
+    pages = count_pages(service.count_tasks(context, embedding_id))
+    page = min(page, pages)
     tasks = service.list_tasks(context, embedding_id, limit=PAGE_ROWS, offset=offset_of(page))
     page_values = {
         "embedding": embedding,

@@ -25,29 +25,38 @@ KNOWN_COLLAPSE = (
 def warn_of_collapse(context: Context, runs: Sequence[RunConfig]) -> list[str]:
     """Warn of each planned λ at which most earlier runs of the same models failed, else of the known collapse.
 
-    Runs of experiments with a failed baseline do not count: λ is not the reason there.
+    Runs of experiments whose baselines failed, too, do not count: λ is not the reason there.
     """
     planned = sorted({(run.regularizer, run.lam) for run in runs if run.lam})
     models, lambdas = {run.model for run in runs}, {lam for _, lam in planned}
-    query = select(Run).where(Run.status == RunStatus.FINISHED, Run.model.in_(models), Run.lam.in_({0.0, *lambdas}))
+    query = select(Run).where(Run.status == RunStatus.FINISHED, Run.model.in_(models))
     columns = Run.config, Run.experiment_id, Run.regularizer, Run.lam, Run.status, Run.performance, Run.learning
-    newest = query.options(load_only(*columns)).order_by(Run.finished_at.desc()).limit(MAX_EARLIER_RUNS)
-    has_failed = {
-        run: no_learning_note(run) is not None or divergence_note(run) is not None for run in context.scalars(newest)
-    }
-    without_baseline = {run.experiment_id for run, failed in has_failed.items() if failed and not run.lam}
+    query = query.options(load_only(*columns)).order_by(Run.finished_at.desc())
+    runs_at_lambdas = context.scalars(query.where(Run.lam.in_(lambdas)).limit(MAX_EARLIER_RUNS))
+    experiment_ids = {run.experiment_id for run in runs_at_lambdas}
+    baselines_failed: dict[str, list[bool]] = {}
+    for run in context.scalars(query.where(Run.lam == 0, Run.experiment_id.in_(experiment_ids))):
+        baselines_failed.setdefault(run.experiment_id, []).append(_has_failed(run))
     failed_by_setting: dict[tuple[Regularizer, float], list[bool]] = {}
-    for run, failed in has_failed.items():
-        if run.experiment_id not in without_baseline:
-            failed_by_setting.setdefault((run.regularizer, run.lam), []).append(failed)
+    for run in runs_at_lambdas:
+        if not _most_failed(baselines_failed.get(run.experiment_id, [])):
+            failed_by_setting.setdefault((run.regularizer, run.lam), []).append(_has_failed(run))
     warnings, is_known_collapse = [], False
     for regularizer, lam in planned:
         failed_flags = failed_by_setting.get((regularizer, lam), [])
-        n_failed, n_runs = sum(failed_flags), len(failed_flags)
-        if n_failed >= max(MIN_COLLAPSED_RUNS, COLLAPSED_SHARE * n_runs):
+        n_runs = len(failed_flags)
+        if _most_failed(failed_flags):
             warnings.append(
                 f"Caution: {REGULARIZER_NAMES[regularizer]} at λ = {short(lam)} learned nothing or diverged in "
-                f"{n_failed} of {n_runs} earlier runs. Choose a value nearer to 0."
+                f"{sum(failed_flags)} of {n_runs} earlier runs. Choose a value nearer to 0."
             )
         is_known_collapse |= regularizer is Regularizer.ISTAR and lam <= KNOWN_COLLAPSE_LAMBDA and not n_runs
     return warnings or ([KNOWN_COLLAPSE] if is_known_collapse else [])
+
+
+def _has_failed(run: Run) -> bool:
+    return no_learning_note(run) is not None or divergence_note(run) is not None
+
+
+def _most_failed(failed_flags: Sequence[bool]) -> bool:
+    return sum(failed_flags) >= max(MIN_COLLAPSED_RUNS, COLLAPSED_SHARE * len(failed_flags))

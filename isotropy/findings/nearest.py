@@ -39,11 +39,11 @@ def find_nearest(
     subtracted, so that neither a distant mean nor huge numbers cost digits.
     """
     q = queries.double()
-    q = unit_rows(q) if similarity is Similarity.COSINE else q
+    q = unit_rows(q) if similarity == Similarity.COSINE else q
     largest = float(q.abs().amax()) if q.numel() else 0.0
     # The median, because one huge row would move the mean.
     center = q.median(0).values if len(q) else q.new_zeros(q.shape[1])
-    q = q if similarity is Similarity.DOT else q - center
+    q = q if similarity == Similarity.DOT else q - center
     size = float(q.abs().amax(1).median()) if q.numel() else 0.0
     scale = size or largest or 1.0
     prepared = (q / scale).clamp(-MAX_MULTIPLE, MAX_MULTIPLE).float()
@@ -53,12 +53,12 @@ def find_nearest(
         for start in range(0, len(rows), ROWS_PER_BLOCK):
             block, block_positions = rows[start : start + ROWS_PER_BLOCK], positions[start : start + ROWS_PER_BLOCK]
             # Keys sort rows by similarity to each query.
-            x = unit_rows(block.double()) if similarity is Similarity.COSINE else block.double()
+            x = unit_rows(block.double()) if similarity == Similarity.COSINE else block.double()
             centered = (x / scale - center).clamp(-MAX_MULTIPLE, MAX_MULTIPLE)
             keys = prepared @ centered.float().T
-            if similarity is Similarity.EUCLIDEAN:
+            if similarity == Similarity.EUCLIDEAN:
                 keys -= (centered.square().sum(1) / 2).float()
-            elif similarity is Similarity.COSINE:
+            elif similarity == Similarity.COSINE:
                 # q.x = (q - c).(x - c) + x.c + terms that depend only on q.
                 keys += (centered @ center).float()
             keys.masked_fill_(query_positions[:, None] == block_positions, -torch.inf)
@@ -98,7 +98,7 @@ def kept_neighbor_shares(
     if neighbors_before.shape[1] == 0:
         return torch.ones(1, dtype=torch.float64)
     is_same = neighbors_before[:, :, None] == neighbors_after[:, None, :]
-    if similarity is Similarity.COSINE and not bool(is_same.any(2).all()):
+    if similarity == Similarity.COSINE and not bool(is_same.any(2).all()):
         is_same |= _copy_mask(before[positions], neighbors_before, neighbors_after) & _copy_mask(
             after[positions], neighbors_before, neighbors_after
         )

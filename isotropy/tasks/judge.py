@@ -151,7 +151,7 @@ def decide(
         choice=choice,
         smallest_difference=smallest_difference,
         tolerance=tolerance,
-        trivial_score=task.truth.trivial_score(parts),
+        trivial_score=task.truth.trivial_score(task.judged_by, parts),
     )
 
 

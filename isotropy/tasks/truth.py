@@ -67,8 +67,8 @@ class Truth(ABC):
         """Return the function that computes the metric from the values of the units in a mask [m]."""
         return mean
 
-    def trivial_score(self, parts: Codes) -> float:
-        """Return about the score, on the choose part, of an answer that does not know the vectors."""
+    def trivial_score(self, metric: str, parts: Codes) -> float:
+        """Return the expected score, on the choose part, of an answer that ignores the vectors."""
         return 0.0
 
 
@@ -116,8 +116,21 @@ class QueryTruth(Truth):
         """Return how often queries retrieve each row; None without neighbors, and for compression."""
         return None if neighbors is None or self.compression else count_retrievals(neighbors, self.ids)
 
-    def trivial_score(self, parts: Codes) -> float:
-        return min(1.0, DEPTH / len(self.ids))  # the expected recall of random rows
+    def trivial_score(self, metric: str, parts: Codes) -> float:
+        """Return the expected score of random rows, as if each rank drew from all rows anew."""
+        ranks, scores = np.arange(1, DEPTH + 1), []
+        for query in (parts == TaskPart.CHOOSE).nonzero()[0]:
+            grades = np.sort(list(self.relevant[query].values()))[::-1]
+            share = len(grades) / len(self.ids)
+            if metric == "mrr@10":
+                scores.append((share * (1 - share) ** (ranks - 1) / ranks).sum())
+            elif metric == "ndcg@10":
+                discounts = 1 / np.log2(ranks + 1)
+                best = grades[:DEPTH] @ discounts[: len(grades)]
+                scores.append(grades.sum() / len(self.ids) * discounts.sum() / best)
+            else:
+                scores.append(DEPTH / len(self.ids))
+        return min(1.0, float(np.mean(scores)))
 
     def values(self, space: StoredSpace, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
         judged_queries = (parts != TaskPart.FIT).nonzero()[0]
@@ -232,7 +245,7 @@ class LabelTruth(Truth):
         correct: Numbers = (predicted == self.codes[~is_fit]).astype(np.float64)
         return correct
 
-    def trivial_score(self, parts: Codes) -> float:
+    def trivial_score(self, metric: str, parts: Codes) -> float:
         majority = np.bincount(self.codes[parts == TaskPart.FIT]).argmax()
         return float((self.codes[parts == TaskPart.CHOOSE] == majority).mean())
 

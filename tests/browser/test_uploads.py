@@ -48,6 +48,7 @@ def limit_upload_speed(page, bytes_per_second: int) -> None:
 
 def test_upload_shows_progress_and_can_be_cancelled(dashboard, page, tmp_path):
     listed, files = {row["id"] for row in dashboard.get("/api/embeddings")}, dashboard.data_dir / "files"
+    stored = set(files.iterdir())
     button = choose_files(page, dashboard.url, save_array(tmp_path, "x.npy", np.ones((50_000, 100))))
     limit_upload_speed(page, 2_000_000)
     button.click()
@@ -57,7 +58,11 @@ def test_upload_shows_progress_and_can_be_cancelled(dashboard, page, tmp_path):
     expect(page.get_by_role("alert")).to_have_text("Cancelled: nothing was kept.")
     expect(button).to_be_focused()
     assert {row["id"] for row in dashboard.get("/api/embeddings")} == listed
-    dashboard.wait_for(lambda: all(file.stat().st_size < 1e7 for file in files.iterdir()), "the removal of the upload")
+
+    def has_arrays():
+        return any(file.read_bytes().startswith(b"\x93NUMPY") for file in set(files.iterdir()) - stored)
+
+    dashboard.wait_for(lambda: not has_arrays(), "the removal of the upload")
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from isotropy.tasks.maps import Map
 from isotropy.tasks.parts import TaskPart, split
 from isotropy.tasks.search import rank_ties
 from isotropy.tasks.storage import StoredSpace, VectorStorage
-from isotropy.tasks.truth import LabelTruth, PairTruth, QueryTruth
+from isotropy.tasks.truth import LabelTruth, PairTruth, QueryTruth, ranking_metric
 from isotropy.tasks.variants import MAX_VARIANTS, Dimensions, Variant, VariantSetting, all_variants, default_variants
 
 
@@ -104,8 +104,9 @@ def test_no_variant_is_advised_below_most_frequent_label(metric):
     sentence = decide(JudgingTask(x, rare, metric=metric), variants).conclusion
     assert sentence.startswith("No clear signal: ")
     assert "not clearly more than the 97.5% of always guessing the most frequent label" in sentence
-    progress = LabelTruth(np.arange(400), (x[:, 0] > 0).astype(np.int64), ids)
-    assert decide(JudgingTask(x, progress, metric=metric), variants).conclusion.startswith("Keep the vectors")
+    for limit, advice in ((0, "Keep the vectors"), (1, "No clear signal: ")):  # a sixth of the labels exceed 1
+        known = LabelTruth(np.arange(400), (x[:, 0] > limit).astype(np.int64), ids)
+        assert decide(JudgingTask(x, known, metric=metric), variants).conclusion.startswith(advice)
 
 
 def test_truth_of_other_vectors_is_no_clear_signal(task):
@@ -115,6 +116,16 @@ def test_truth_of_other_vectors_is_no_clear_signal(task):
     assert "of random rows. Check that the ground truth belongs" in decide(wrong, [Variant()]).conclusion
     pairs = PairTruth(np.arange(300).reshape(-1, 2), np.random.default_rng(0).random(150))
     assert "0.000 of a constant" in decide(JudgingTask(task.corpus, pairs), [Variant()]).conclusion
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", "recall@10", "mrr@10"])
+def test_trivial_score_is_that_of_random_rows(task, metric):
+    random = np.random.default_rng(0)
+    relevant = [{int(row): int(random.integers(1, 4)) for row in random.integers(0, 300, 40)} for _ in range(2000)]
+    truth = QueryTruth(task.truth.vectors, relevant, task.truth.ids)
+    ranked = np.array([random.permutation(300)[:10] for _ in relevant])
+    expected = ranking_metric(relevant, ranked, metric).mean()
+    assert truth.trivial_score(metric, np.full(2000, TaskPart.CHOOSE)) == pytest.approx(expected, rel=0.05)
 
 
 def test_neighbors_of_many_separated_classes_predict_labels():

@@ -98,12 +98,12 @@ class Progress:
     def write(self, session: Session, **values: Any) -> None:
         """Set columns and add waiting steps, or raise RunStoppedError. Call it first: then nothing else is written.
 
-        Call it once in a transaction. If that is rolled back, steps and time wait for the next write.
+        Call it once in a session. If its transaction is rolled back, steps and time wait for the next write.
         """
-        now, before = time.monotonic(), (self._time_counted_until, self._worked_seconds, [*self._waiting_steps])
+        now, unwritten = time.monotonic(), (self._time_counted_until, self._worked_seconds, [*self._waiting_steps])
 
         def restore(_: Session) -> None:
-            self._time_counted_until, self._worked_seconds, self._waiting_steps = before
+            self._time_counted_until, self._worked_seconds, self._waiting_steps = unwritten
 
         event.listen(session, "after_rollback", restore, once=True)
         elapsed, self._time_counted_until = now - self._time_counted_until, now

@@ -84,12 +84,14 @@ def describe_cautions(evidence: Evidence, sweep: RunTable) -> list[str]:
             reason = reasons[0] if len(reasons) == 1 else f"For example, {flagged[0].label}: {reasons[0]}"
             sentences.append(f"{plural(len(flagged), 'run')} {failure}: {labels}. {reason}")
     if any(comparison.no_rows_reason == PREDICTIONS_DISAGREE for comparison in evidence.comparisons):
-        sentences.append(f"{capitalized(PREDICTIONS_DISAGREE)}, by which settings are compared.")
+        sentences.append(f"{capitalized(PREDICTIONS_DISAGREE)}. Settings are compared by the logged one.")
     if any(run.experiment.study for run in sweep.runs):
         sentences.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
     cells = {(sweep.setting(run), run.seed, run.experiment_id) for run in runs}
     if len({cell[:2] for cell in cells}) < len(cells):
-        sentences.append("Experiments share settings and seeds, whose runs are averaged. Open each to see it alone.")
+        sentences.append(
+            "Runs of several experiments with the same setting and seed are averaged. Open each to see it alone."
+        )
     configs = [run.config for run in runs if run.config.selects_during_training]
     if n_selected := sum(config.selection is SelectionRows.VALIDATION for config in configs):
         subject = "The runs" if n_selected == len(runs) else f"{count(n_selected)} of {plural(len(runs), 'run')}"

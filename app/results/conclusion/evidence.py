@@ -180,8 +180,8 @@ def _compute_gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, col
 def _find_peak(sweep: RunTable, setting_layout: SettingLayout, runs: Sequence[AnyRun], level: float) -> str | None:
     """Return the label of the best setting above both the least and the most isotropic one of its line, or None.
 
-    Intervals are simultaneous over all lines. Other such settings that do not differ clearly from the best are named
-    too.
+    It is followed by those of other such settings that share seeds with it and do not clearly differ from it.
+    Intervals are simultaneous over all lines.
     """
     isotropy = {
         setting: fmean(values)

@@ -220,7 +220,7 @@ def _answer_relation(evidence: Evidence) -> str:
     if evidence.shape is RelationShape.FLAT:
         return f"No: flat within ±{FLAT_MARGIN}"
     if relation.p is None:
-        return "Cannot be tested"
+        return "Cannot be tested yet" if relation.value is None and not evidence.collapsed else "Cannot be tested"
     if relation.smallest_p is not None and relation.smallest_p > SIGNIFICANCE_LEVEL:
         return f"Too few λ to tell; {min_lambdas()} needed"
     return "No clear relation"

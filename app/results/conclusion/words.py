@@ -75,7 +75,7 @@ def describe_effect(evidence: Evidence) -> str:
     overall = evidence.overall
     if overall is None or overall.p is None:
         if evidence.collapsed and len(evidence.learned) < 2:
-            return "Whether settings differ cannot be tested: fewer than two did not collapse."
+            return "Whether settings differ cannot be tested: it takes two that did not collapse."
         return "Whether settings differ cannot be tested yet: finish two settings with the same three seeds."
     numbers = f"p = {format_p_value(overall.p)}, {plural(overall.settings, 'setting')}"
     settings = "settings that did not collapse" if evidence.collapsed else "settings"

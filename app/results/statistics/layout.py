@@ -156,8 +156,9 @@ class Layout:
             degrees = float(separate.degrees[index])
             single_p = max(two_sided_p(estimate / error, degrees), TINY)
             tail = separate_maxima.tail_probability(-NORMAL.inv_cdf(single_p / 2))
-            # Beyond the draws, by Bonferroni. An adjusted p is never below the single one.
-            tail = max(tail, min(len(weights) * single_p, max(single_p, 1 / len(separate_maxima.draws)), level))
+            # At least the single p; beyond the draws, Bonferroni's. It stays on the side of ``level`` of the interval.
+            least_p = min(len(weights) * single_p, max(single_p, 1 / len(separate_maxima.draws)))
+            tail = max(tail, least_p if tail > level else min(least_p, level))
             p = max(tail, shared_maxima.tail_probability(abs(estimate) / shared_error))
             seed_variance = float(separate.seed_variances[index])
             row_variance = float(separate.variances[index]) - seed_variance

@@ -18,7 +18,7 @@ function formatRuns(rows) {
 function parseRuns(runs) {
   const rows = new Set();
   // A typed number may be huge.
-  const end = drawn.plot.data.reduce((end, { customdata }) => (customdata ?? []).reduce((a, b) => Math.max(a, b), end), 0);
+  const end = drawn.plot.data.flatMap(({ customdata }) => [...(customdata ?? [])]).reduce((a, b) => Math.max(a, b), 0);
   for (const run of runs.split(" ").filter(Boolean)) {
     const [first, last = first] = run.split("-").map(Number);
     for (let row = first; row <= Math.min(last, end); row++) rows.add(row);

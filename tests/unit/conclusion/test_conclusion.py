@@ -129,7 +129,7 @@ def test_experiments_that_share_settings_and_seeds_have_caution():
     first, second = trend(), trend(slope=-0.05)
     for row in second:
         row.experiment_id = "second"
-    assert "whose runs are averaged" in concluded(*first, *second).cautions[0]
+    assert "seed are averaged" in concluded(*first, *second).cautions[0]
 
 
 def test_unfinished_sweep_is_early_and_has_no_verdict():
@@ -297,7 +297,7 @@ def test_identical_predictions_have_no_interval():
 
 
 @pytest.mark.parametrize(
-    ("lams", "answer"), [((0.0, 1.0), "Cannot be tested"), ((-1.0, 0.0, 1.0), "Too few λ to tell; 5 needed")]
+    ("lams", "answer"), [((0.0, 1.0), "Cannot be tested yet"), ((-1.0, 0.0, 1.0), "Too few λ to tell; 5 needed")]
 )
 def test_few_lambdas_cannot_show_relation(lams, answer):
     assert answers(summary(*trend(lams)))[RELATED] == answer
