@@ -69,7 +69,7 @@ def write_headline(embedding: Embedding) -> Headline:
         _write_title(measurements, n, d, bool(outliers)),
         _describe_few_rows(measurements, n, n_independent, d),
         _describe_mean(measurements),
-        _describe_intrinsic_dimension(measurements),
+        _describe_intrinsic_dimension(measurements, n, d),
     )
     # Outliers distort the numbers, so they come first, as the title.
     ordered = [*outliers, *filter(None, sentences)]
@@ -206,7 +206,7 @@ def _describe_mean(measurements: Measurements) -> Sentence:
     return [*sentence, SentencePart(".")]
 
 
-def _describe_intrinsic_dimension(measurements: Measurements) -> Sentence:
+def _describe_intrinsic_dimension(measurements: Measurements, n: int, d: int) -> Sentence:
     """Describe the smallest and the largest estimate of the intrinsic dimension, or one value if they agree."""
     slugs = [slug for slug, measure in MEASURES.items() if "twonn" in (slug, measure.listed_with)]
     estimates = [(value, slug) for slug in slugs if (value := _get_value(measurements, slug)) is not None]
@@ -225,9 +225,10 @@ def _describe_intrinsic_dimension(measurements: Measurements) -> Sentence:
             SentencePart(f"{high_text}-dimensional", high_slug),
             SentencePart(", depending on the estimator"),
         ]
-    caution = ". The true value is probably higher: such estimates tend to be low."
-    ending = SentencePart(caution if high > UNDERESTIMATED_DIMENSION else ".")
-    sentence = [SentencePart("Locally the cloud looks "), *dimension_parts, ending]
+    caution = ". The true value is probably higher: such estimates tend to be low." * (high > UNDERESTIMATED_DIMENSION)
+    if round(high) > min(n - 1, d):
+        caution = ". Estimates above the number of dimensions, or of rows less one, are not reliable."
+    sentence = [SentencePart("Locally the cloud looks "), *dimension_parts, SentencePart(caution or ".")]
     goodness = (measurements["twonn"].detail or {}).get("parts", {}) if "twonn" in measurements else {}
     distance, chance_distance = goodness.get("fit_distance"), goodness.get("fit_distance_by_chance")
     if distance is not None and chance_distance is not None and distance > max(chance_distance, MAX_FIT_DISTANCE):

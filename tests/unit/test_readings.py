@@ -329,7 +329,7 @@ def test_misfit_of_twonn_is_reported():
 
 
 def test_different_dimension_estimates_are_linked():
-    embedding = embedding_of(gaussian(500, 6))
+    embedding = embedding_of(gaussian(500, 16))
     measurements = {row.measure: row for row in embedding.measurements}
     low_to_high = "8- to 13-"
     for twonn, levina, words in ((8.2, 12.9, low_to_high), (12.9, 8.2, low_to_high), (8.2, 8.4, "8-"), (None, 3, "3-")):
@@ -344,6 +344,9 @@ def test_different_dimension_estimates_are_linked():
                 ("twonn" if twonn < levina else "levina_bickel"): "about 8-",
                 ("levina_bickel" if twonn < levina else "twonn"): "13-dimensional",
             }
+    measurements["twonn"].value = 25
+    caution = ". Estimates above the number of dimensions, or of rows less one, are not reliable."
+    assert plain(write_headline(embedding))[1][-1].endswith(caution)
 
 
 def test_undefined_spread_states_reason():
