@@ -239,7 +239,7 @@ _ENTRIES = (
         meaning="The rows are all nearly equal, or use a few directions only.",
         statistic="The spread over the length of the mean; the gap in the spectrum less the decay after it.",
         limit=f"A spread below 1% of the mean. {HEALTHY} with as many rows and dimensions, where at most half of the "
-        "directions hold 90% of the variance and the next holds a tenth or less. An error where all rows are equal.",
+        "directions hold 90% of the variance (75% within clusters), the next up to a tenth. An error if all are equal.",
         effect="Top-10 neighbors after centering; IsoScore in these directions, or without the one.",
         advice="Check the training: a collapsed loss or a constant input is common. If you intend it, keep only these "
         "directions.",
@@ -264,7 +264,7 @@ _ENTRIES = (
         name="Too few rows",
         meaning="Plain IsoScore is biased low because there are too few rows.",
         statistic="The bias of plain IsoScore, from the number of independent rows and the participation ratio.",
-        limit="A bias of 0.05, or fewer than 4 rows. A warning only with fewer rows than dimensions.",
+        limit="A bias of 0.05, or fewer than 8 rows. A warning only with fewer rows than dimensions.",
         effect="Plain IsoScore, and the bias-corrected one.",
         advice="Measure more rows, or read the bias-corrected score with its error.",
         pitfall="Rows of one group, and exact duplicates, count as one.",

@@ -18,6 +18,7 @@ DIVISIONS = 10  # Random divisions of all differences; if even their directions 
 SEED = 0
 # By chance half of the rows fit better than when shuffled; the allowed excess over a half is this many standard errors.
 SHUFFLED_ERRORS = 3.0
+MAX_ISOTROPIC_VARIATION = 12.0  # About three standard errors, times n, of that of n differences in isotropic clouds
 MAX_CORRELATION = 0.25  # Absolute correlation, for few dimensions
 # Squared coefficient of variation of the local variances: below it, neighbors differ equally in all directions.
 MIN_VARIATION = 0.1
@@ -41,12 +42,24 @@ def are_unrelated(first: Tensor, second: Tensor) -> bool:
     local = _relation_of(*differences)
     if abs(local.correlation) > limit or local.smaller_variation < MIN_VARIATION or local.ratio > MAX_LOCAL_RATIO:
         return False
+    if _vary_equally(first) and _vary_equally(second):
+        return False
     divisions = _relate_random_divisions(torch.cat(differences), len(differences[0]))
     if any(relation.correlation <= 2 * limit for relation in divisions):
         return False
     spread = _relation_of(first - first.mean(0), second - second.mean(0))
     # If each row is permuted differently, rows vary equally in all directions.
     return spread.smaller_variation < MIN_VARIATION or (abs(spread.correlation) <= limit and spread.ratio <= MAX_RATIO)
+
+
+def _vary_equally(units: Tensor) -> bool:
+    """Return whether unit rows [n, d] may differ from their nearest other rows equally in all directions."""
+    ends = torch.stack([torch.arange(len(units)), cosines_to_others(units, units).argmax(1)])
+    differences = torch.nn.functional.normalize(units - units[ends[1]])
+    # Differences that share a row, such as a hub, look alike.
+    shares_row = (ends[:, None, :, None] == ends[:, None]).flatten(0, 1).any(0)
+    squared_cosines = (differences @ differences.T).square()[~shares_row]
+    return bool(units.shape[1] * squared_cosines.mean() <= 1 + MAX_ISOTROPIC_VARIATION / len(units))
 
 
 def local_relation(first: Tensor, second: Tensor) -> DirectionRelation:

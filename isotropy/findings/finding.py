@@ -28,6 +28,7 @@ MATERIAL = 0.05
 NEGLIGIBLE_ERROR = 0.5  # Standard error of the participation ratio below which even a score of about 0 means something
 # Scores whose change counts; the first that changes is reported. One huge row moves only the second.
 SCORES = ("isoscore_unbiased", "isoscore")
+FEWEST_ROWS = 8  # Independent rows below which the bias-corrected score is useless
 SAMPLE_ROWS = 3000  # Maximum rows of the sample that checks use where they need no more
 REFERENCE_ROWS = 200_000  # In clouds of more rows, neighbors are searched among a sample of the rows
 FEW_QUERIES = 500  # Rows whose neighbors are compared before and after a change
@@ -122,8 +123,9 @@ class Finding(NamedTuple):
 
 
 def score_effects(before: Cloud, after: Cloud) -> list[Effect]:
-    """Return how each of ``SCORES`` changes from one cloud to another."""
-    return [Effect(slug, before.moment_scores[slug], after.moment_scores[slug]) for slug in SCORES]
+    """Return how each of ``SCORES`` changes from one cloud to another; only plain IsoScore for few rows."""
+    slugs = SCORES if after.n_independent >= FEWEST_ROWS else ("isoscore",)
+    return [Effect(slug, before.moment_scores[slug], after.moment_scores[slug]) for slug in slugs]
 
 
 def judge(effects: Sequence[Effect], d: int, affected_share: float = 0.0) -> tuple[Effect, Severity]:

@@ -8,6 +8,7 @@ from torch import Tensor
 from isotropy.catalog import Similarity
 from isotropy.findings.finding import (
     FEWEST_DIMENSIONS,
+    FEWEST_ROWS,
     MATERIAL,
     Defect,
     Effect,
@@ -30,7 +31,8 @@ EQUAL = 1e-6  # Limit of the same ratio, below which rows differ only by float32
 EQUAL_IN_FLOAT64 = 1e-12  # The same limit for values with more digits than float32
 COLLAPSED_SHARE = 0.9  # Minimum share of the variance in the directions of a collapsed cloud
 CLIFF = 10.0  # Minimum ratio of variances between the last of these directions and the next
-FEWEST_ROWS = 4  # Minimum number of independent rows for bias-corrected scores, which use four at a time
+# The same share about cluster means: at most 0.5 in isotropic clusters, but 0.76 for two halves of a Gaussian line.
+MIN_SHARE_IN_CLUSTERS = 0.75
 
 
 def max_collapsed_directions(n: int, d: int) -> int:
@@ -68,16 +70,22 @@ def _find_few_directions(examined: ExaminedCloud) -> Defect | None:
     S = cloud.moments.covariance()
     values = eigenvalues(S, cloud.n - 1)
     gap = find_largest_gap(values, max_collapsed_directions(cloud.n_independent, cloud.d))
-    k = gap.n_above
-    share = float(values[:k].sum() / values.sum())
-    gap_limit = healthy_limit("direction_gap", cloud.n_independent, cloud.d)
+    k, gap_limit = gap.n_above, healthy_limit("direction_gap", cloud.n_independent, cloud.d)
+    share, variance_left = float(values[:k].sum() / values.sum()), float(values[k:].sum())
     if gap.excess <= gap_limit or gap.ratio < CLIFF or share < COLLAPSED_SHARE:
         return None
-    plain_isoscore = cloud.moment_scores["isoscore"]
-    remaining_variances = values[:k] if k > 1 else values[1:]
-    isoscore_left = isoscore_from_covariance(torch.diag(remaining_variances))
-    effect, severity = judge([Effect("isoscore", plain_isoscore, isoscore_left)], cloud.d)
-    if not remaining_variances.any():  # without the line that the rows lie on, nothing is left to compare
+    # Clusters may span these directions and be as wide in all others, unless rows nearly equal one of a few points.
+    if variance_left > NEARLY_EQUAL**2 * float(values.sum()) and (n := len(examined.sample)) >= 4 * k:
+        from scipy.cluster.hierarchy import linkage  # noqa: PLC0415 - slow to import
+
+        y = examined.sample @ torch.linalg.eigh(S).eigenvectors[:, -k:]
+        # A merger of two clusters at this height adds half its square to the squares within k + 1 clusters (Ward 1963).
+        within_variance = float(np.square(linkage(y.numpy(), "ward")[:-k, 2]).sum()) / 2 / (n - k - 1)
+        if within_variance < MIN_SHARE_IN_CLUSTERS * (within_variance + variance_left):
+            return None
+    isoscore_left = isoscore_from_covariance(torch.diag(values[:k] if k > 1 else values[1:]))
+    effect, severity = judge([Effect("isoscore", cloud.moment_scores["isoscore"], isoscore_left)], cloud.d)
+    if not values[1:].any():  # without the line that the rows lie on, nothing is left to compare
         severity = Severity.WARNING
     directions = "1 direction holds" if k == 1 else f"{k:,} directions hold"
     context = "in these directions" if k > 1 else "without it"
@@ -126,7 +134,7 @@ def common_mean(examined: ExaminedCloud) -> Defect | None:
 def too_few_rows(examined: ExaminedCloud) -> Defect | None:
     """Find plain IsoScore biased low by more than 0.05 because of few rows; a warning below d rows.
 
-    Fewer than four independent rows are always reported, a single row as an error. Skipped for parts of mixed clouds.
+    Fewer than eight independent rows are always reported, a single row as an error. Skipped for parts of mixed clouds.
     With n rows, 1 over the participation ratio is too large by about 1/n.
     """
     cloud = examined.cloud
@@ -137,12 +145,13 @@ def too_few_rows(examined: ExaminedCloud) -> Defect | None:
     plain, corrected = scores["isoscore"], scores["isoscore_unbiased"]
     noun = "independent row" if n_rows < cloud.n else "row"
     if n_rows < FEWEST_ROWS:
+        reason = f"The bias-corrected score says nothing below {FEWEST_ROWS} independent rows."
         return Defect(
             slug="too_few_rows",
             severity=Severity.WARNING if cloud.n > 1 else Severity.ERROR,
             title=f"Only {n_rows} {noun}{'' if n_rows == 1 else 's'} for {cloud.d:,} dimensions",
-            evidence="One row says nothing about others: the bias-corrected score needs four independent rows.",
-            effect=Effect("isoscore_unbiased", corrected, corrected),
+            evidence=reason,
+            effect=Effect("isoscore_unbiased", *[Score.undefined(reason)] * 2),
             advice="Measure more rows.",
         )
     if plain.value is None:

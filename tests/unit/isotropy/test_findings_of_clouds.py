@@ -102,8 +102,8 @@ def test_too_few_rows_have_severity_by_shortage():
     assert finding.title == "Only 3 independent rows for 20 dimensions"
 
 
-@pytest.mark.parametrize(("n", "severity"), [(1, Severity.ERROR), (2, Severity.WARNING), (3, Severity.WARNING)])
-def test_three_rows_are_always_too_few(n, severity):
+@pytest.mark.parametrize(("n", "severity"), [(1, Severity.ERROR), (2, Severity.WARNING), (7, Severity.WARNING)])
+def test_seven_rows_are_always_too_few(n, severity):
     finding = first_finding(cloud(n, 200))
     assert (finding.slug, finding.severity, finding.effect.after.value) == ("too_few_rows", severity, None)
     assert finding.title == f"Only {n} {'row' if n == 1 else 'rows'} for 200 dimensions"
@@ -140,6 +140,15 @@ def test_cloud_of_few_directions_has_collapsed():
     line = first_finding(np.outer(random().normal(size=500), random(1).normal(size=16)))
     assert (line.slug, line.severity) == ("collapsed", Severity.WARNING)
     assert line.title.startswith("1 direction holds ")
+
+
+@pytest.mark.parametrize("count", [5, 20])
+def test_isotropic_clusters_are_neither_collapsed_nor_unrelated(count):
+    centers = 3 * random(count).normal(size=(count, 128))
+    x = centers[random(1).integers(count, size=800)] + random(2).normal(size=(800, 128))
+    assert not {"collapsed", "unrelated_rows"} & findings_by_slug(x).keys()
+    x = 1e-3 * x + centers[random(1).integers(count, size=800)]
+    assert "collapsed" in findings_by_slug(x)
 
 
 @pytest.mark.slow
