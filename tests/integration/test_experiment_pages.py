@@ -69,9 +69,9 @@ def test_headings_and_labels_name_all_that_varies(client, context):
     assert 'aria-label="CosReg, λ = 1, batch size 32, seed 0"' in page
     assert "Accuracy, 0 to 1, is on the validation rows" in page
     assert "batch 8, 32, rate 3e−5" in page
-    fixed, method = [{}, {"cosreg": 1.0, "istar": 0.5}], Regularizer.ENTROPY
-    runs = [make_run(lam, 0, regularizer=method, fixed_regularizers=each) for lam in (0.0, 1.0) for each in fixed]
-    experiment = launch(context, *runs, grid={"fixed_regularizers": fixed}, fixed_regularizers={})
+    choices, method = [{}, {"cosreg": 1.0, "istar": 0.5}], Regularizer.ENTROPY
+    runs = [make_run(lam, 0, regularizer=method, fixed_regularizers=fixed) for lam in (0.0, 1.0) for fixed in choices]
+    experiment = launch(context, *runs, grid={"fixed_regularizers": choices}, fixed_regularizers={})
     page = words(every_tab(client, f"/experiments/{experiment}"))
     assert 'aria-label="λ = 1, extra penalties I-STAR 0.5; CosReg 1, seed 0"' in page
     assert "Every run adds" not in page

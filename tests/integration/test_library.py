@@ -135,8 +135,8 @@ def test_api_returns_scores_tags_and_provenance(client, context):
     assert [row.lower() for row in client.get("/api/tags").json()] == ["a", "b", "bert"]
     keys = ("provenance", "source_id", "encoding_id", "layer", "pooling")
     origins = [[client.get(f"/api/embeddings/{row}").json()[key] for key in keys] for row in (source, derived, layer)]
-    made = [{"method": "centring"}, source, None, None, None]
-    assert origins == [[None] * 5, made, [None, None, encoding, 3, "mean"]]
+    derived_origin = [{"method": "centring"}, source, None, None, None]
+    assert origins == [[None] * 5, derived_origin, [None, None, encoding, 3, "mean"]]
 
 
 def test_number_of_queries_is_constant_and_pages_have_fifty(client, context):

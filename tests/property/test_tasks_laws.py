@@ -105,8 +105,8 @@ def test_no_variant_is_advised_below_most_frequent_label(metric):
     assert sentence.startswith("No clear signal: ")
     assert "not clearly more than the 97.5% of always guessing the most frequent label" in sentence
     for limit, advice in ((0, "Keep the vectors"), (1, "No clear signal: ")):  # a sixth of the labels exceed 1
-        known = LabelTruth(np.arange(400), (x[:, 0] > limit).astype(np.int64), ids)
-        assert decide(JudgingTask(x, known, metric=metric), variants).conclusion.startswith(advice)
+        truth = LabelTruth(np.arange(400), (x[:, 0] > limit).astype(np.int64), ids)
+        assert decide(JudgingTask(x, truth, metric=metric), variants).conclusion.startswith(advice)
 
 
 def test_truth_of_other_vectors_is_no_clear_signal(task):

@@ -29,14 +29,14 @@ async def ended(tasks):
 
 def test_uploads_beyond_slots_and_queue_are_refused():
     at_once = peak = 0
-    both, lock = threading.Barrier(2), threading.Lock()
+    pair, lock = threading.Barrier(2), threading.Lock()
 
     def work():
         nonlocal at_once, peak
         with lock:
             at_once += 1
             peak = max(peak, at_once)
-        both.wait(20)
+        pair.wait(20)
         time.sleep(0.1)  # in which a third would begin
         with lock:
             at_once -= 1

@@ -97,7 +97,7 @@ def test_run_of_killed_process_resumes(settings, frequent_settings, make_run, ge
 
 def fine_tune_until_saved(*arguments):
     save = training.CheckpointCallback.on_save
-    training.CheckpointCallback.on_save = lambda *state, **more: (save(*state, **more), time.sleep(60))[0]
+    training.CheckpointCallback.on_save = lambda *state, **options: (save(*state, **options), time.sleep(60))[0]
     fine_tune(*arguments)
 
 
