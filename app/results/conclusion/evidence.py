@@ -121,13 +121,14 @@ def collect_evidence(sweep: RunTable, facts: Mapping[str, RunFacts] | None = Non
     relation = measure_relation(_measure_first_rounds(sweep, runs))
     unfinished = sum(not run.status.final for run in sweep.runs)
     # A relation implies that settings differ. Claim one only if they do, so that all claims share one level.
-    may_differ = comparison_set.differs is not False
+    may_relate = bool(collapsed) or comparison_set.differs is not False
     peak = None
-    if may_differ and comparison_set.overall is not None:
-        peak = _find_peak(sweep, setting_layout, learned_runs, look_level(max(comparison_set.looks, 1)))
+    if may_relate and comparison_set.overall is not None:
+        level = look_level(max(comparison_set.looks, 1))
+        peak = _find_peak(sweep, SettingLayout(sweep, runs, facts), runs, collapsed_settings, level)
     shape = RelationShape.UNCLEAR
     if not unfinished:
-        shape = _find_shape(relation if collapsed or may_differ else None, peak, comparison_set.comparisons)
+        shape = _find_shape(relation if may_relate else None, peak, comparison_set.comparisons)
     return Evidence(
         relation=relation,
         shape=shape,
@@ -177,11 +178,13 @@ def _compute_gain(sweep: RunTable, runs: Sequence[AnyRun], setting: Setting, col
     return fmean(scores[seed] - baseline_scores[seed] for seed in seeds) if seeds else None
 
 
-def _find_peak(sweep: RunTable, setting_layout: SettingLayout, runs: Sequence[AnyRun], level: float) -> str | None:
+def _find_peak(
+    sweep: RunTable, setting_layout: SettingLayout, runs: Sequence[AnyRun], collapsed: set[Setting], level: float
+) -> str | None:
     """Return the label of the best setting above both the least and the most isotropic one of its line, or None.
 
     It is followed by those of other such settings that share seeds with it and do not clearly differ from it.
-    Intervals are simultaneous over all lines.
+    Intervals are simultaneous over all lines. There is no peak between two collapsed ends.
     """
     isotropy = {
         setting: fmean(values)
@@ -194,7 +197,9 @@ def _find_peak(sweep: RunTable, setting_layout: SettingLayout, runs: Sequence[An
     for family in sweep.families:
         measured = [index for index in setting_layout.line_indices(family) if settings[index] in isotropy]
         by_isotropy = sorted(measured, key=lambda index: isotropy[settings[index]])
-        candidates += [(index, [(index, by_isotropy[0]), (index, by_isotropy[-1])]) for index in by_isotropy[1:-1]]
+        ends = [*by_isotropy[:1], *by_isotropy[-1:]]
+        if not collapsed.issuperset(settings[end] for end in ends):
+            candidates += [(index, [(index, end) for end in ends]) for index in by_isotropy[1:-1]]
     pairs = [
         (index, end)
         for index, end in dict.fromkeys(pair for _, index_pairs in candidates for pair in index_pairs)

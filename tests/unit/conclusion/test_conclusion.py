@@ -166,8 +166,9 @@ def test_interior_setting_above_both_ends_is_a_peak():
     assert any("peaks at λ = 0, above both" in row for row in conclusion.findings)
     runs = noisy({-1.0: 0.6, -0.5: 0.6, 0.0: 0.8, 0.5: 0.8, 1.0: 0.6})
     assert concluded(*runs).evidence.peak == "λ = 0 or λ = 0.5"
-    facts = {row.id: RunFacts(same_prediction_note="100% get the same prediction.") for row in runs if row.lam == 1}
-    assert concluded(*runs, facts=facts).evidence.peak is None, "a collapsed setting is no end of the line"
+    for collapsed_lambdas, peak in ((1,), "λ = 0 or λ = 0.5"), ((-1, 1), None):
+        facts = {row.id: RunFacts(diverged="Training diverged.") for row in runs if row.lam in collapsed_lambdas}
+        assert concluded(*runs, facts=facts).evidence.peak == peak
 
 
 def test_fall_on_one_side_and_ends_with_different_seeds_are_no_peak():
