@@ -21,6 +21,11 @@ BLOCK_KURTOSIS = 1.5
 COLLAPSED_SHARE, MIN_COLLAPSED_RUNS = 2 / 3, 2
 
 
+def most_collapsed(n_collapsed: int, n_runs: int) -> bool:
+    """Return whether so many runs of a setting collapsed that it counts as collapsed."""
+    return n_collapsed >= max(MIN_COLLAPSED_RUNS, COLLAPSED_SHARE * n_runs)
+
+
 def min_lambdas() -> int:
     """Return the minimum number of λ values at which p can be significant: with k values, p is at least 2 / k!."""
     return next(k for k in range(2, 20) if 2 / factorial(k) <= SIGNIFICANCE_LEVEL)

@@ -225,10 +225,12 @@ def _describe_intrinsic_dimension(measurements: Measurements, n: int, d: int) ->
             SentencePart(f"{high_text}-dimensional", high_slug),
             SentencePart(", depending on the estimator"),
         ]
-    caution = ". The true value is probably higher: such estimates tend to be low." * (high > UNDERESTIMATED_DIMENSION)
+    ending = "."
     if round(high) > min(n - 1, d):
-        caution = ". Estimates above the number of dimensions, or of rows less one, are not reliable."
-    sentence = [SentencePart("Locally the cloud looks "), *dimension_parts, SentencePart(caution or ".")]
+        ending = ". Estimates above the number of dimensions, or of rows less one, are not reliable."
+    elif high > UNDERESTIMATED_DIMENSION:
+        ending = ". The true value is probably higher: such estimates tend to be low."
+    sentence = [SentencePart("Locally the cloud looks "), *dimension_parts, SentencePart(ending)]
     goodness = (measurements["twonn"].detail or {}).get("parts", {}) if "twonn" in measurements else {}
     distance, chance_distance = goodness.get("fit_distance"), goodness.get("fit_distance_by_chance")
     if distance is not None and chance_distance is not None and distance > max(chance_distance, MAX_FIT_DISTANCE):

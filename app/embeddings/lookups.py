@@ -91,14 +91,14 @@ class TextSearch(NamedTuple):
 
 def explain_no_lookup(embedding: Embedding) -> str:
     """Return why a new text cannot be looked up in an embedding; empty if it can."""
-    provenance = embedding.provenance or {}
+    provenance, selection = embedding.provenance or {}, embedding.selection or {}
     if embedding.origin is not EmbeddingOrigin.ENCODED or "weights_sha256" not in provenance:
         return "These vectors were not encoded here, so Isoscope does not know which model to encode a new text with."
     if len(provenance["text_columns"]) > 1:
         return "The rows are pairs of texts, so a single text cannot be compared."
-    if (embedding.selection or {}).get("transpose"):
+    if selection.get("transpose"):
         return "The rows are dimensions here, so a text cannot be compared with them."
-    if (embedding.selection or {}).get("names") is None:
+    if selection.get("names") is None:
         return f"The rows of {embedding.name} have no names. Choose the names on its page."
     return ""
 

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import load_only
 
 from app.context import Context
-from app.core.evidence import COLLAPSED_SHARE, MIN_COLLAPSED_RUNS
+from app.core.evidence import most_collapsed
 from app.db.config import RunConfig
 from app.db.learning import divergence_note, no_learning_note
 from app.db.models import Run, RunStatus
@@ -39,16 +39,17 @@ def warn_of_collapse(context: Context, runs: Sequence[RunConfig]) -> list[str]:
         baselines_failed.setdefault(run.experiment_id, []).append(_has_failed(run))
     failed_by_setting: dict[tuple[Regularizer, float], list[bool]] = {}
     for run in runs_at_lambdas:
-        if not _most_failed(baselines_failed.get(run.experiment_id, [])):
+        failed_flags = baselines_failed.get(run.experiment_id, [])
+        if not most_collapsed(sum(failed_flags), len(failed_flags)):
             failed_by_setting.setdefault((run.regularizer, run.lam), []).append(_has_failed(run))
     warnings, is_known_collapse = [], False
     for regularizer, lam in planned:
         failed_flags = failed_by_setting.get((regularizer, lam), [])
-        n_runs = len(failed_flags)
-        if _most_failed(failed_flags):
+        n_failed, n_runs = sum(failed_flags), len(failed_flags)
+        if most_collapsed(n_failed, n_runs):
             warnings.append(
                 f"Caution: {REGULARIZER_NAMES[regularizer]} at λ = {short(lam)} learned nothing or diverged in "
-                f"{sum(failed_flags)} of {n_runs} earlier runs. Choose a value nearer to 0."
+                f"{n_failed} of {n_runs} earlier runs. Choose a value nearer to 0."
             )
         is_known_collapse |= regularizer is Regularizer.ISTAR and lam <= KNOWN_COLLAPSE_LAMBDA and not n_runs
     return warnings or ([KNOWN_COLLAPSE] if is_known_collapse else [])
@@ -56,7 +57,3 @@ def warn_of_collapse(context: Context, runs: Sequence[RunConfig]) -> list[str]:
 
 def _has_failed(run: Run) -> bool:
     return no_learning_note(run) is not None or divergence_note(run) is not None
-
-
-def _most_failed(failed_flags: Sequence[bool]) -> bool:
-    return sum(failed_flags) >= max(MIN_COLLAPSED_RUNS, COLLAPSED_SHARE * len(failed_flags))

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.context import Context
 from app.core.peer import SocketAddress
 from app.db.models import AccessToken, Activity, Dataset, Embedding, Encoding, Experiment
-from app.db.models.access import IS_LAUNCH
+from app.db.models.access import IS_LAUNCH, ROW_PAGE
 from app.db.types import utcnow
 from app.web.headers import HttpMiddleware, is_poll
 from app.web.tokens import ANONYMOUS, LOCAL_USER, Visitor
@@ -33,7 +33,7 @@ UNRECORDED_ROUTES = {
     "plan_experiment", "plan_encoding", "fill_in_from_yaml", "log_steps", "act_on_rows", "act_on_selected",
     "create_login", "delete_login", "create_access_token",
 }  # fmt: skip
-SUBJECT = re.compile(r"(?:/api)?/(\w+)/([0-9a-f]{32})(?![^/?])")
+SUBJECT = re.compile(rf"(?:/api)?{ROW_PAGE}(?![^/?])")
 ID_IN_JSON = re.compile(rb'"id":"([0-9a-f]{32})"')
 SEARCHED_BYTES = 1000
 """How much of a response's body is searched for the id of the row that it created."""

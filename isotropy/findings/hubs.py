@@ -116,8 +116,8 @@ def _find_hubs_beyond_gaussian(examined: ExaminedCloud) -> Defect | None:
     count = len(excess_hubs.rows)
     if excess_hubs.slot_share <= MATERIAL or count > max(1, MAX_SHARE * cloud.n):
         return None
-    hubs = torch.from_numpy(excess_hubs.rows)
-    angle_share = _describe_hubs(examined.nearest(Similarity.COSINE), hubs, "angle").slot_share
+    hub_rows = torch.from_numpy(excess_hubs.rows)
+    angle_share = _describe_hubs(examined.nearest(Similarity.COSINE), hub_rows, "angle").slot_share
     uses_distance = cloud.similarity is Similarity.EUCLIDEAN
     # The effect is on the neighbors by the similarity in use.
     slot_share = excess_hubs.slot_share if uses_distance else angle_share

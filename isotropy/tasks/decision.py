@@ -170,7 +170,8 @@ class Decision:
         title = METRICS[self.metric]
         price = f"with the same {title}"
         if cost.difference != 0:
-            price = f"for {self._format_gain(cost.difference)}{' of' * (self.metric in ACCURACY_SENTENCES)} {title}"
+            difference = self._format_gain(cost.difference)
+            price = f"for {difference}{' of' if self.metric in ACCURACY_SENTENCES else ''} {title}"
         note = ""
         if smallest.variant.storage is VectorStorage.RESCORED:
             note = ", with float32 vectors kept on disk to rescore"

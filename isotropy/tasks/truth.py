@@ -119,13 +119,13 @@ class QueryTruth(Truth):
     def trivial_score(self, metric: str, parts: Codes) -> float:
         """Return the expected score of random rows, as if each rank drew from all rows anew."""
         ranks, scores = np.arange(1, DEPTH + 1), []
+        discounts = 1 / np.log2(ranks + 1)
         for query in (parts == TaskPart.CHOOSE).nonzero()[0]:
             grades = np.sort(list(self.relevant[query].values()))[::-1]
             share = len(grades) / len(self.ids)
             if metric == "mrr@10":
                 scores.append((share * (1 - share) ** (ranks - 1) / ranks).sum())
             elif metric == "ndcg@10":
-                discounts = 1 / np.log2(ranks + 1)
                 best = grades[:DEPTH] @ discounts[: len(grades)]
                 scores.append(grades.sum() / len(self.ids) * discounts.sum() / best)
             else:

@@ -51,6 +51,10 @@ class LoginSession(Base):
     created_at: Mapped[datetime] = mapped_column(default=utcnow)
 
 
+ROW_PAGE = r"/(\w+)/([0-9a-f]{32})"
+"""The path of a row's page."""
+
+
 class Activity(Base):
     """A change that a request made: who did what to which row."""
 
@@ -67,8 +71,8 @@ class Activity(Base):
     @property
     def has_page(self) -> bool:
         """Whether the subject is the page of a row that this change has not deleted."""
-        is_row = re.fullmatch(r"/(?!tokens)\w+/[0-9a-f]{32}", self.subject) is not None
-        return is_row and not self.action.startswith(("delete", "purge"))
+        match = re.fullmatch(ROW_PAGE, self.subject)
+        return match is not None and match[1] != "tokens" and not self.action.startswith(("delete", "purge"))
 
 
 IS_LAUNCH = Activity.action.startswith("create") | Activity.action.startswith("launch")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.core.evidence import COLLAPSED_SHARE, MIN_COLLAPSED_RUNS, MIN_SEEDS, SIGNIFICANCE_LEVEL, look_level
+from app.core.evidence import MIN_SEEDS, SIGNIFICANCE_LEVEL, look_level, most_collapsed
 from app.db.run_rows import AnyRun
 from app.results.conclusion.comparisons import (
     NO_FACTS,
@@ -156,7 +156,7 @@ def _find_collapsed(sweep: RunTable, facts: Mapping[str, RunFacts]) -> list[Coll
     for setting, runs in sweep.finished_by_setting.items():
         seeds = {run.seed for run in runs}
         reasons = {run.seed: why for run in runs if (why := facts.get(run.id, NO_FACTS).collapse_note)}
-        if len(reasons) >= max(MIN_COLLAPSED_RUNS, COLLAPSED_SHARE * len(seeds)):
+        if most_collapsed(len(reasons), len(seeds)):
             why = next(iter(reasons.values()))
             collapsed.append(CollapsedSetting(setting, sweep.label(setting), len(reasons), len(seeds), why))
     return collapsed
